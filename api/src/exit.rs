@@ -191,3 +191,11 @@ impl From<engine::Error> for Failure {
         }
     }
 }
+
+/// What is wrong with the settings is a matter of use; the rest is as it is.
+pub(crate) fn store_failure(error: store::Error) -> Failure {
+    match error {
+        store::Error::Refused { why } => Failure::new(Exit::Usage, format!("configuration: store: {why}")),
+        other => other.into(),
+    }
+}

@@ -16,8 +16,9 @@ mod oidc;
 mod server;
 mod state;
 mod telemetry;
+mod terminal;
 mod tls;
-pub(crate) mod types;
+mod types;
 
 pub use auth::{Role, Verb};
 pub use cli::{Reading, commands, reads};

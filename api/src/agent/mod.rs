@@ -9,8 +9,8 @@ mod link;
 
 use crate::{
     auth::Token,
-    cli::say,
     exit::{Exit, Failure},
+    terminal::say,
 };
 use backends::{
     agents::{Hand, Seen},

@@ -6,6 +6,7 @@ mod caller;
 mod collections;
 mod delegation;
 mod group;
+mod person;
 pub(crate) mod policy;
 mod role;
 mod session;
@@ -14,14 +15,13 @@ mod token;
 mod user;
 mod verb;
 
-pub(crate) use crate::auth::stored_token::{
-    Kept as KeptToken, NewToken, issue_token, remove_token, tokens_of,
-};
 pub(crate) use caller::{Caller, Denied, authenticate, still};
 pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, sitting};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
+pub(crate) use person::Person;
 pub use role::Role;
 pub(crate) use session::{Session, SignIn, begin, challenge_of, end, redeem, remember};
+pub(crate) use stored_token::{Kept as KeptToken, NewToken, issue_token, remove_token, tokens_of};
 pub(crate) use token::{Token, random};
 pub(crate) use user::{NewUser, User, UserKind, add_user, ensure_admin, remove_user};
 pub use verb::Verb;

@@ -1,7 +1,7 @@
 //! Sessions: tokens with an end, for people whom an identity provider has named (`docs/adr/0018`).
 
-use super::{Token, User, UserKind};
-use crate::{encoding::hex, oidc::Person};
+use super::{Person, Token, User, UserKind};
+use crate::encoding::hex;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use engine::{Engine, Entity, Error, View};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What can be done. Which roles may, the policies of [`law`](crate::auth::policy) say.
+//! What can be done. Which roles may, the policies of [`policy`](crate::auth::policy) say.
 
 use crate::auth::{Role, policy::Law};
 use schemars::JsonSchema;

@@ -3,14 +3,16 @@
 pub(crate) mod contexts;
 pub(crate) mod event_stream;
 
+pub(crate) use crate::encoding::percent::encode as escape;
+
 use crate::cli::{
     client::{contexts::Target, event_stream::Stream},
     command::Common,
     files,
 };
 use crate::{
+    config::ANSWER_WITHIN,
     exit::{Exit, Failure},
-    server,
 };
 use reqwest::{Certificate, Method, header};
 use serde_json::Value;
@@ -91,7 +93,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .tls_certs_merge(trusted)
             .connect_timeout(Duration::from_secs(5))
-            .timeout(server::ANSWER_WITHIN)
+            .timeout(ANSWER_WITHIN)
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(Failure::other)?;
@@ -234,18 +236,6 @@ impl Client {
         }
         Failure { exit: Exit::of_status(status), message, problem: Some(problem) }
     }
-}
-
-/// `text` as a part of an address.
-pub(crate) fn escape(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
 }
 
 /// Filters such as `state=active` as parameters of an address.

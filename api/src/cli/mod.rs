@@ -15,8 +15,6 @@ pub(crate) use crate::cli::commands::approvals::page as approval_page;
 pub(crate) use crate::cli::commands::fleet::page as import_page;
 pub(crate) use crate::cli::execution::wait::progress;
 pub use crate::cli::parse::{Reading, reads};
-#[cfg(feature = "nvml")]
-pub(crate) use client::escape;
 pub(crate) use client::{Body, Client};
 pub(crate) use output::say;
 

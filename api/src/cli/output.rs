@@ -5,34 +5,21 @@ pub(crate) mod progress;
 pub(crate) mod style;
 pub(crate) mod timestamps;
 
+pub(crate) use crate::terminal::{note, say};
+
 use crate::cli::{
     command::Format,
     output::style::{Paint, Stream},
 };
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use chrono::{DateTime, Utc};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use unicode_width::UnicodeWidthStr as _;
 
 /// A column: its title, and where its value lies.
 pub(super) type Column = (&'static str, &'static str);
-
-/// Writes to standard output. A reader that has gone away ends the program quietly.
-pub(crate) fn say(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::new(Exit::Done, "")),
-        Err(error) => Err(Failure::other(format!("standard output: {error}"))),
-    }
-}
-
-/// Writes to standard error, where it does not matter whether anyone reads.
-pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
-}
 
 /// The value with its names in order: what is written is the same whoever filled it.
 fn sorted(value: &Value) -> Value {

@@ -36,6 +36,9 @@ pub(crate) struct Http {
     pub(crate) rate_burst: u32,
 }
 
+/// How long a server may take to answer a client.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
 /// The most that a rate or a burst can be.
 const MOST_REQUESTS: u32 = 1_000_000;
 

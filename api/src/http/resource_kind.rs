@@ -1,38 +1,8 @@
 //! Kinds of documents that are listed and shown alike: one type says what is special about each.
-//!
-//! Invariant: nothing leaves here that belongs to a tenant whom the caller does not see. A list reads the documents of
-//! the caller's tenant alone; what is asked for by its id is shown only if the document itself names that tenant.
 
-use crate::{
-    auth::Caller,
-    state::{App, Shared},
-};
-use crate::{
-    http::{
-        extract::{
-            Asked,
-            if_match::tag,
-            page::{
-                Listed, Page,
-                scope::{one_seen_as_read, one_seen_by, seen_by},
-            },
-        },
-        problem::{Problem, code::Code},
-        route::{Access, Route},
-        route_doc::Told,
-    },
-    types::mapping,
-};
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-    http::header,
-    response::{IntoResponse as _, Response},
-};
+use crate::types::mapping;
 use engine::Entity;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use store::Sequence;
 use workflows::tenancy::Cohort;
 
 /// A kind of document that belongs to tenants.
@@ -62,117 +32,6 @@ pub(super) trait Kind: Entity + Send + Sync + 'static {
         let _ = account;
         mapping::readable(self, Self::TIMES)
     }
-}
-
-/// The two routes of a kind, with what they say of themselves.
-pub(super) fn reads<T: Kind>(
-    (list_at, listed): (&'static str, Told),
-    (show_at, shown): (&'static str, Told),
-    access: Access,
-) -> Vec<Route> {
-    let shown = if T::BOUND { shown.tagged() } else { shown };
-    vec![
-        Route::get(list_at, access, list::<T>, listed.filters::<T>()),
-        Route::get(show_at, access, show::<T>, shown),
-    ]
-}
-
-impl Told {
-    /// Takes the parameters that a list of this kind is filtered by.
-    pub(super) fn filters<T: Kind>(self) -> Self {
-        let names = ALWAYS.iter().chain(T::FILTERS.iter().map(|(name, _)| name));
-        names
-            .fold(self, |told, name| told.asks(name, "Those alone of which this is so."))
-            .may(&[Code::QueryInvalid])
-    }
-}
-
-/// The parameters that every list takes.
-const ALWAYS: [&str; 3] = ["tenant", "limit", "cursor"];
-
-pub(super) async fn list<T: Kind>(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Asked(mut wanted): Asked<BTreeMap<String, String>>,
-) -> Result<Json<Listed<Value>>, Problem> {
-    if let Some(other) = wanted.keys().find(|name| !known::<T>(name)) {
-        let names: Vec<_> = ALWAYS.iter().copied().chain(T::FILTERS.iter().map(|(name, _)| *name)).collect();
-        let detail = format!("{other}: {}s are listed by {}", T::WORD, names.join(", "));
-        return Err(Problem::new(Code::QueryInvalid, detail));
-    }
-    let limit = wanted.remove("limit").map(|text| {
-        text.parse().map_err(|_| Problem::new(Code::QueryInvalid, format!("limit: {text:?} is no number")))
-    });
-    let page = Page::of(limit.transpose()?, wanted.remove("cursor").as_deref())?;
-    let tenant = wanted.remove("tenant");
-    if tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
-        return Ok(Json(Listed::new(Vec::new(), None)));
-    }
-    let tenant = caller.tenant.clone().or(tenant);
-    let prefix = tenant.as_deref().filter(|_| T::BY_TENANT).map(|tenant| format!("{tenant}/"));
-    let meant = |item: &T| {
-        tenant.as_deref().is_none_or(|tenant| tenant == item.tenant())
-            && (wanted.is_empty() || accepted::<T>(&item.seen(None), &wanted))
-    };
-    let (found, next) = seen_by::<T>(&app, &caller, &prefix.unwrap_or_default(), &page, meant).await?;
-    let accounts = accounts(&app, &caller, &found).await?;
-    let items = found.iter().map(|item| item.seen(accounts.get(item.tenant())));
-    Ok(Json(Listed::new(items.collect(), next)))
-}
-
-fn known<T: Kind>(name: &str) -> bool {
-    ALWAYS.contains(&name) || T::FILTERS.iter().any(|(filter, _)| *filter == name)
-}
-
-/// Whether a shown document has every value that is wanted.
-fn accepted<T: Kind>(shown: &Value, wanted: &BTreeMap<String, String>) -> bool {
-    T::FILTERS.iter().all(|(name, place)| {
-        let Some(wanted) = wanted.get(*name) else { return true };
-        match shown.pointer(place) {
-            Some(Value::String(text)) => text == wanted,
-            Some(other) => serde_json::from_str::<Value>(wanted).is_ok_and(|wanted| wanted == *other),
-            None => false,
-        }
-    })
-}
-
-/// The account of each tenant of a page.
-async fn accounts<T: Kind>(
-    app: &App,
-    caller: &Caller,
-    page: &[T],
-) -> Result<BTreeMap<String, Cohort>, Problem> {
-    let mut accounts = BTreeMap::new();
-    for item in page {
-        if !accounts.contains_key(item.tenant())
-            && let Some(cohort) = one_seen_by::<Cohort>(app, caller, item.tenant()).await?
-        {
-            accounts.insert(item.tenant().to_owned(), cohort);
-        }
-    }
-    Ok(accounts)
-}
-
-pub(super) async fn show<T: Kind>(
-    State(app): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(parts): Path<Vec<(String, String)>>,
-) -> Result<Response, Problem> {
-    let parts: Vec<&str> = parts.iter().map(|(_, part)| part.as_str()).collect();
-    let (item, version) = find_as_read::<T>(&app, &caller, &parts).await?;
-    let account = one_seen_by::<Cohort>(&app, &caller, item.tenant()).await?;
-    let tag = T::BOUND.then(|| [(header::ETAG, tag(version))]);
-    Ok((tag, Json(item.seen(account.as_ref()))).into_response())
-}
-
-/// The document that the parts of an address name, if the caller may see it.
-pub(super) async fn find<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<T, Problem> {
-    Ok(find_as_read(app, caller, parts).await?.0)
-}
-
-async fn find_as_read<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<(T, Sequence), Problem> {
-    let found = one_seen_as_read::<T>(app, caller, &T::key(parts)).await?;
-    found.ok_or_else(|| Problem::not_found(T::WORD, &parts.join("/")))
 }
 
 /// An id of a tenant and a number, as people write the number.

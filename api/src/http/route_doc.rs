@@ -1,6 +1,6 @@
 //! What a route says of itself, for `/openapi.json`: the table of routes takes none that does not.
 //!
-//! What it reads follows from the handler's own arguments ([`parts`](crate::http::request_doc)); what it answers, and with which problems,
+//! What it reads follows from the handler's own arguments ([`request_doc`](crate::http::request_doc)); what it answers, and with which problems,
 //! is said here.
 
 use crate::{

@@ -20,8 +20,8 @@ pub(crate) enum Leads {
 /// Each channel with where it leads, or why the server would not start with it.
 pub(crate) fn look(settings: &config::Notify) -> Vec<(String, Result<Leads, String>)> {
     let made = settings.all().into_iter().map(|(name, set)| {
-        let leads = Channel::of(&name, &set).and_then(|_| leads(&set));
-        (name, leads)
+        let found = Channel::of(&name, &set).and_then(|_| leads(&set));
+        (name, found)
     });
     let texts = Texts::of(&settings.templates).err().map(|why| ("templates".to_owned(), Err(why)));
     made.chain(texts).collect()

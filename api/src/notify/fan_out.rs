@@ -14,7 +14,7 @@ type Queued = (Sequence, Delivery);
 
 impl Outbox {
     /// Shares out all that is new. How many are kept since there is no channel.
-    pub(super) async fn share(&self) -> Result<i64, Error> {
+    pub(crate) async fn share(&self) -> Result<i64, Error> {
         let mut fresh = self.all::<Notification>("").await?;
         if self.channels.is_empty() {
             return self.keep(fresh).await;

@@ -12,19 +12,17 @@ mod commands;
 mod counts;
 mod delivery;
 mod fan_out;
-mod run;
 mod send;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub(crate) use crate::notify::channel::signature::Keys;
-pub(crate) use crate::notify::check::{Leads, look};
-pub(crate) use crate::notify::commands::{Did, Place};
-pub(crate) use crate::notify::counts::Tally;
+pub(crate) use channel::signature::Keys;
 pub(crate) use channel::{Channel, Sent};
+pub(crate) use check::{Leads, look};
+pub(crate) use commands::{Did, Place};
+pub(crate) use counts::Tally;
 pub(crate) use delivery::{Dead, Delivery, Order, Settled, State, Waiting};
-pub(crate) use run::run;
 
 use crate::config;
 use engine::{Clock, Entity};
@@ -117,6 +115,13 @@ impl Outbox {
         &self.channels
     }
 
+    /// Notes how much waits on a channel; how much waits on all of them.
+    pub(crate) fn waits(&self, channel: &str, waiting: i64) -> i64 {
+        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(channel.to_owned(), waiting);
+        all.values().sum()
+    }
+
     /// Every document of a collection whose name begins with `prefix`, with what it says. What cannot be read is left as it is, and said
     /// once: another version may have written it.
     async fn all<T: Entity + DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(Document, T)>, Error> {
@@ -147,7 +152,7 @@ impl Outbox {
     }
 
     /// Forgets what was delivered, and dead letters, once they have been kept long enough.
-    async fn forget(&self) -> Result<(), Error> {
+    pub(crate) async fn forget(&self) -> Result<(), Error> {
         let now = self.clock.now();
         let ended = |delivery: &Delivery| now.since(delivery.settled_at.unwrap_or(delivery.due));
         let settled = self.all::<Settled>("").await?.into_iter();

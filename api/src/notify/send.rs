@@ -17,7 +17,7 @@ const CLAIMED: Duration = PATIENCE.saturating_mul(6);
 impl Outbox {
     /// Sends what is due on `channel`, one after the other. What was not taken keeps back what is of the same matter, and
     /// nothing else; a receiver that cannot be reached ends the round of its channel.
-    pub(super) async fn send_due(
+    pub(crate) async fn send_due(
         &self,
         channel: &Channel,
         stop: &watch::Receiver<bool>,

@@ -4,6 +4,7 @@
 //! that cannot be read, or names what there is not, is refused when the server starts; if one fails all the same, the text
 //! that there is anyway is sent.
 
+use crate::encoding::rfc3339::format_time;
 use engine::Notification;
 use minijinja::{Environment, UndefinedBehavior, context};
 use std::{fs, path::Path};
@@ -117,7 +118,7 @@ impl Texts {
             tenant => &told.tenant,
             to => told.to.clone(),
             text => &told.text,
-            at => crate::http::time(told.at),
+            at => format_time(told.at),
         };
         let mut text = self.environment.get_template(name)?.render(known)?;
         if text.len() > MOST {
@@ -174,7 +175,7 @@ fn usual(told: &Notification) -> Words {
     let title = line(&format!("{what}{whose}: {}", told.text));
     let to = if told.to.is_empty() { String::new() } else { format!("for {}\n", told.to.join(", ")) };
     let severity: &str = kind.severity.into();
-    let body = format!("{to}{severity}, {}, {}", told.kind, crate::http::time(told.at));
+    let body = format!("{to}{severity}, {}, {}", told.kind, format_time(told.at));
     Words { title, body }
 }
 

@@ -13,7 +13,6 @@ mod provider;
 pub(crate) use attempt::{Attempt, Attempts};
 pub(crate) use device::Consent;
 pub(crate) use keys::install_signatures;
-pub(crate) use person::Person;
 pub(crate) use provider::Provider;
 
 /// Why somebody was not signed in.

@@ -1,8 +1,11 @@
 //! Whom an ID token names, and what the settings let them do.
 
 use super::Unopened;
-use crate::{auth::Role, config::Oidc};
-use serde::{Deserialize, Serialize};
+use crate::{
+    auth::{Person, Role},
+    config::Oidc,
+};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -21,55 +24,41 @@ pub(super) struct Claims {
     rest: Map<String, Value>,
 }
 
-/// Someone whom the provider has named, and what they may do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Person {
-    /// `oidc:` and the claim that names them.
-    pub(crate) name: String,
-    /// What they may do; at least one.
-    pub(crate) roles: Vec<Role>,
-    /// The only tenant whose things they see.
-    pub(crate) tenant: Option<String>,
-    /// Their groups, as the provider said.
-    pub(crate) groups: Vec<String>,
-}
-
-impl Person {
-    /// # Errors
-    /// [`Unopened::Refused`] for a name that cannot be one, [`Unopened::NoRole`] for somebody whom no group lets in.
-    pub(super) fn of(claims: &Claims, settings: &Oidc) -> Result<Self, Unopened> {
-        let name = named(&claims.rest, &settings.name_claim)?;
-        let groups = groups(&claims.rest, &settings.groups_claim);
-        let mut grants: Vec<(&[Role], Option<String>)> = Vec::new();
-        for granted in &settings.groups {
-            for star in groups.iter().filter_map(|group| fits(&granted.group, group)) {
-                let tenant =
-                    granted.tenant.as_deref().map(|tenant| if tenant == "*" { star } else { tenant });
-                grants.push((&granted.roles, tenant.map(ToOwned::to_owned)));
-            }
+/// The person whom an ID token names, with what the settings let them do.
+///
+/// # Errors
+/// [`Unopened::Refused`] for a name that cannot be one, [`Unopened::NoRole`] for somebody whom no group lets in.
+pub(super) fn person_from_claims(claims: &Claims, settings: &Oidc) -> Result<Person, Unopened> {
+    let name = named(&claims.rest, &settings.name_claim)?;
+    let groups = groups(&claims.rest, &settings.groups_claim);
+    let mut grants: Vec<(&[Role], Option<String>)> = Vec::new();
+    for granted in &settings.groups {
+        for star in groups.iter().filter_map(|group| fits(&granted.group, group)) {
+            let tenant = granted.tenant.as_deref().map(|tenant| if tenant == "*" { star } else { tenant });
+            grants.push((&granted.roles, tenant.map(ToOwned::to_owned)));
         }
-        if grants.iter().any(|(_, tenant)| tenant.is_none()) {
-            grants.retain(|(_, tenant)| tenant.is_none());
-        }
-        let tenants: BTreeSet<&String> = grants.iter().filter_map(|(_, tenant)| tenant.as_ref()).collect();
-        if tenants.len() > 1 {
-            let tenants = tenants.into_iter().cloned().collect::<Vec<_>>().join(", ");
-            let why = format!("{name} has groups of several tenants ({tenants}), and may be bound to one");
-            return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
-        }
-        let tenant = tenants.into_iter().next().cloned();
-        if let Some(Err(error)) = tenant.as_deref().map(str::parse::<workflows::tenancy::TenantId>) {
-            let why = format!("{name} has a group that names no tenant: {error}");
-            return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
-        }
-        let roles: BTreeSet<Role> = grants.iter().flat_map(|(roles, _)| roles.iter().copied()).collect();
-        if roles.is_empty() {
-            let had = if groups.is_empty() { "none".into() } else { groups.join(", ") };
-            let why = format!("none of the groups of {name} may do anything here; the provider named: {had}");
-            return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
-        }
-        Ok(Self { name: format!("oidc:{name}"), roles: roles.into_iter().collect(), tenant, groups })
     }
+    if grants.iter().any(|(_, tenant)| tenant.is_none()) {
+        grants.retain(|(_, tenant)| tenant.is_none());
+    }
+    let tenants: BTreeSet<&String> = grants.iter().filter_map(|(_, tenant)| tenant.as_ref()).collect();
+    if tenants.len() > 1 {
+        let tenants = tenants.into_iter().cloned().collect::<Vec<_>>().join(", ");
+        let why = format!("{name} has groups of several tenants ({tenants}), and may be bound to one");
+        return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
+    }
+    let tenant = tenants.into_iter().next().cloned();
+    if let Some(Err(error)) = tenant.as_deref().map(str::parse::<workflows::tenancy::TenantId>) {
+        let why = format!("{name} has a group that names no tenant: {error}");
+        return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
+    }
+    let roles: BTreeSet<Role> = grants.iter().flat_map(|(roles, _)| roles.iter().copied()).collect();
+    if roles.is_empty() {
+        let had = if groups.is_empty() { "none".into() } else { groups.join(", ") };
+        let why = format!("none of the groups of {name} may do anything here; the provider named: {had}");
+        return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
+    }
+    Ok(Person { name: format!("oidc:{name}"), roles: roles.into_iter().collect(), tenant, groups })
 }
 
 /// The name, which must be one that can stand in lists and addresses.
@@ -144,7 +133,7 @@ mod tests {
             ],
             ..Oidc::default()
         };
-        Person::of(&serde_json::from_value(all).unwrap(), &settings)
+        person_from_claims(&serde_json::from_value(all).unwrap(), &settings)
     }
 
     #[test]

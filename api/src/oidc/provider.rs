@@ -1,7 +1,14 @@
 //! The identity provider: where it is, its keys, and the exchange of a code for an ID token.
 
-use super::{Attempt, Person, Unopened, keys::TAKEN, person::Claims};
-use crate::config::Oidc;
+use crate::{
+    auth::Person,
+    config::Oidc,
+    oidc::{
+        Attempt, Unopened,
+        keys::TAKEN,
+        person::{Claims, person_from_claims},
+    },
+};
 use jsonwebtoken::{
     DecodingKey, Validation, decode, decode_header,
     errors::ErrorKind,
@@ -196,7 +203,7 @@ impl Provider {
         if nonce.is_some() && claims.nonce.as_deref() != nonce {
             return Err(refused("answers another attempt to sign in".into()));
         }
-        Person::of(&claims, &self.settings)
+        person_from_claims(&claims, &self.settings)
     }
 
     fn words(&self, kind: &ErrorKind) -> String {

@@ -1,9 +1,9 @@
 //! Where everything is kept: the embedded store in the data folder, or a PostgreSQL database.
 
 use crate::{
-    config::{Config, Keep},
-    exit::{Exit, Failure},
-    server::store_dir,
+    config::{Config, Keep, store_dir},
+    encoding::rfc3339::format_time,
+    exit::{Failure, store_failure},
 };
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::DirBuilderExt as _, sync::Arc};
@@ -30,7 +30,7 @@ impl Storage {
         match config.store.options() {
             Some(options) => {
                 let options = PostgresOptions { witness: Some(data.join("database-seen")), ..options };
-                Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(refused)?)))
+                Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(store_failure)?)))
             }
             None => embedded(config).await.map(Self::Embedded),
         }
@@ -94,7 +94,7 @@ fn shown(row: &store::postgres::EngineRow, here: bool) -> Value {
         "id": row.id.to_string(),
         "name": row.name,
         "version": row.version,
-        "started_at": crate::http::time(row.started_at),
+        "started_at": format_time(row.started_at),
         "state": state,
         "silent_ms": row.silent_ms,
         "holds": row.held,
@@ -138,12 +138,4 @@ async fn embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
         tracing::warn!("the store was mended: {report}");
     }
     Ok(Arc::new(opened.store))
-}
-
-/// What is wrong with the settings is a matter of use; the rest is as it is.
-pub(crate) fn refused(error: store::Error) -> Failure {
-    match error {
-        store::Error::Refused { why } => Failure::new(Exit::Usage, format!("configuration: store: {why}")),
-        other => other.into(),
-    }
 }

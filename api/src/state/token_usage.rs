@@ -1,20 +1,14 @@
 //! When each token was used last, to the hour: so that those which nobody uses can be told, and taken back.
 //!
-//! No request waits for it: a use is noted in memory, and written a moment later by [`run`], once an hour for each token. What was
+//! No request waits for it: a use is noted in memory, and written a moment later by a job of the server, once an hour for each token. What was
 //! noted and not written when a server is killed is lost; the next use tells it again.
 
-use crate::{auth::KeptToken, state::Shared};
-use engine::Error;
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 use store::Timestamp;
-use tokio::sync::watch;
 
-/// How often what was noted is written.
-const EVERY: Duration = Duration::from_secs(2);
 /// How exact it is, in milliseconds: an hour.
 const HOUR: u64 = 3_600_000;
 
@@ -33,7 +27,7 @@ impl Uses {
     }
 
     /// What is to be written, each once; what is of earlier hours is forgotten.
-    fn take(&self, now: Timestamp) -> Vec<(String, Timestamp)> {
+    pub(crate) fn take(&self, now: Timestamp) -> Vec<(String, Timestamp)> {
         let mut noted = self.noted();
         let fresh = noted.iter_mut().filter(|(_, (_, fresh))| *fresh);
         let taken = fresh.map(|(token, (hour, fresh))| {
@@ -48,37 +42,6 @@ impl Uses {
     fn noted(&self) -> MutexGuard<'_, BTreeMap<String, (u64, bool)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Writes until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
-        // A held store is to stay as it is.
-        if !app.free(&mut stop).await {
-            return;
-        }
-        for (token, at) in app.uses.take(app.engine.clock().now()) {
-            if let Err(error) = write(&app, &token, at).await {
-                tracing::debug!(%error, "when a token was used could not be written down; its next hour will be");
-            }
-        }
-    }
-}
-
-/// Sessions are not told of: they end by themselves.
-async fn write(app: &Shared, token: &str, at: Timestamp) -> Result<(), Error> {
-    app.engine
-        .ledger(true, |view| match view.get::<KeptToken>(token)? {
-            Some(kept) if kept.used_at.is_none_or(|before| before < at) => {
-                view.put(&KeptToken { used_at: Some(at), ..kept })
-            }
-            Some(_) | None => Ok(()),
-        })
-        .await
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod validity;
 pub(crate) use pair::{Files, Pair};
 pub(crate) use validity::ends;
 
-use crate::{config::Tls as Settings, state::Shared};
+use crate::config::Tls as Settings;
 use chrono::{DateTime, Utc};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -17,18 +17,9 @@ use prometheus_client::{
     registry::Registry,
 };
 use rustls::ServerConfig;
-use std::{
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::sync::{Arc, PoisonError, RwLock};
 use store::Timestamp;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-};
 
-/// How often it is looked whether the files hold something else.
-const EVERY: Duration = Duration::from_secs(2);
 /// From when on its end is said in the log at every start, in days.
 const RENEW_DAYS: i64 = 14;
 
@@ -125,7 +116,8 @@ impl Tls {
         Ok(true)
     }
 
-    fn look(&self, now: Timestamp) {
+    /// Takes over what the files hold, counts what became of it, and says it in the log.
+    pub(crate) fn look(&self, now: Timestamp) {
         match self.renew(now) {
             Ok(false) => {}
             Ok(true) => {
@@ -150,26 +142,3 @@ fn utc(at: Timestamp) -> DateTime<Utc> {
 /// Values of `outcome`.
 const TAKEN: &str = "taken";
 const REFUSED: &str = "refused";
-
-/// Whoever tells the server to read its files again: SIGHUP, where it has any to read.
-pub(crate) fn hangups(app: &Shared) -> std::io::Result<Option<Signal>> {
-    app.tls.as_ref().map(|_| signal(SignalKind::hangup())).transpose()
-}
-
-/// Reads the files again every few seconds, and whenever `told` says so, until `stop`.
-pub(crate) async fn run(app: Shared, mut told: Option<Signal>, mut stop: watch::Receiver<bool>) {
-    let (Some(_), Some(told)) = (&app.tls, &mut told) else { return };
-    loop {
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            _ = told.recv() => tracing::info!("told to read the certificate again"),
-            () = tokio::time::sleep(EVERY) => {}
-        }
-        let app = app.clone();
-        // Files may be where a read takes long.
-        let looked = tokio::task::spawn_blocking(move || {
-            app.tls.as_ref().map(|tls| tls.look(app.engine.clock().now()))
-        });
-        _ = looked.await;
-    }
-}

@@ -1,7 +1,7 @@
 //! Channels, and what became of what they were to tell.
 
 use super::Time;
-use crate::{http::time, notify};
+use crate::{encoding::rfc3339::format_time, notify};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::Timestamp;
@@ -73,7 +73,7 @@ impl Stuck {
             state: "dead",
             reason: Self::REASON,
             dead: tally.count,
-            since: time(since),
+            since: format_time(since),
             age_seconds: now.since(since).as_secs(),
             owner: vec!["platform_ops"],
             next: "mend the receiver, try it with `tenure notify test`, then `tenure notify resend CHANNEL --all`, or `discard`",
@@ -161,15 +161,19 @@ impl Delivery {
             matter: delivery.matter(),
             tenant: Some(told.tenant.clone()).filter(|tenant| !tenant.is_empty()),
             text: told.text.clone(),
-            at: time(told.at),
+            at: format_time(told.at),
             tries: delivery.tries,
             answer: delivery.answer.clone(),
-            due: (delivery.state == notify::State::Waiting).then(|| time(silent)),
-            settled_at: delivery.settled_at.map(time),
+            due: (delivery.state == notify::State::Waiting).then(|| format_time(silent)),
+            settled_at: delivery.settled_at.map(format_time),
             attempts: delivery
                 .attempts
                 .iter()
-                .map(|one| Sending { at: time(one.at), status: one.status(), answer: one.answer.clone() })
+                .map(|one| Sending {
+                    at: format_time(one.at),
+                    status: one.status(),
+                    answer: one.answer.clone(),
+                })
                 .collect(),
             replay_of: delivery.replay.as_ref().map(|replay| replay.of.clone()),
             by: delivery.order.as_ref().map(|order| order.by.clone()),

@@ -1,22 +1,18 @@
 //! Things as callers see them: times as RFC 3339, ids as text.
 
-use crate::types::{
-    approvals::{Approval, Cast},
-    executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
+use crate::{
+    encoding::rfc3339::format_time,
+    types::{
+        approvals::{Approval, Cast},
+        executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
+    },
 };
-use chrono::{DateTime, SecondsFormat};
 use engine::{ApprovalCase, Ballot, Engine, Happening, Seat, Shown, Waiting, What};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use store::{Entry, Record, Timestamp};
 use workflows::{platform::Platform, policy::duration};
-
-/// `at` as RFC 3339, in UTC and to the millisecond.
-pub(crate) fn time(at: Timestamp) -> String {
-    let at = i64::try_from(at.0).ok().and_then(DateTime::from_timestamp_millis);
-    at.unwrap_or(DateTime::UNIX_EPOCH).to_rfc3339_opts(SecondsFormat::Millis, true)
-}
 
 /// A stored thing as JSON, with its `times` as RFC 3339.
 pub(crate) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
@@ -25,7 +21,7 @@ pub(crate) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
         if let Some(field) = value.get_mut(*name)
             && let Some(millis) = field.as_u64()
         {
-            *field = Value::String(time(Timestamp(millis)));
+            *field = Value::String(format_time(Timestamp(millis)));
         }
     }
     value
@@ -47,7 +43,7 @@ fn spell(value: &mut Value, times: &[&str]) {
             }
             for (name, field) in fields {
                 match field.as_u64().filter(|_| times.contains(&name.as_str())) {
-                    Some(millis) => *field = Value::String(time(Timestamp(millis))),
+                    Some(millis) => *field = Value::String(format_time(Timestamp(millis))),
                     None => spell(field, times),
                 }
             }
@@ -80,8 +76,8 @@ pub(crate) fn row(record: &Record) -> Row {
         requested_by: record.requested_by.clone(),
         parent: parents.and_then(|parents| parents.first()).cloned(),
         labels: record.attributes.get("label").into_iter().flatten().cloned().collect(),
-        created_at: time(record.created_at),
-        updated_at: time(record.updated_at),
+        created_at: format_time(record.created_at),
+        updated_at: format_time(record.updated_at),
         progress: None,
     }
 }
@@ -102,7 +98,7 @@ pub(crate) async fn execution(
     let parent = part("/parent/execution").as_str().map(ToOwned::to_owned);
     Ok(Execution {
         row: Row { parent, ..row(record) },
-        since: time(Timestamp(part("/since").as_u64().unwrap_or(0))),
+        since: format_time(Timestamp(part("/since").as_u64().unwrap_or(0))),
         plan: json!(shown.plan),
         digest: json!(shown.digest),
         cause: cause.cloned().unwrap_or(Value::Null),
@@ -126,7 +122,7 @@ fn last_failure(kept: Option<&Value>) -> Value {
     let Some(mut kept) = kept.filter(|kept| !kept.is_null()).cloned() else { return Value::Null };
     let at = Timestamp(kept.get("at").and_then(Value::as_u64).unwrap_or(0));
     if let Some(fields) = kept.as_object_mut() {
-        fields.insert("at".into(), json!(time(at)));
+        fields.insert("at".into(), json!(format_time(at)));
     }
     kept
 }
@@ -140,7 +136,7 @@ fn child(child: &engine::Child) -> Child {
         state: child.parent.state.clone(),
         slot: child.parent.slot,
         attempt: child.parent.attempt,
-        started_at: time(child.started_at),
+        started_at: format_time(child.started_at),
         outcome: json!(child.outcome),
     }
 }
@@ -196,13 +192,13 @@ async fn waiting(
     Ok(Some(executions::Waiting {
         approval: asked.map(|case| Asked {
             wanted: wanted(&case.seats),
-            deadline: case.deadline.map(time),
+            deadline: case.deadline.map(format_time),
             takes_effect: takes_effect(&case),
             id: case.id,
             digest: case.digest.0,
             ruling: case.ruling,
         }),
-        next_action_at: next.map(time),
+        next_action_at: next.map(format_time),
         tasks: tasks.len(),
         limits: engine.waits_at(record.id).iter().map(limited).collect(),
     }))
@@ -215,8 +211,8 @@ fn limited(waiting: &Waiting) -> Limited {
         slot: waiting.task.slot,
         code: waiting.why.code(),
         why: format!("waits for a place at {}: {}", waiting.key, waiting.why),
-        since: time(waiting.since),
-        looks_again_at: time(waiting.due),
+        since: format_time(waiting.since),
+        looks_again_at: format_time(waiting.due),
     }
 }
 
@@ -233,7 +229,7 @@ pub(crate) fn approval(case: &ApprovalCase) -> Approval {
         on_behalf_of: vote.on_behalf_of.as_ref().map(|person| person.name.clone()),
         break_glass: vote.break_glass,
         reason: vote.reason.clone(),
-        at: time(vote.at),
+        at: format_time(vote.at),
     });
     Approval {
         id: case.id.clone(),
@@ -249,11 +245,11 @@ pub(crate) fn approval(case: &ApprovalCase) -> Approval {
         wanted: wanted(&case.seats),
         votes: votes.collect(),
         requested_by: case.requested_by.clone(),
-        opened_at: time(case.opened_at),
-        deadline: case.deadline.map(time),
+        opened_at: format_time(case.opened_at),
+        deadline: case.deadline.map(format_time),
         ruling: case.ruling.clone(),
         takes_effect: takes_effect(case),
-        closed_at: case.closed_at.map(time),
+        closed_at: case.closed_at.map(format_time),
         broken_by: case.break_glass_vote().map(|vote| vote.person.name.clone()),
         procedure: readable(&case.procedure, &[]),
         history: case.history.iter().map(happened).collect(),
@@ -270,7 +266,9 @@ fn happened(happened: &Happening) -> Value {
     let (event, more) = match &happened.what {
         What::Reminded => ("reminded", json!({})),
         What::Escalated { from, to } => ("escalated", json!({ "from": wanted(from), "to": wanted(to) })),
-        What::Extended { from, until } => ("extended", json!({ "from": time(*from), "until": time(*until) })),
+        What::Extended { from, until } => {
+            ("extended", json!({ "from": format_time(*from), "until": format_time(*until) }))
+        }
         What::Withdrawn { vote, by, reason } => (
             "withdrawn",
             json!({
@@ -286,7 +284,7 @@ fn happened(happened: &Happening) -> Value {
             ("voided", json!({ "digest": digest, "people": people }))
         }
     };
-    let mut value = json!({ "at": time(happened.at), "event": event });
+    let mut value = json!({ "at": format_time(happened.at), "event": event });
     if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
         fields.extend(more);
     }
@@ -297,7 +295,7 @@ fn happened(happened: &Happening) -> Value {
 pub(crate) fn entry(entry: &Entry) -> Line {
     Line {
         sequence: entry.sequence.0,
-        at: time(entry.at),
+        at: format_time(entry.at),
         actor: entry.actor.clone(),
         event: entry.event.clone(),
         from: entry.from.clone(),

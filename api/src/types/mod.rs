@@ -1,7 +1,7 @@
 //! What answers look like: the types that `/openapi.json` describes them by.
 //!
-//! `executions`, `approvals` and `operating` are serialised as they stand there. The rest are things of the books, which are
-//! kept as the crates below have them and only respelt on their way out ([`view`](crate::types::mapping)): their types here say what
+//! `executions`, `approvals` and `operations` are serialised as they stand there. The rest are things of the books, which are
+//! kept as the crates below have them and only respelt on their way out ([`mapping`]): their types here say what
 //! that comes to, and a test holds live answers to them, no field more and none less.
 
 pub(crate) mod access;
@@ -12,6 +12,8 @@ pub(super) mod credentials;
 pub(crate) mod executions;
 pub(crate) mod fleet;
 pub(crate) mod mapping;
+pub(crate) mod operations;
+pub(crate) mod problems;
 pub(super) mod schedules;
 pub(super) mod stored_documents;
 pub(crate) mod streams;

@@ -12,16 +12,16 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::auth::policy::request::{Circumstances, Place, Principal};
-pub(crate) use crate::auth::policy::store::{AccessPolicies, Book, read, run};
+pub(crate) use self::store::{AccessPolicies, Book, read};
+pub(crate) use request::{Circumstances, Place, Principal};
 pub(crate) use schema::generated as schema;
 
 use super::{Role, Verb};
-use crate::auth::policy::diagnostics::Source;
-use crate::auth::policy::request::Names;
 use cedar_policy::{
     Authorizer, Decision as Answer, Entities, PolicyId, PolicySet, Request, Schema, Validator,
 };
+use diagnostics::Source;
+use request::Names;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,10 @@
 //! A question as Cedar has it: who, what, for whom, and how.
 
 use super::schema::NAMESPACE;
-use crate::auth::{Role, Verb};
+use crate::{
+    auth::{Role, Verb},
+    encoding::rfc3339::format_time,
+};
 use cedar_policy::{
     Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression,
 };
@@ -131,7 +134,7 @@ impl Names {
 
 fn circumstances(how: &Circumstances) -> Vec<(String, RestrictedExpression)> {
     let mut all = vec![
-        ("at".to_owned(), RestrictedExpression::new_datetime(crate::http::time(how.at))),
+        ("at".to_owned(), RestrictedExpression::new_datetime(format_time(how.at))),
         ("plans".to_owned(), RestrictedExpression::new_bool(how.plans)),
     ];
     all.extend(how.from.map(|from| ("from".to_owned(), RestrictedExpression::new_ip(from.to_string()))));

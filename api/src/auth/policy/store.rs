@@ -3,20 +3,15 @@
 //! Invariant: at every moment there is one set in force that holds. A file that does not is told in the log, and changes nothing.
 
 use super::Law;
-use crate::state::{App, Shared};
-use engine::{Behalf, Entity, on_behalf};
+use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 use store::Timestamp;
-use tokio::sync::watch;
 
-/// How often it is looked whether the file says something else.
-const EVERY: Duration = Duration::from_secs(2);
 /// More than this is no file of policies, in bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -75,6 +70,11 @@ impl Book {
         Ok(Self { file: Some(path), stands })
     }
 
+    /// Whether a house adds policies of its own.
+    pub(crate) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// The policies in force.
     pub(crate) fn law(&self) -> Arc<Law> {
         self.stands.read().unwrap_or_else(PoisonError::into_inner).law.clone()
@@ -107,7 +107,8 @@ impl Book {
         Ok(true)
     }
 
-    fn look(&self) -> bool {
+    /// Takes over what the file says, and says in the log what is wrong with it. True if it was taken.
+    pub(crate) fn look(&self) -> bool {
         self.renew().unwrap_or_else(|why| {
             tracing::error!(why, "the policies of access were not replaced: those before stay");
             false
@@ -130,54 +131,4 @@ pub(crate) fn read(file: &Path) -> Result<String, String> {
 
 fn law(file: &Path, text: &str) -> Result<Law, String> {
     Law::of(Some((&file.display().to_string(), text))).map_err(|faults| faults.join("\n"))
-}
-
-/// Keeps what is in force for whoever asks later, on the record as everything that somebody changes. True once it is kept.
-async fn keep(app: &App) -> bool {
-    let (law, Some((file, text))) = app.access.now() else { return true };
-    let version = law.version().to_owned();
-    let behalf = Behalf {
-        by: "the operating system".into(),
-        asked: "access.policies".into(),
-        at: file.display().to_string(),
-    };
-    let kept = on_behalf(
-        behalf,
-        app.engine.ledger(true, |view| {
-            if view.get::<AccessPolicies>(&version)?.is_none() {
-                let (version, text, file) = (version.clone(), text.clone(), file.clone());
-                view.put(&AccessPolicies { version, text, file, since: view.now() })?;
-            }
-            Ok(())
-        }),
-    );
-    match kept.await {
-        Ok(()) => {
-            tracing::info!(version, "policies of access are in force");
-            true
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the policies of access were not kept; trying again");
-            false
-        }
-    }
-}
-
-/// Looks at the file every few seconds, until `stop`, and keeps what comes into force.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
-    if app.access.file.is_none() {
-        return;
-    }
-    let mut is_kept = false;
-    loop {
-        is_kept = is_kept || keep(&app).await;
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
-        let looking = app.clone();
-        // The file may be where a read takes long.
-        let replaced = tokio::task::spawn_blocking(move || looking.access.look()).await;
-        is_kept &= !replaced.unwrap_or(false);
-    }
 }

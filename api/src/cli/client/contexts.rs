@@ -5,9 +5,8 @@
 
 use crate::cli::common::{Common, Place};
 use crate::{
-    config::Config,
+    config::{Config, admin_file},
     exit::{Exit, Failure},
-    server,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -188,7 +187,7 @@ pub(in crate::cli) fn target(common: &Common) -> Result<Target, Failure> {
         (None, Some(context)) => Found { value: base(&context.server), by: of_context.clone() },
         (None, None) => Found { value: format!("http://{}", defaults.listen), by: "the default".into() },
     };
-    let admin = server::admin_file(&common.data.clone().unwrap_or(defaults.data));
+    let admin = admin_file(&common.data.clone().unwrap_or(defaults.data));
     // Where another server is named, the context has no say in whom it is told of.
     let own = context.as_ref().filter(|context| base(&context.server) == server.value);
     // The token of the data folder is for a server on this machine, unless somebody names another.

@@ -6,9 +6,8 @@ use crate::cli::{
     output, settings,
 };
 use crate::{
-    exit::{Exit, Failure},
-    server,
-    state::storage::refused,
+    config::store_dir,
+    exit::{Exit, Failure, store_failure},
 };
 use ::store::{
     Embedded, Hold, Store as _,
@@ -72,7 +71,7 @@ pub(crate) enum Store {
 
 pub(in crate::cli) async fn run(common: &Common, command: Store) -> Result<Exit, Failure> {
     let config = settings::settings(common)?;
-    let dir = server::store_dir(&config.data);
+    let dir = store_dir(&config.data);
     let database = config.store.options();
     match command {
         Store::Check => match database {
@@ -122,10 +121,10 @@ async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool
     let named = "store.url: name the database; the embedded store brings itself up to date";
     let options = database.ok_or_else(|| Failure::new(Exit::Usage, named))?;
     if !check {
-        let store = Postgres::open(options.clone()).await.map_err(refused)?;
+        let store = Postgres::open(options.clone()).await.map_err(store_failure)?;
         store.close().await?;
     }
-    let schema = Postgres::schema(&options).await.map_err(refused)?;
+    let schema = Postgres::schema(&options).await.map_err(store_failure)?;
     let listed = |numbers: &[i64]| match numbers {
         [] => "nothing".to_owned(),
         some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
@@ -206,7 +205,7 @@ async fn exported(
     source: Source,
 ) -> Result<transfer::Counts, Failure> {
     let Some(options) = database else { return Ok(transfer::export_folder(dir, out, source).await?) };
-    let store = Postgres::open(options).await.map_err(refused)?;
+    let store = Postgres::open(options).await.map_err(store_failure)?;
     let counts = store.export(out, source).await;
     store.close().await?;
     Ok(counts?)
@@ -225,7 +224,7 @@ async fn import(
         return imported(common, &dir.display().to_string(), &counts, Embedded::held_in(dir)?.as_ref());
     };
     let what = format!("schema {}", options.schema);
-    let store = Postgres::open(options).await.map_err(refused)?;
+    let store = Postgres::open(options).await.map_err(store_failure)?;
     let counts = store.import(from).await;
     let held = store.held().await;
     store.close().await?;

@@ -2,8 +2,11 @@
 
 pub(in crate::http) mod scope;
 
-use crate::http::problem::{Problem, code::Code};
-use crate::{encoding::hex, state::App};
+use crate::{
+    encoding::hex,
+    http::problem::{Problem, code::Code},
+    state::App,
+};
 use engine::Entity;
 use schemars::JsonSchema;
 use scope::OfPlatform;

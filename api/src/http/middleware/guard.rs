@@ -1,16 +1,18 @@
 //! Lets a request in, or says why not. Wraps every route with the access that its table entry names.
 
-use crate::http::{
-    extract::page::{Page, document, documents},
-    middleware::{idempotency, loopback, rate_limit},
-    problem::{Problem, code::Code, denial::Asker},
-    resources::agents,
-    route::{Access, outer_path},
-};
 use crate::{
     auth::{
         Caller, Denied, Role, Token, Verb, authenticate,
         policy::{Circumstances, Decision, Place, Principal},
+    },
+    encoding::rfc3339::format_time,
+    http::{
+        address::outer_path,
+        credentials::bearer,
+        extract::page::{Page, document, documents},
+        middleware::{agent_key, idempotency, loopback, rate_limit},
+        problem::{Problem, code::Code, denial::Asker},
+        route::Access,
     },
     state::Shared,
 };
@@ -118,7 +120,7 @@ fn circumstances(app: &Shared, request: &Request) -> Circumstances {
 
 /// Why nothing is begun: in full to those who work for the platform.
 fn held(caller: &Caller, hold: &Hold) -> Problem {
-    let since = crate::http::time(hold.since);
+    let since = format_time(hold.since);
     match &caller.tenant {
         None => Problem::new(Code::StoreHeld, format!("the store is held since {since}: {}", hold.why)),
         Some(_) => {
@@ -147,7 +149,7 @@ fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> 
 /// The agents of a cluster have keys of their own; people and tenants' clusters are told that theirs do not open this.
 async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Problem> {
     let token = header.and_then(bearer);
-    let refused = match agents::admit(app, path, token.as_ref()) {
+    let refused = match agent_key::admit(app, path, token.as_ref()) {
         Ok(()) => return Ok(()),
         Err(refused) if refused.code() != Code::BadToken => return Err(refused),
         Err(refused) => refused,
@@ -245,11 +247,6 @@ async fn unknown(app: &Shared, header: Option<&str>, whose: Option<String>) -> R
             whose.into_iter().fold(problem, |problem, whose| problem.to(Asker::named(whose)))
         }
     })
-}
-
-pub(in crate::http) fn bearer(header: &str) -> Option<Token> {
-    let (scheme, text) = header.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }
 }
 
 pub(in crate::http) async fn admit(

@@ -4,12 +4,16 @@
 //! the effect, unless it is to be asked again. A start, and a trigger of a schedule, carry the key into their own commit as well
 //! ([`Once`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
 
-use crate::http::{
-    extract::unread,
-    middleware::claim::{Claim, Taken, Under},
-    problem::{Problem, code::Code, denial::Refused},
+use crate::{
+    auth::Caller,
+    encoding::hex,
+    http::{
+        extract::unread,
+        middleware::idempotency_lock::{Claim, Taken, Under},
+        problem::{Problem, code::Code, denial::Refused},
+    },
+    state::Shared,
 };
-use crate::{auth::Caller, encoding::hex, state::Shared};
 use axum::{
     body::{Body, Bytes, to_bytes},
     extract::Request,
@@ -17,7 +21,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use engine::{ActionError, Behalf, Entity, Undecided, View, on_behalf};
+use engine::{ActionError, Behalf, Entity, Schedule, Undecided, View, on_behalf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -33,6 +37,14 @@ const LONGEST_KEY: usize = 128;
 pub(in crate::http) const LARGEST_ANSWER: usize = 64 << 10;
 /// How long answers are kept.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// When old answers are forgotten: at the full hour, as a schedule whose every occurrence is on record.
+const FORGET_AT: &str = "0 * * * *";
+
+/// When old answers are forgotten.
+pub(crate) fn forgetting() -> Schedule {
+    Schedule::built_in("forget-answers", FORGET_AT, "UTC")
+}
 
 /// The key of a request and its fingerprint, for the commit of a start.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@
 //! from. It is decided by the address at the other end of the connection, and no header can make somebody near. One may make
 //! them far: a proxy on this machine that says for whom it asks does not ask for itself.
 
-use crate::http::{middleware::guard::admit, problem::Problem, route::Access};
 use crate::{
     auth::{Verb, policy::Circumstances},
+    http::{middleware::guard::admit, problem::Problem, route::Access},
     state::Shared,
 };
 use axum::http::{HeaderMap, header};

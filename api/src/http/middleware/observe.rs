@@ -1,15 +1,17 @@
 //! A span, a request id and a count for every request.
 
-use crate::http::{
-    middleware::{
-        headers, rate_limit,
-        traceparent::{Within, within},
+use crate::{
+    encoding::hex,
+    http::{
+        address::{AGENT_PULL, outer_path},
+        middleware::{
+            headers, rate_limit,
+            traceparent::{Within, within},
+        },
+        problem::denial::{self, Asking},
     },
-    problem::denial::{self, Asking},
-    resources::agents,
-    route::outer_path,
+    state::Shared,
 };
-use crate::{encoding::hex, state::Shared};
 use axum::{
     extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header},
@@ -50,7 +52,7 @@ pub(in crate::http) async fn observe(State(app): State<Shared>, request: Request
         tracing::debug!(status = status.as_u16(), ms, "answered");
     }
     // Who is kept waiting on purpose says nothing of how quick the server is.
-    let timed = (route != agents::PULL).then_some(took);
+    let timed = (route != AGENT_PULL).then_some(took);
     let trace = caller.as_ref().map(Within::trace_id);
     app.requests.answered((method.as_str(), &route), status.as_u16(), timed, trace);
     // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.

@@ -1,15 +1,21 @@
 //! How much a caller may ask for, told with every answer of `/v1`: `RateLimit-Policy` and `RateLimit`, as the draft of the IETF
 //! (`draft-ietf-httpapi-ratelimit-headers`) has them.
 
-use crate::http::{
-    middleware::headers::is_api,
-    problem::{Problem, code::Code, denial::Refused},
-    route::Access,
-};
 use crate::{
     auth::Caller,
-    server::connections::{Peer, Share, Who},
-    state::{Shared, access_denials::network},
+    http::{
+        middleware::headers::is_api,
+        problem::{Problem, code::Code, denial::Refused},
+        route::Access,
+    },
+    state::{
+        Shared,
+        access_denials::network,
+        connections::{
+            Peer,
+            rates::{Share, Who},
+        },
+    },
 };
 use axum::{
     extract::{ConnectInfo, Request},

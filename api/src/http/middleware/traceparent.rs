@@ -46,7 +46,7 @@ pub(in crate::http) async fn within<T>(asked: Option<Within>, answering: impl Fu
 /// What an execution is to be begun with, within the trace of the caller if there is one.
 pub(in crate::http) fn linked(asked: engine::Request) -> engine::Request {
     match ASKED_WITHIN.try_with(Clone::clone).ok().flatten() {
-        Some(within) => asked.within(within.text),
+        Some(trace) => asked.within(trace.text),
         None => asked,
     }
 }

@@ -1,11 +1,13 @@
 //! The whole document.
 
 use super::operation::Writer;
-use crate::http::{
-    operation_types::Problem,
-    problem::{address, code::Code},
-    route::table,
-    route_doc::of,
+use crate::{
+    http::{
+        problem::{address, code::Code},
+        route_doc::of,
+        router::table,
+    },
+    types::problems::Problem,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -59,8 +61,10 @@ pub fn document() -> Value {
 fn known_formats(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            let of = fields.get("format").and_then(Value::as_str);
-            if of.is_some_and(|of| of.starts_with("uint") || matches!(of, "int" | "int8" | "int16")) {
+            let format = fields.get("format").and_then(Value::as_str);
+            if format.is_some_and(|format| {
+                format.starts_with("uint") || matches!(format, "int" | "int8" | "int16")
+            }) {
                 fields.remove("format");
             }
             fields.values_mut().for_each(known_formats);

@@ -9,16 +9,15 @@ mod responses;
 
 pub use document::document;
 
-use crate::encoding::hex;
 use crate::{
+    encoding::hex,
     http::{
-        console::reference,
-        operation_types::ProblemType,
         problem::{Problem, code::Code},
+        resources::console::reference,
         route::{Access, Route},
         route_doc::told,
     },
-    types::Object,
+    types::{Object, problems::ProblemType},
 };
 use axum::{
     Json,

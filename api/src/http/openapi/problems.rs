@@ -1,9 +1,9 @@
 //! What each problem is. Those that actions and ledgers name by codes of their own are explained by the tables of
 //! `docs/operations.md`, which a test holds to the code.
 
-use crate::http::{
-    operation_types::ProblemType,
-    problem::{address, code::Code},
+use crate::{
+    http::problem::{address, code::Code},
+    types::problems::ProblemType,
 };
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");

@@ -1,7 +1,7 @@
 //! The document, held to what it has to be.
 
 use super::{document, problems::explain};
-use crate::http::{problem::code::Code, route::table};
+use crate::http::{problem::code::Code, router::table};
 use strum::VariantArray as _;
 
 #[test]

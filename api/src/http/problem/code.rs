@@ -233,3 +233,23 @@ impl Code {
         }
     }
 }
+
+/// Every code that a problem can carry, with its status, title and remedy.
+#[must_use]
+pub fn codes() -> Vec<(&'static str, u16, &'static str, &'static str)> {
+    Code::VARIANTS.iter().map(|code| code.facts()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_named_once() {
+        let mut names: Vec<_> = codes().into_iter().map(|(name, ..)| name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

@@ -3,11 +3,10 @@
 //! Every request passes here, so that no route can forget it: an answer of status 401 or 403 is a refusal, and so is a 404 to
 //! somebody from whom something was kept on the way.
 
-use crate::http::{middleware::guard::bearer, problem::code::Code, route::outer_path};
 use crate::{
     auth::Caller,
-    server::connections::Peer,
-    state::{Shared, access_denials::Seen},
+    http::{address::outer_path, credentials::bearer, problem::code::Code},
+    state::{Shared, access_denials::Seen, connections::Peer},
 };
 use axum::{
     extract::{ConnectInfo, MatchedPath, Request},

@@ -5,9 +5,7 @@ use crate::{
         Caller, Role, User, Verb,
         policy::{AccessPolicies, Circumstances, SHIPPED},
     },
-    state::Shared,
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked,
@@ -17,10 +15,8 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
-    types::{
-        access::{Explained, Kept, Policies},
-        mapping,
-    },
+    state::Shared,
+    types::access::{Explained, Kept, Policies},
 };
 use axum::{
     Json,
@@ -68,7 +64,7 @@ struct Wanted {
 fn kept(policies: AccessPolicies, current: &str) -> Kept {
     Kept {
         in_force: policies.version == current,
-        since: mapping::time(policies.since),
+        since: format_time(policies.since),
         file: policies.file.display().to_string(),
         id: policies.version,
     }
@@ -88,7 +84,7 @@ async fn show(State(app): State<Shared>, Path(version): Path<String>) -> Result<
     let (law, house) = app.access.now();
     let current = law.version();
     if version == "current" || version == current {
-        let since = document::<AccessPolicies>(&app, current).await?.map(|kept| mapping::time(kept.since));
+        let since = document::<AccessPolicies>(&app, current).await?.map(|kept| format_time(kept.since));
         let (file, text) = house.unwrap_or_default();
         let file = (!text.is_empty()).then(|| file.display().to_string());
         let shipped = Some(SHIPPED.to_owned());
@@ -103,7 +99,7 @@ async fn show(State(app): State<Shared>, Path(version): Path<String>) -> Result<
         shipped: None,
         text: found.text,
         file: Some(found.file.display().to_string()),
-        since: Some(mapping::time(found.since)),
+        since: Some(format_time(found.since)),
     }))
 }
 

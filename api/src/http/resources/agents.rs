@@ -1,20 +1,20 @@
 //! `/v1/agents`: the agents of nodes come here for their orders, under the key of their cluster, and for nothing else.
 
 use crate::{
-    auth::{Token, Verb},
-    state::Shared,
-};
-use crate::{
+    auth::Verb,
     http::{
+        address::AGENT_PULL,
+        credentials::bearer,
         extract::{
             Asked, Undescribed,
             page::{Listed, Paging, scope::unscoped},
         },
-        middleware::guard::bearer,
-        problem::{Problem, code::Code, denial::Asker},
+        middleware::agent_key::admit,
+        problem::Problem,
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types,
 };
 use axum::{
@@ -28,8 +28,6 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::Instant;
 use workflows::tenancy::Node;
 
-/// Where an agent comes for its orders, and is kept waiting while there are none.
-pub(in crate::http) const PULL: &str = "/v1/agents/{cluster}/{node}:pull";
 /// How long an agent is kept waiting before it is looked whether the server stops.
 const SLICE: Duration = Duration::from_millis(500);
 /// How long one that waits is let in by what its key was.
@@ -46,7 +44,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             told("listAgents", "Lists the agents of nodes.").lists::<types::fleet::Agent>(),
         ),
         Route::post(
-            PULL,
+            AGENT_PULL,
             Access::Agent,
             pull,
             told("pullOrders", "An agent asks for orders, and waits a while for them.")
@@ -78,38 +76,6 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 .says::<types::fleet::Empty>(200),
         ),
     ]
-}
-
-/// Lets in the holder of a key of the cluster that `path` names. A key of another cluster opens nothing here, and the attempt is
-/// put on record (S-6).
-pub(in crate::http) fn admit(app: &Shared, path: &str, token: Option<&Token>) -> Result<(), Problem> {
-    let agents = &app.agents;
-    let named = path.trim_start_matches("/v1/agents/").split('/').next().unwrap_or_default();
-    let opens = |cluster: &str| -> Result<bool, Problem> {
-        let hashes = agents.hashes(cluster).map_err(|why| {
-            tracing::error!(cluster, why, "the keys of a cluster's agents cannot be read");
-            Problem::new(Code::StoreUnavailable, format!("the keys of cluster {cluster} cannot be read"))
-        })?;
-        // All are compared, so that the time tells nothing.
-        Ok(token.is_some_and(|token| hashes.iter().fold(false, |found, hash| found | token.matches(hash))))
-    };
-    if opens(named)? {
-        return Ok(());
-    }
-    for other in agents.clusters().filter(|other| *other != named) {
-        if opens(other)? {
-            tracing::warn!(
-                code = "auth.cross_cluster_attempt",
-                key_of = other,
-                at = path,
-                "the key of the agents of one cluster was used on another"
-            );
-            let detail = format!("the key of the agents of cluster {other} opens nothing of cluster {named}");
-            let whose = Asker::named(format!("agents of cluster {other}"));
-            return Err(Problem::new(Code::CrossCluster, detail).to(whose));
-        }
-    }
-    Err(Problem::new(Code::BadToken, format!("the token is no key of the agents of cluster {named}")))
 }
 
 async fn list(

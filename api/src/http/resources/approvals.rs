@@ -4,9 +4,6 @@
 
 use crate::{
     auth::{Caller, UserKind, Verb, mandates_to, sitting},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked, Sent,
@@ -20,6 +17,7 @@ use crate::{
         route::{Access, Route},
         route_doc::{NAMED, VOTED, told},
     },
+    state::{App, Shared},
     types::{
         approvals::{Approval, Review},
         executions::Execution,

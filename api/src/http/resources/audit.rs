@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked,
@@ -14,6 +11,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types,
 };
 use axum::{

@@ -2,9 +2,7 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Sent,
@@ -12,13 +10,13 @@ use crate::{
             page::{Listed, Page},
         },
         middleware::guard::allowed,
-        operation_types::Previewed,
         problem::{Problem, code::Code},
         resources::search::misread,
         route::{Access, Route},
         route_doc::told,
     },
-    types::mapping,
+    state::{App, Shared},
+    types::{mapping, operations::Previewed},
 };
 use axum::{
     Extension, Json,
@@ -48,9 +46,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 "beginBatch",
                 "One command to all executions that a filter finds, after a look at them with dry_run (200).",
             )
-            .says::<crate::http::operation_types::Batch>(202)
+            .says::<crate::types::operations::Batch>(202)
             .located()
-            .says::<crate::http::operation_types::BatchPreview>(200)
+            .says::<crate::types::operations::BatchPreview>(200)
             .may(&[
                 Code::FilterMisread,
                 Code::BatchEmpty,
@@ -64,14 +62,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/batches",
             read,
             list,
-            told("listBatches", "Lists batches.").lists::<crate::http::operation_types::Batch>(),
+            told("listBatches", "Lists batches.").lists::<crate::types::operations::Batch>(),
         ),
         Route::get(
             "/v1/batches/{id}",
             read,
             show,
             told("showBatch", "A batch and how far it is.")
-                .says::<crate::http::operation_types::Batch>(200)
+                .says::<crate::types::operations::Batch>(200)
                 .tagged(),
         ),
         Route::get(
@@ -79,14 +77,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             read,
             items,
             told("listBatchItems", "Lists what became of each execution of a batch.")
-                .lists::<crate::http::operation_types::BatchItem>(),
+                .lists::<crate::types::operations::BatchItem>(),
         ),
         Route::post(
             "/v1/batches/{id}:stop",
             change,
             stop,
             told("stopBatch", "Leaves the rest of a batch alone.")
-                .says::<crate::http::operation_types::Batch>(200)
+                .says::<crate::types::operations::Batch>(200)
                 .tagged()
                 .bound(Code::StaleTag),
         ),
@@ -135,12 +133,12 @@ fn refused(error: BatchError) -> Problem {
     }
 }
 
-fn preview(seen: &BatchPreview) -> crate::http::operation_types::BatchPreview {
+fn preview(seen: &BatchPreview) -> crate::types::operations::BatchPreview {
     let first = seen
         .first
         .iter()
         .map(|(record, refuses)| Previewed { row: mapping::row(record), refuses: refuses.clone() });
-    crate::http::operation_types::BatchPreview {
+    crate::types::operations::BatchPreview {
         count: seen.count,
         refusing: seen.refusing,
         digest: seen.digest.clone(),
@@ -189,7 +187,7 @@ fn shown(batch: &Batch, now: Timestamp) -> Value {
     let mut value = mapping::thing(batch, &["created_at", "ended_at"]);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("state".into(), json!(batch.state()));
-        fields.insert("eta".into(), json!(eta(batch, now).map(mapping::time)));
+        fields.insert("eta".into(), json!(eta(batch, now).map(format_time)));
     }
     value
 }

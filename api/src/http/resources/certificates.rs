@@ -2,15 +2,14 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::Shared,
-};
-use crate::{
     http::{
         problem::{Problem, code::Code},
-        resource_kind::{Kind, find, list},
+        resource_kind::Kind,
+        resource_routes::{find, list},
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types,
 };
 use axum::{

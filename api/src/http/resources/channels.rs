@@ -3,10 +3,6 @@
 use crate::{
     auth::{Caller, Verb},
     encoding::hex,
-    notify,
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked, Sent,
@@ -16,6 +12,8 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    notify,
+    state::{App, Shared},
     types::channels::{Channel, Delivery},
 };
 use axum::{

@@ -4,19 +4,18 @@
 
 use crate::{
     auth::{Caller, Token, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{Sent, page::document},
         middleware::idempotency::{Once, Secret, spent},
-        problem::{Fault, Problem, code::Code},
+        problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types::{
         credentials::{self as shown, ClusterKeyIssued, EarlierKey},
-        mapping::time,
+        problems::Fault,
     },
 };
 use axum::{
@@ -88,12 +87,12 @@ fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
         version: key.version,
         state,
         scopes: key.scopes.iter().map(|scope| scope.name()).collect(),
-        issued_at: time(key.created_at),
+        issued_at: format_time(key.created_at),
         issued_by: key.issued_by.clone(),
         age: duration::show(now.since(key.created_at)),
         earlier: earlier
-            .map(|earlier| EarlierKey { version: earlier.version, holds_until: time(earlier.until) }),
-        revoked_at: key.revoked_at.map(time),
+            .map(|earlier| EarlierKey { version: earlier.version, holds_until: format_time(earlier.until) }),
+        revoked_at: key.revoked_at.map(format_time),
         revoked_by: key.revoked_by.clone(),
         revoked_for: key.revoked_for.clone(),
     }

@@ -1,15 +1,18 @@
 //! `/v1/engines`: the processes that share the store.
 
-use crate::http::{
-    extract::{
-        Asked,
-        page::{Listed, Paging},
+use crate::{
+    auth::Verb,
+    http::{
+        extract::{
+            Asked,
+            page::{Listed, Paging},
+        },
+        problem::Problem,
+        route::{Access, Route},
+        route_doc::told,
     },
-    problem::Problem,
-    route::{Access, Route},
-    route_doc::told,
+    state::Shared,
 };
-use crate::{auth::Verb, state::Shared};
 use axum::{Json, extract::State};
 use serde_json::Value;
 
@@ -19,7 +22,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Access::Staff(Verb::ReadFleet),
         list,
         told("listEngines", "Lists the processes that share the store.")
-            .lists::<crate::http::operation_types::Engine>(),
+            .lists::<crate::types::operations::Engine>(),
     )]
 }
 

@@ -3,13 +3,11 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::percent::decode,
     http::{
         extract::{Text, is_yaml, json, media},
         middleware::{guard::allowed, idempotency::fingerprint},
-        problem::{Fault, Problem, code::Code, denial::Refused},
+        problem::{Problem, code::Code, denial::Refused},
         resources::{
             incidents::Report,
             offboardings::Leave,
@@ -18,10 +16,11 @@ use crate::{
             workflow_start::{Parameters, Wish as _, begin, document, own},
             workloads::{NewWorkload, ask, end},
         },
-        route::{Access, Route, unescape},
+        route::{Access, Route},
         route_doc::{BEGUN, DOCUMENT, told, whole},
     },
-    types,
+    state::{App, Shared},
+    types::{self, problems::Fault},
 };
 use axum::{
     Extension, Json,
@@ -327,7 +326,7 @@ fn unescaped(said: &str) -> Option<String> {
     let inner = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let plain = inner.map(|inner| inner.replace("\\\"", "\"").replace("\\\\", "\\"));
     let plain = plain.as_deref().unwrap_or(said);
-    String::from_utf8(unescape(plain)).ok()
+    String::from_utf8(decode(plain)).ok()
 }
 
 fn binary(headers: &HeaderMap, body: Text) -> Result<Happened, Problem> {

@@ -2,15 +2,13 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{Asked, Sent, if_match::IfMatch, page::Listed},
         problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::{NAMED, ORDERED, told},
     },
+    state::{App, Shared},
     types::{self, mapping},
 };
 use axum::{
@@ -363,7 +361,7 @@ async fn signal(
             match app.engine.deliver_at(record.id, event, revision).await {
                 // What has finished needs no telling.
                 Err(engine::Error::Refused(engine::Refusal::Finished)) => {}
-                told => _ = moved(told)?,
+                refused => _ = moved(refused)?,
             }
         }
         None => app.engine.signal(record.id, &happened.signal).await?,

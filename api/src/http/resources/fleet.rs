@@ -2,9 +2,6 @@
 
 use crate::{
     auth::Verb,
-    state::{App, Shared, targets},
-};
-use crate::{
     http::{
         extract::{
             Asked, Text,
@@ -14,6 +11,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared, targets},
     types::{self, mapping},
 };
 use axum::{

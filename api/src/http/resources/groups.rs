@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Group, Verb, add_group, change_group, remove_group},
-    state::Shared,
-};
-use crate::{
     http::{
         extract::{
             Asked, Sent,
@@ -15,6 +12,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types::{self, mapping},
 };
 use axum::{

@@ -1,17 +1,17 @@
 //! `/livez`, `/readyz`, `/version`: whether the server works, by named checks.
 
-use crate::http::{
-    extract::Asked,
-    middleware::loopback,
-    operation_types::{Check, Readiness, Version},
-    problem::{Problem, code::Code},
-    route::{Access, Route},
-    route_doc::told,
-};
 use crate::{
     auth::{Verb, policy::Circumstances},
-    server::connections::Peer,
-    state::{App, Shared},
+    encoding::rfc3339::format_time,
+    http::{
+        extract::Asked,
+        middleware::loopback,
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    state::{App, Shared, connections::Peer},
+    types::operations::{Check, Readiness, Version},
 };
 use axum::{
     Json,
@@ -125,9 +125,10 @@ fn engine_check(app: &App) -> Check {
 async fn store_check(app: &App) -> Check {
     let health = app.engine.store().health().await;
     // It answers and takes commands; that it performs nothing is for people, and no reason to send requests elsewhere.
-    let held = health.held.as_ref().map(|hold| {
-        format!("held since {}: {}; see `tenure store held`", crate::http::time(hold.since), hold.why)
-    });
+    let held = health
+        .held
+        .as_ref()
+        .map(|hold| format!("held since {}: {}; see `tenure store held`", format_time(hold.since), hold.why));
     Check {
         name: "store",
         ok: health.writable,

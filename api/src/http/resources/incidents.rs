@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::App,
-};
-use crate::{
     http::{
         extract::{Text, page::scope::unscoped_all},
         problem::Problem,
@@ -12,6 +9,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::App,
     types,
 };
 use engine::{ActionError, Started, Undecided, View, Workflow as _};

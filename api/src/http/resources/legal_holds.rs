@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked, Sent,
@@ -19,6 +16,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types,
 };
 use axum::{

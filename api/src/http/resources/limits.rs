@@ -2,22 +2,22 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::hex,
-    state::{App, Shared},
-};
-use crate::{
+    encoding::{hex, rfc3339::format_time},
     http::{
         extract::{
             Asked, Sent,
             if_match::{IfMatch, tagged},
             page::{Listed, Paging, document, scope::one_seen_by},
         },
-        operation_types::{self as shown, Key, Opened},
-        problem::{Fault, Problem, code::Code},
+        problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::told,
     },
-    types::mapping::time,
+    state::{App, Shared},
+    types::{
+        operations::{self as shown, Key, Opened},
+        problems::Fault,
+    },
 };
 use axum::{
     Extension, Json,
@@ -94,8 +94,8 @@ fn place(place: &Place) -> shown::Place {
     shown::Place {
         execution: place.task.execution.to_string(),
         slot: place.task.slot,
-        since: time(place.since),
-        until: time(place.until),
+        since: format_time(place.since),
+        until: format_time(place.until),
         pending: place.pending,
     }
 }
@@ -133,13 +133,13 @@ fn seen(row: &KeyStatus, now: Timestamp) -> Key {
             cap: duration::show(rule.cap),
         }),
         set_by: limit.map(|limit| limit.set_by.clone()),
-        set_at: limit.map(|limit| time(limit.set_at)),
+        set_at: limit.map(|limit| format_time(limit.set_at)),
         in_use: row.places.len(),
         places: row.places.iter().map(place).collect(),
         queued: row.queued,
-        oldest: row.oldest.map(time),
+        oldest: row.oldest.map(format_time),
         state,
-        until: until.map(time),
+        until: until.map(format_time),
         closed: row
             .closed
             .as_ref()

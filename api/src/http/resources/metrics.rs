@@ -1,12 +1,16 @@
 //! `/metrics`: everything counted, as Prometheus reads it. No label names a tenant or a person, but clusters are named, and what
-//! is free there: from elsewhere it takes a role ([`near`](crate::http::middleware::loopback)).
+//! is free there: from elsewhere it takes a role ([`loopback`](crate::http::middleware::loopback)).
 
-use crate::http::{
-    problem::{Problem, code::Code},
-    route::{Access, Route},
-    route_doc::told,
+use crate::{
+    auth::Verb,
+    http::{
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
+    state::Shared,
+    telemetry::metrics::process,
 };
-use crate::{auth::Verb, state::Shared, telemetry::metrics::process};
 use axum::{
     extract::State,
     http::header,

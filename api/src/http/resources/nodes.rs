@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::Shared,
-};
-use crate::{
     http::{
         extract::{
             Asked,
@@ -17,6 +14,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types::{self, mapping},
 };
 use axum::{

@@ -2,9 +2,7 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Text,
@@ -15,7 +13,8 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
-    types::{self, mapping},
+    state::{App, Shared},
+    types,
 };
 use axum::{
     Extension, Json,
@@ -102,7 +101,7 @@ async fn list(
             "digest": change.to.digest,
             "before": change.from.version,
             "author": change.by,
-            "effective_from": mapping::time(change.at),
+            "effective_from": format_time(change.at),
         })
     };
     Ok(Json(Listed::new(changes.iter().map(row).collect(), next)))
@@ -122,7 +121,7 @@ async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Respo
             "id": version,
             "digest": published.reference.digest,
             "author": published.author,
-            "published_at": mapping::time(published.at),
+            "published_at": format_time(published.at),
             "in_force": in_force,
             "text": published.text,
         });

@@ -2,17 +2,16 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::App,
-};
-use crate::{
     http::{
         extract::Text,
         problem::{Problem, code::Code},
-        resource_kind::{Kind, list},
+        resource_kind::Kind,
+        resource_routes::list,
         resources::workflow_start::{Parameters, Wish, document, only, planned, starts},
         route::{Access, Route},
         route_doc::told,
     },
+    state::App,
     types,
 };
 use engine::{ActionError, Started, Undecided, View, Workflow as _};

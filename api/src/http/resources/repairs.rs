@@ -3,9 +3,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked, Undescribed,
@@ -20,6 +17,7 @@ use crate::{
         route::{Access, Route},
         route_doc::{ORDERED, told},
     },
+    state::{App, Shared},
     types::{self, mapping},
 };
 use axum::{

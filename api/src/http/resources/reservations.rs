@@ -2,16 +2,15 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::Shared,
-};
-use crate::{
     http::{
         extract::{Sent, if_match::IfMatch},
         problem::{Problem, code::Code},
-        resource_kind::{Kind as _, find},
+        resource_kind::Kind as _,
+        resource_routes::find,
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types::{Span, Time, workspaces},
 };
 use axum::{

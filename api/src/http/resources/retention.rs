@@ -2,21 +2,18 @@
 
 use crate::{
     auth::Verb,
-    server::jobs::retention::batch,
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked,
             page::{Listed, Page},
         },
-        operation_types::{self, Forgotten},
         problem::Problem,
         route::{Access, Route},
         route_doc::told,
     },
-    types::mapping,
+    state::{App, Shared, retention::batch},
+    types::operations::{self, Forgotten},
 };
 use axum::{Json, extract::State};
 use engine::Expiring;
@@ -25,7 +22,7 @@ use serde::Deserialize;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, told("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operation_types::Expiring>()),
+        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, told("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operations::Expiring>()),
         Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, told("forget", "Forgets what is kept no longer.").says::<Forgotten>(200)),
     ]
 }
@@ -37,14 +34,14 @@ struct Wanted {
     cursor: Option<String>,
 }
 
-fn seen(one: &Expiring) -> operation_types::Expiring {
-    operation_types::Expiring {
+fn seen(one: &Expiring) -> operations::Expiring {
+    operations::Expiring {
         id: one.record.id.to_string(),
         workflow: one.record.workflow.clone(),
         tenant: one.record.tenant.clone(),
         subject: one.record.subject.clone(),
         outcome: one.record.reason.clone(),
-        ended_at: mapping::time(one.record.updated_at),
+        ended_at: format_time(one.record.updated_at),
         stays: one.stays,
     }
 }
@@ -53,7 +50,7 @@ fn seen(one: &Expiring) -> operation_types::Expiring {
 async fn show(
     State(app): State<Shared>,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<operation_types::Expiring>>, Problem> {
+) -> Result<Json<Listed<operations::Expiring>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let mut after = page.after.as_deref().and_then(|text| text.parse().ok());
     let mut items = Vec::new();

@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, mandates_to},
-    state::Shared,
-};
-use crate::{
     http::{
         extract::{
             Asked, Sent,
@@ -13,6 +10,7 @@ use crate::{
         problem::{Problem, code::Code},
         resources::approvals::{find, person},
     },
+    state::Shared,
     types::mapping,
 };
 use axum::{

@@ -2,9 +2,7 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked,
@@ -14,6 +12,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types::{
         channels,
         executions::{Row, Stuck},
@@ -214,7 +213,7 @@ fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
     let message = body.pointer("/phase/parked/errors/0/message").and_then(Value::as_str);
     Stuck {
         row: mapping::row(record),
-        since: mapping::time(since),
+        since: format_time(since),
         age_seconds: now.since(since).as_secs(),
         owner: if asked.is_empty() { vec!["platform_ops".into()] } else { asked },
         next: reason.map_or("look at it with `tenure executions show`", next_of),

@@ -4,10 +4,6 @@
 
 use crate::{
     auth::{self, Caller, Session, Token, Verb, begin, random, redeem, remember},
-    oidc::{Attempts, Provider, Unopened},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked, Sent,
@@ -18,6 +14,8 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    oidc::{Attempts, Provider, Unopened},
+    state::{App, Shared},
     types::{
         mapping,
         users::{self, LoginOffered, SessionBegun},
@@ -307,7 +305,7 @@ async fn sign_out(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token: Option<Token> = token.and_then(crate::http::middleware::guard::bearer);
+    let token: Option<Token> = token.and_then(crate::http::credentials::bearer);
     let ended = match token {
         Some(token) => auth::end(&app.engine, &token.id).await?,
         None => false,

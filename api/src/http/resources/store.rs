@@ -2,20 +2,21 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Sent,
             page::{Listed, Page},
         },
-        operation_types::{PendingWork, Store, StoreHeld},
         problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::told,
     },
-    types::{Time, mapping},
+    state::{App, Shared},
+    types::{
+        Time,
+        operations::{PendingWork, Store, StoreHeld},
+    },
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Entity, Pending};
@@ -104,7 +105,7 @@ struct End {
 }
 
 fn seen(hold: &Hold) -> StoreHeld {
-    StoreHeld { since: mapping::time(hold.since), why: hold.why.clone() }
+    StoreHeld { since: format_time(hold.since), why: hold.why.clone() }
 }
 
 async fn show(State(app): State<Shared>) -> Result<Json<Store>, Problem> {
@@ -127,7 +128,7 @@ fn awaited(one: &Pending) -> Value {
         fields.insert("subject".into(), json!(one.record.subject));
         fields.insert("state".into(), json!(one.record.state));
         fields.insert("slot".into(), json!(one.slot));
-        fields.insert("due".into(), json!(mapping::time(one.due)));
+        fields.insert("due".into(), json!(format_time(one.due)));
     }
     value
 }
@@ -192,9 +193,8 @@ async fn release(
     let Some(hold) = app.engine.store().held().await? else {
         return Err(Problem::new(Code::StoreFree, "the store is not held"));
     };
-    if mapping::time(hold.since) != end.since {
-        let detail =
-            format!("since: the store is held since {}; look at it again", mapping::time(hold.since));
+    if format_time(hold.since) != end.since {
+        let detail = format!("since: the store is held since {}; look at it again", format_time(hold.since));
         return Err(Problem::new(Code::StoreFree, detail));
     }
     let held = app
@@ -213,7 +213,7 @@ async fn release(
     };
     record(&app, &held).await?;
     app.engine.unhold(hold.since).await?;
-    tracing::warn!(since = %mapping::time(hold.since), by = held.released_by, "the store was let go");
+    tracing::warn!(since = %format_time(hold.since), by = held.released_by, "the store was let go");
     app.freed.notify_one();
     show(State(app)).await
 }

@@ -2,15 +2,14 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::Shared,
-};
-use crate::{
     http::{
         problem::Problem,
-        resource_kind::{Kind, list},
+        resource_kind::Kind,
+        resource_routes::list,
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types::{self, mapping},
 };
 use axum::{

@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::App,
-};
-use crate::{
     http::{
         extract::Text,
         problem::{Problem, code::Code},
@@ -12,6 +9,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::App,
     types,
 };
 use engine::{Started, Undecided, View};

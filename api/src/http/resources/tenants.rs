@@ -2,9 +2,6 @@
 
 use crate::{
     auth::{Caller, Token, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked, Text,
@@ -17,7 +14,7 @@ use crate::{
             idempotency::{Once, Secret, mark_replayed},
             traceparent,
         },
-        problem::{Fault, Problem, code::Code},
+        problem::{Problem, code::Code},
         resources::{
             executions::full,
             workflow_start::{by_place, own},
@@ -25,7 +22,8 @@ use crate::{
         route::{Access, Route},
         route_doc::{BEGUN, told},
     },
-    types::{self, mapping},
+    state::{App, Shared},
+    types::{self, mapping, problems::Fault},
 };
 use axum::{
     Extension, Json,

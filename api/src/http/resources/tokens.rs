@@ -2,9 +2,7 @@
 
 use crate::{
     auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, tokens_of},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Sent,
@@ -15,10 +13,8 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
-    types::{
-        credentials::{Token as Shown, TokenIssued},
-        mapping::time,
-    },
+    state::{App, Shared},
+    types::credentials::{Token as Shown, TokenIssued},
 };
 use axum::{
     Extension, Json,
@@ -30,22 +26,22 @@ use store::Timestamp;
 
 /// Lists the tokens of a user.
 pub(in crate::http) fn list(access: Access) -> Route {
-    let told = told("listTokens", "Lists the tokens of a user: their names, ends and last uses.");
-    Route::get("/v1/users/{name}/tokens", access, all, told.lists::<Shown>())
+    let doc = told("listTokens", "Lists the tokens of a user: their names, ends and last uses.");
+    Route::get("/v1/users/{name}/tokens", access, all, doc.lists::<Shown>())
 }
 
 /// Draws one more.
 pub(in crate::http) fn issue(access: Access) -> Route {
-    let told = told("issueToken", "Draws one more token for a user, and shows it, once.")
+    let doc = told("issueToken", "Draws one more token for a user, and shows it, once.")
         .says::<TokenIssued>(201)
         .may(&[Code::TokenExists, Code::SecretShown]);
-    Route::post("/v1/users/{name}:token", access, drawn, told)
+    Route::post("/v1/users/{name}:token", access, drawn, doc)
 }
 
 /// Takes one back.
 pub(in crate::http) fn remove(access: Access) -> Route {
-    let told = told("removeToken", "Takes a token back, by its id or name.").nothing();
-    Route::delete("/v1/users/{name}/tokens/{id}", access, removed, told)
+    let doc = told("removeToken", "Takes a token back, by its id or name.").nothing();
+    Route::delete("/v1/users/{name}/tokens/{id}", access, removed, doc)
 }
 
 fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
@@ -54,10 +50,10 @@ fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
         name: kept.called().to_owned(),
         user: kept.user.clone(),
         state: if kept.is_over(now) { "over" } else { "in_force" },
-        created_at: kept.created_at.map(time),
+        created_at: kept.created_at.map(format_time),
         created_by: kept.created_by.clone(),
-        ends_at: kept.ends_at.map(time),
-        last_used_at: kept.used_at.map(time),
+        ends_at: kept.ends_at.map(format_time),
+        last_used_at: kept.used_at.map(format_time),
     }
 }
 

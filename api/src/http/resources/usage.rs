@@ -1,19 +1,19 @@
 //! `GET /v1/usage/{tenant}:export`: what a tenant used, month by month and with list prices, for spreadsheets and for tools that read bills.
 
-use crate::http::{
-    extract::{
-        Asked,
-        page::{
-            Page, document,
-            scope::{one_seen_by, seen_by},
-        },
-    },
-    problem::{Problem, code::Code},
-    route::{Access, Route},
-    route_doc::told,
-};
 use crate::{
     auth::{Caller, Verb},
+    http::{
+        extract::{
+            Asked,
+            page::{
+                Page, document,
+                scope::{one_seen_by, seen_by},
+            },
+        },
+        problem::{Problem, code::Code},
+        route::{Access, Route},
+        route_doc::told,
+    },
     state::{App, Shared},
 };
 use axum::{

@@ -5,9 +5,6 @@
 
 use crate::{
     auth::Caller,
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{Asked, Text, json},
         middleware::{
@@ -19,6 +16,7 @@ use crate::{
         route::{Access, Route},
         route_doc::{BEGUN, Told},
     },
+    state::{App, Shared},
     types::executions::Execution,
 };
 use axum::{

@@ -3,20 +3,21 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Sent,
             page::{Listed, Paging},
         },
-        operation_types::{self, Migrated},
         problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::told,
     },
-    types::mapping,
+    state::{App, Shared},
+    types::{
+        mapping,
+        operations::{self, Migrated},
+    },
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Generation, Migration, MigrationAnswer};
@@ -31,14 +32,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             read,
             list,
             told("listVersions", "Counts the open executions by workflow and schema.")
-                .lists::<operation_types::Generation>(),
+                .lists::<operations::Generation>(),
         ),
         Route::get(
             "/v1/workflow-versions/blockers",
             read,
             blockers,
             told("listBlockers", "Lists open executions of other versions, and whom each waits for.")
-                .lists::<operation_types::Migrated>()
+                .lists::<operations::Migrated>()
                 .may(&[Code::NotFound]),
         ),
         Route::post(
@@ -46,7 +47,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             Access::Staff(Verb::Migrate),
             migrate,
             told("migrate", "Brings executions of older versions up to date.")
-                .lists::<operation_types::Migrated>()
+                .lists::<operations::Migrated>()
                 .may(&[Code::NotFound]),
         ),
     ]
@@ -55,9 +56,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 async fn list(
     State(app): State<Shared>,
     Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<operation_types::Generation>>, Problem> {
+) -> Result<Json<Listed<operations::Generation>>, Problem> {
     let page = paging.page()?;
-    let row = |one: Generation| operation_types::Generation {
+    let row = |one: Generation| operations::Generation {
         standing: one.standing(),
         workflow: one.workflow,
         schema: one.schema,
@@ -153,6 +154,6 @@ async fn row(app: &App, one: &Migration) -> Result<Migrated, Problem> {
         to,
         why: why.cloned(),
         waits_for,
-        updated_at: mapping::time(record.updated_at),
+        updated_at: format_time(record.updated_at),
     })
 }

@@ -2,20 +2,17 @@
 
 use crate::{
     auth::Verb,
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Asked,
             page::{Listed, Paging},
         },
-        operation_types::Workflow,
         problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::told,
     },
-    types::executions::Drawn,
+    state::{App, Shared},
+    types::{executions::Drawn, operations::Workflow},
 };
 use axum::{
     Json,

@@ -2,17 +2,16 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{Text, page::scope::one_seen_by},
         problem::{Problem, code::Code},
-        resource_kind::{Kind as _, find},
+        resource_kind::Kind as _,
+        resource_routes::find,
         resources::workflow_start::{document, own},
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types::{self, mapping},
 };
 use axum::{
@@ -147,12 +146,12 @@ pub(in crate::http) async fn change<T>(
     tenant: &TenantId,
     mut change: impl FnMut(&mut View) -> Result<(T, News), Undecided>,
 ) -> Result<T, Problem> {
-    let told = |view: &mut View, news: News| announce(view, &news).map(|()| news.more);
+    let announced = |view: &mut View, news: News| announce(view, &news).map(|()| news.more);
     let (done, mut more) = app
         .engine
         .ledger(true, |view| {
             let (done, news) = change(view)?;
-            Ok((done, told(view, news)?))
+            Ok((done, announced(view, news)?))
         })
         .await?;
     while more {
@@ -160,7 +159,7 @@ pub(in crate::http) async fn change<T>(
             .engine
             .ledger(true, |view| {
                 let news = admission::wake(view, tenant)?;
-                told(view, news)
+                announced(view, news)
             })
             .await?;
     }

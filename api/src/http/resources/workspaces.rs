@@ -2,16 +2,16 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::Shared,
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::page::{Listed, scope::one_seen_by},
         problem::Problem,
-        resource_kind::{Kind, numbered, reads},
+        resource_kind::{Kind, numbered},
+        resource_routes::reads,
         route::{Access, Route},
         route_doc::told,
     },
+    state::Shared,
     types::{self, mapping},
 };
 use axum::{
@@ -164,8 +164,8 @@ impl Kind for Workspace {
                 ("use", used(account)),
                 ("admitting", json!(account.admitting)),
                 ("waiting", json!(account.waiting)),
-                ("waiting_since", json!(account.oldest.map(mapping::time))),
-                ("slowed_until", json!(account.slowed_until.map(mapping::time))),
+                ("waiting_since", json!(account.oldest.map(format_time))),
+                ("slowed_until", json!(account.slowed_until.map(format_time))),
             ],
         )
     }

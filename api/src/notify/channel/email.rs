@@ -1,7 +1,9 @@
 //! `email`: mail by SMTP, one message to all that the channel names. What is about the same matter is one thread.
 
-use crate::config::{self, MailTls};
-use crate::notify::channel::{Message, PATIENCE, Sent, secret, shortened};
+use crate::{
+    config::{self, MailTls},
+    notify::channel::{Message, PATIENCE, Sent, secret, shortened},
+};
 use lettre::{
     AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor,
     message::{Mailbox, header::ContentType},

@@ -1,7 +1,9 @@
 //! `file`: one line of JSON for each notification, behind those that are there. For trying channels out, and for whoever reads files.
 
-use crate::config;
-use crate::notify::channel::{Message, Sent, webhook::event};
+use crate::{
+    config,
+    notify::channel::{Message, Sent, webhook::event},
+};
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},

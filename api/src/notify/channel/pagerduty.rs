@@ -1,8 +1,11 @@
 //! `pagerduty`: events of the Events API v2. One matter is one incident: what opens it triggers, what takes it up acknowledges,
 //! and what closes it resolves, all under the matter's name.
 
-use crate::config;
-use crate::notify::channel::{Message, Sent, ask, client, secret};
+use crate::{
+    config,
+    encoding::rfc3339::format_time,
+    notify::channel::{Message, Sent, ask, client, secret},
+};
 use reqwest::Client;
 use serde_json::{Value, json};
 use workflows::notices::Act;
@@ -64,7 +67,7 @@ fn event(message: &Message<'_>) -> Value {
             "summary": message.words.title.chars().take(SUMMARY).collect::<String>(),
             "source": "tenure",
             "severity": severity,
-            "timestamp": crate::http::time(told.at),
+            "timestamp": format_time(told.at),
             "component": told.about,
             "group": told.tenant,
             "class": told.kind,

@@ -1,7 +1,9 @@
 //! `slack`: the JSON of Slack's incoming webhooks, which Mattermost and others take too. The address is the secret.
 
-use crate::config;
-use crate::notify::channel::{Message, Sent, ask, client, secret};
+use crate::{
+    config,
+    notify::channel::{Message, Sent, ask, client, secret},
+};
 use reqwest::Client;
 use serde_json::json;
 

@@ -2,10 +2,13 @@
 //!
 //! The header `tenure-signature` says the same in the older way: over the body alone, which does not bind the moment.
 
-use crate::config;
-use crate::notify::{
-    channel::{Message, Sent, ask, client, signature::Keys},
-    delivery::Delivery,
+use crate::{
+    config,
+    encoding::rfc3339::format_time,
+    notify::{
+        channel::{Message, Sent, ask, client, signature::Keys},
+        delivery::Delivery,
+    },
 };
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -53,7 +56,7 @@ pub(in crate::notify) fn event(message: &Message<'_>) -> Value {
         "type": format!("tenure.{}", told.kind),
         "source": "/tenure",
         "subject": told.about,
-        "time": crate::http::time(told.at),
+        "time": format_time(told.at),
         "datacontenttype": "application/json",
         "sequence": Delivery::sequence(told),
         "data": {

@@ -1,7 +1,10 @@
 //! Bodies: one that comes may not take for ever, and the end of one that goes is noticed.
 
-use crate::state::Shared;
-use crate::{server::connections::timed::Phase, state::connections};
+use super::timed::Phase;
+use crate::state::{
+    Shared,
+    connections::{self, TooSlow},
+};
 use axum::BoxError;
 use hyper::body::{Body, Buf as _, Bytes, Frame, Incoming, SizeHint};
 use std::{
@@ -13,11 +16,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// So many bytes of a body give it another second.
 const A_SECOND: u64 = 64 << 10;
-
-/// A body did not come in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body did not come in time")]
-pub(crate) struct TooSlow;
 
 /// The body of a request. It has so long from when it is first read, and another second for every 64 KiB that have come: whoever
 /// sends much over a slow line is waited for, and whoever sends a byte now and then is not.

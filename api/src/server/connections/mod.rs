@@ -6,11 +6,13 @@
 mod body;
 mod timed;
 
-pub(crate) use crate::state::connections::Edge;
-pub(crate) use crate::state::connections::rates::{Share, Who};
-pub(crate) use body::TooSlow;
-
-use crate::{http, state::Shared};
+use crate::{
+    http,
+    state::{
+        Shared,
+        connections::{self, Peer},
+    },
+};
 use axum::{
     Router,
     body::Body,
@@ -41,10 +43,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is waited when the system gives no connection, as when there are no descriptors left.
 const BREATH: Duration = Duration::from_secs(1);
 
-/// From where a request came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
-
 /// How long whoever is slow is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Limits {
@@ -58,9 +56,9 @@ struct Limits {
 ///
 /// Dropped, it ends every connection at once.
 pub(crate) async fn serve(app: &Shared, listener: TcpListener, over: impl Future<Output = ()>) {
-    let router = http::router(app);
+    let router = http::router::router(app);
     let most = app.config.http.connections;
-    let (tell, told) = watch::channel(false);
+    let (tell, stop) = watch::channel(false);
     let (mut open, mut over, mut full) = (JoinSet::new(), pin!(over), false);
     loop {
         if full != (open.len() >= most) {
@@ -78,7 +76,7 @@ pub(crate) async fn serve(app: &Shared, listener: TcpListener, over: impl Future
             Some(_) = open.join_next() => {}
             accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, from)) => {
-                    let conversation = attend(app.clone(), router.clone(), (stream, from), told.clone());
+                    let conversation = attend(app.clone(), router.clone(), (stream, from), stop.clone());
                     open.spawn(conversation);
                 }
                 Err(error) if is_of_one(&error) => {}
@@ -119,7 +117,7 @@ async fn attend(
         Ok(Ok(stream)) => converse(app, router, (stream, from), over).await,
         Ok(Err(error)) => tracing::debug!(%from, %error, "a handshake failed"),
         Err(_) => {
-            app.edge.was_slow(crate::state::connections::HANDSHAKE);
+            app.edge.was_slow(connections::HANDSHAKE);
             tracing::debug!(%from, "a handshake took too long");
         }
     }

@@ -1,7 +1,7 @@
 //! A connection on which nothing takes for ever: a head that has begun comes soon, and what is written is taken.
 
-use crate::state::Shared;
-use crate::{server::connections::Limits, state::connections};
+use super::Limits;
+use crate::state::{Shared, connections};
 use std::{
     io,
     pin::Pin,

@@ -1,17 +1,15 @@
 //! The reader itself: the history of all from where it stands, in changes, with the records and approvals that somebody watches.
 
-use crate::state::change_feed::{
-    Wanted,
-    change::{Asking, Change, Done, Group, groups, passed},
+use crate::state::{
+    App, Shared,
+    change_feed::{
+        change::{Asking, Group, groups},
+        reader::{PAGE, changes},
+    },
 };
-use crate::state::{App, Shared};
-use engine::{ApprovalCase, Error};
-use futures_util::{StreamExt as _, stream};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
-use store::{ExecutionId, Record, Sequence};
+use engine::Error;
+use std::time::Duration;
+use store::Sequence;
 use tokio::sync::watch;
 
 /// How often it is looked for what other servers commit.
@@ -20,10 +18,6 @@ const EVERY: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(10);
 /// After a store that did not answer.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Entries of one look, unless one commit wrote more.
-pub(crate) const PAGE: usize = 256;
-/// Executions read at once.
-const AT_ONCE: usize = 8;
 /// How often tokens are looked at, beside whenever somebody asked for something.
 const TOKENS: Duration = Duration::from_secs(5);
 
@@ -127,75 +121,9 @@ async fn look(app: &App, asking: &Asking, at: (Sequence, u32), limit: usize) -> 
     if found.iter().any(Group::is_of_nobody) {
         app.feed.asked.notify_one();
     }
-    let changes = changes(app, asking, &wanted, &found).await?;
+    let made = changes(app, asking, &wanted, &found).await?;
     // A commit of which a part was told is not told of yet, as far as whoever comes by then is concerned.
     let whole = if more { Sequence(reached.0.0.saturating_sub(1)) } else { reached.0 };
-    app.feed.tell(changes, whole);
+    app.feed.tell(made, whole);
     Ok(if more { Look::Some(reached) } else { Look::All(reached) })
-}
-
-/// What is known of an execution that has changed.
-struct Known {
-    record: Record,
-    written: Vec<(Sequence, ApprovalCase)>,
-}
-
-/// The changes that these groups are, as far as they are `wanted`.
-pub(crate) async fn changes(
-    app: &App,
-    asking: &Asking,
-    wanted: &Wanted,
-    groups: &[Group],
-) -> Result<Vec<Change>, Error> {
-    let mut touched: BTreeMap<ExecutionId, BTreeSet<String>> = BTreeMap::new();
-    for group in groups.iter().filter(|group| !group.is_of_nobody()) {
-        let asks = wanted.has_approvals() && asking.may(&group.entries);
-        if asks || wanted.has(group.execution) {
-            let states = passed(&group.entries).into_iter().map(ToOwned::to_owned);
-            touched.entry(group.execution).or_default().extend(states);
-        }
-    }
-    let read = stream::iter(touched).map(|(id, passed)| async move {
-        known(app, asking, wanted, (id, &passed)).await.map(|known| (id, known))
-    });
-    let read: Vec<Result<(ExecutionId, Option<Known>), Error>> = read.buffered(AT_ONCE).collect().await;
-    let known: BTreeMap<ExecutionId, Option<Known>> = read.into_iter().collect::<Result<_, _>>()?;
-    let change = |group: &Group| match group.forgotten() {
-        Some(forgotten) => {
-            let (execution, position) = (forgotten.execution, group.position);
-            Some(Change { execution, position, what: Done::Forgotten(forgotten) })
-        }
-        None => {
-            known.get(&group.execution)?.as_ref().map(|known| group.change(&known.record, &known.written))
-        }
-    };
-    Ok(groups.iter().filter_map(change).collect())
-}
-
-/// The execution as it stands, and its approvals; `None` where nobody wants to hear, or nothing can be read.
-async fn known(
-    app: &App,
-    asking: &Asking,
-    wanted: &Wanted,
-    (id, passed): (ExecutionId, &BTreeSet<String>),
-) -> Result<Option<Known>, Error> {
-    let mut record = match app.engine.store().load(id).await {
-        Ok(Some(record)) => record,
-        // Forgotten meanwhile, or reported as unreadable where executions are.
-        Ok(None) | Err(store::Error::Corrupt { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    record.body = Vec::new();
-    let asks = wanted.has_approvals() && asking.concerns(&record.workflow, passed);
-    if !asks && !wanted.has(id) {
-        return Ok(None);
-    }
-    let written = match asks {
-        true => match app.engine.approvals_written(id).await {
-            Err(Error::Store(store::Error::Corrupt { .. })) => Vec::new(),
-            written => written?,
-        },
-        false => Vec::new(),
-    };
-    Ok(Some(Known { record, written }))
 }

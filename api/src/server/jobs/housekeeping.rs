@@ -2,7 +2,10 @@
 
 use crate::{
     auth::{Session, SignIn},
-    http::{KEPT_FOR, UnderKey},
+    http::middleware::{
+        idempotency::{self, KEPT_FOR},
+        idempotency_lock::Under,
+    },
     state::{App, Shared},
 };
 use engine::{Engine, Entity, Error, Schedule, Triggered};
@@ -22,15 +25,13 @@ use workflows::{
 const PAGE: usize = 1_000;
 /// Moves of executions come in bursts; one look serves them all.
 const PAUSE: Duration = Duration::from_millis(200);
-/// When old answers are forgotten: at the full hour, as a schedule whose every occurrence is on record.
-const FORGET_AT: &str = "0 * * * *";
 
 /// Works until `stop` says so.
 pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     let every = app.config.waitlist.every.0;
     let mut keeper = Keeper { woken: BTreeMap::new() };
     let clock = app.engine.clock().clone();
-    let forgetting = forgetting();
+    let forgetting = idempotency::forgetting();
     loop {
         if !app.free(&mut stop).await {
             return;
@@ -69,11 +70,6 @@ async fn next_due(app: &App, forgetting: &Schedule, now: Timestamp) -> Result<Op
     let all = sweeps.iter().map(|(_, schedule)| schedule).chain([forgetting]);
     let next = |schedule: &Schedule| schedule.upcoming(now, 1).ok()?.first().map(|next| next.due);
     Ok(all.filter_map(next).min())
-}
-
-/// When old answers are forgotten.
-pub(crate) fn forgetting() -> Schedule {
-    Schedule::built_in("forget-answers", FORGET_AT, "UTC")
 }
 
 /// Remembers for what stock each waiter was woken last, so that none is woken again for the same.
@@ -142,7 +138,7 @@ async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
 /// Deletes what was kept for an `Idempotency-Key` long enough, and sessions that are over.
 async fn forget(app: &App) -> Result<(), Error> {
     let now = app.engine.clock().now();
-    forget_old(app, |under: &UnderKey| under.is_over(now, KEPT_FOR)).await?;
+    forget_old(app, |under: &Under| under.is_over(now, KEPT_FOR)).await?;
     forget_old(app, |asked: &Triggered| now.since(asked.at) > KEPT_FOR).await?;
     forget_old(app, |session: &Session| session.ends_at < now).await?;
     forget_old(app, |sign_in: &SignIn| sign_in.until < now).await

@@ -1,11 +1,51 @@
 //! Background jobs of the server, one file each.
 //!
-//! Started by [`serve`](super::serve) and stopped through its watch channel. Invariant: a job that fails logs it and tries again; it never ends the server.
+//! Started by [`serve`](super::serve) and stopped through its watch channel. Invariant: a job that fails logs it and tries
+//! again; it never ends the server.
 
-pub(crate) mod audit_sealing;
-pub(crate) mod batches;
-pub(crate) mod change_feed;
-pub(crate) mod housekeeping;
-pub(crate) mod retention;
-pub(crate) mod schedules;
-pub(crate) mod simulated_observations;
+pub(super) mod access_denials;
+mod audit_sealing;
+mod batches;
+mod certificate_reload;
+mod change_feed;
+mod housekeeping;
+mod notifications;
+mod policy_reload;
+mod retention;
+mod schedules;
+mod simulated_observations;
+mod token_usage;
+#[cfg(feature = "otlp")]
+mod trace_export;
+
+use crate::{
+    exit::{Exit, Failure},
+    state::Shared,
+};
+use tokio::{sync::watch, task::JoinHandle};
+
+/// Starts every job but that of refusals, which outlasts `stop`.
+///
+/// # Errors
+/// What a job lacks.
+pub(super) fn spawn(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
+    let hangups = certificate_reload::hangups(app).map_err(Failure::other)?;
+    #[cfg(feature = "otlp")]
+    let follower = trace_export::follower(app)
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    Ok(vec![
+        #[cfg(feature = "otlp")]
+        tokio::spawn(trace_export::run(app.clone(), follower, stop.clone())),
+        tokio::spawn(housekeeping::run(app.clone(), stop.clone())),
+        tokio::spawn(schedules::run(app.clone(), stop.clone())),
+        tokio::spawn(batches::run(app.clone(), stop.clone())),
+        tokio::spawn(simulated_observations::run(app.clone(), stop.clone())),
+        tokio::spawn(audit_sealing::run(app.clone(), stop.clone())),
+        tokio::spawn(notifications::run(app.clone(), stop.clone())),
+        tokio::spawn(token_usage::run(app.clone(), stop.clone())),
+        tokio::spawn(retention::run(app.clone(), stop.clone())),
+        tokio::spawn(change_feed::run(app.clone(), stop.clone())),
+        tokio::spawn(policy_reload::run(app.clone(), stop.clone())),
+        tokio::spawn(certificate_reload::run(app.clone(), hangups, stop.clone())),
+    ])
+}

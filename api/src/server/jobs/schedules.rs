@@ -1,6 +1,6 @@
 //! Keeps the schedules that people have set: looks at each when it is due, and says when to look again.
 
-use crate::{http::InName, state::Shared};
+use crate::{http::resources::schedules::startable::InName, state::Shared};
 use engine::{Error, SECOND};
 use std::time::Duration;
 use store::Timestamp;

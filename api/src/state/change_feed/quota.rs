@@ -86,7 +86,7 @@ impl Places {
             self.taken().iter().map(|(token, known)| (token.clone(), known.standing.clone())).collect();
         for (token, standing) in known {
             let why = match standing_of(store, law.clone(), &token, now).await {
-                Ok(Some(still)) if still == standing => continue,
+                Ok(Some(current)) if current == standing => continue,
                 Ok(Some(_)) => CHANGED,
                 Ok(None) => REVOKED,
                 Err(error) => {

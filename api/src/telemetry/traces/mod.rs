@@ -8,7 +8,6 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-use crate::state::Shared;
 use engine::{Behalf, Clock, Entity};
 use opentelemetry_sdk::trace::SpanData;
 use prometheus_client::{
@@ -28,7 +27,7 @@ use store::{Commit, Entry, Error, ExecutionId, Key, Put, Read, Record, Sequence,
 use tokio::sync::watch;
 
 /// How often the journal is looked at.
-const EVERY: Duration = Duration::from_secs(1);
+pub(crate) const EVERY: Duration = Duration::from_secs(1);
 /// The longest pause before a collector is tried again.
 const MOST_PAUSE: Duration = Duration::from_secs(60);
 /// How long nobody else sends, unless it is said again.
@@ -112,19 +111,22 @@ impl Follower {
     ///
     /// # Errors
     /// The setting at fault.
-    pub(crate) fn of(app: &Shared) -> Result<Option<Self>, String> {
-        let url = &app.config.traces.url;
+    pub(crate) fn of(
+        url: &str,
+        (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
+        (holder, is_shared): (String, bool),
+        spans: Spans,
+    ) -> Result<Option<Self>, String> {
         if url.is_empty() {
             return Ok(None);
         }
-        let holder = app.storage.holder();
         Ok(Some(Self {
-            store: app.engine.store().clone(),
-            clock: app.engine.clock().clone(),
+            store,
+            clock,
             collector: Collector::at(url, &holder)?,
             holder,
-            is_shared: app.storage.is_shared(),
-            spans: app.spans.clone(),
+            is_shared,
+            spans,
             known: HashMap::new(),
         }))
     }
@@ -274,7 +276,7 @@ impl Follower {
     }
 
     /// One look. True when there may be more; an error of the store is told, and tried again.
-    async fn step(&mut self, stop: &mut watch::Receiver<bool>) -> bool {
+    pub(crate) async fn step(&mut self, stop: &mut watch::Receiver<bool>) -> bool {
         let kept = match self.next().await {
             Ok(None) => return false,
             Ok(Some(batch)) => {
@@ -295,23 +297,6 @@ impl Follower {
                 }
                 false
             }
-        }
-    }
-}
-
-/// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, follower: Option<Follower>, mut stop: watch::Receiver<bool>) {
-    let Some(mut follower) = follower else { return };
-    loop {
-        if !app.free(&mut stop).await || *stop.borrow() {
-            return;
-        }
-        if follower.step(&mut stop).await {
-            continue;
-        }
-        tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(EVERY) => {}
         }
     }
 }

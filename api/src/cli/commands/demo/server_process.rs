@@ -1,6 +1,6 @@
 //! A server process in a temporary folder, to be killed and started again.
 
-use crate::{cli::Client, encoding::hex, exit::Failure, server};
+use crate::{cli::Client, config::admin_file, encoding::hex, exit::Failure};
 use engine::{Clock as _, SystemClock};
 use std::{
     fs,
@@ -65,7 +65,7 @@ impl Stage {
         if !listens.await.map_err(Failure::other)? {
             return Err(Failure::other("the server of the demo did not start"));
         }
-        let file = server::admin_file(&self.dir);
+        let file = admin_file(&self.dir);
         let token = fs::read_to_string(&file).map_err(Failure::other)?.trim().to_owned();
         Client::to(self.address(), Some(token), file)
     }

@@ -8,8 +8,7 @@ use crate::{
         commands::workflow,
         output::{self, timestamps},
     },
-    config::{Config, unknown_variables},
-    server::{admin_file, store_dir},
+    config::{Config, admin_file, store_dir, unknown_variables},
     tls::{Files, Pair},
 };
 use ::store::{postgres::Postgres, transfer};

@@ -179,14 +179,15 @@ mod tests {
             found
         };
         // An agent speaks for a node, and facts are sorted by whose the nodes are: neither is told of what is there.
-        assert_eq!(named(&["unscoped", "::<"].concat()), ["agents.rs", "facts.rs"]);
+        assert_eq!(named(&["unscoped", "::<"].concat()), ["agents.rs", "observations.rs"]);
         // Who has GPUs of a model that runs short, for a response that is the platform's.
         assert_eq!(named(&["unscoped_all", "::<"].concat()), ["incidents.rs"]);
         // How many deliveries a channel has, answers kept by the caller's own name, and the hold of the store.
         for read in [".documents(", ".document("] {
             let past: Vec<_> = named(&["store()", read].concat());
             assert!(
-                past.iter().all(|file| ["channels.rs", "claim.rs", "page.rs"].contains(&file.as_str())),
+                past.iter()
+                    .all(|file| ["channels.rs", "idempotency_lock.rs", "page.rs"].contains(&file.as_str())),
                 "{past:?}"
             );
         }

@@ -2,9 +2,6 @@
 
 use crate::{
     auth::Caller,
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{Sent, if_match::IfMatch, page::document},
         middleware::idempotency::Once,
@@ -13,6 +10,7 @@ use crate::{
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types::schedules,
 };
 use axum::{

@@ -1,7 +1,7 @@
 //! A schedule as people write it down.
 
-use crate::config::Span;
 use crate::{
+    config::Span,
     http::problem::{Problem, code::Code},
     types,
 };

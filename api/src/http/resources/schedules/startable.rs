@@ -1,18 +1,18 @@
 //! What a schedule may start: requests that are read and begun as if its author had sent them at that moment.
 
-use crate::http::{
-    extract::{Text, page::document},
-    problem::{Problem, code::Code},
-    resources::{
-        incidents::{Report, Shortage},
-        offboardings::Leave,
-        reclaims::Recall,
-        tenant_changes::QuotaWish,
-        workflow_start::{Parameters, Wish},
-    },
-};
 use crate::{
     auth::{Caller, User, Verb, policy::Circumstances},
+    http::{
+        extract::{Text, page::document},
+        problem::{Problem, code::Code},
+        resources::{
+            incidents::{Report, Shortage},
+            offboardings::Leave,
+            reclaims::Recall,
+            tenant_changes::QuotaWish,
+            workflow_start::{Parameters, Wish},
+        },
+    },
     state::{App, Shared},
 };
 use engine::{BoxFuture, Request, Started, Starter, Unstarted};

@@ -1,6 +1,6 @@
 //! Streams of events: `GET /v1/watch`, `/v1/approvals/events` and `/v1/executions/{id}/events`, as server-sent events.
 //!
-//! What is told is read once for all who watch ([`feed`], [`follow`]); what each may hear of it is decided where the lists decide
+//! What is told is read once for all who watch ([`change_feed`](crate::state::change_feed)); what each may hear of it is decided where the lists decide
 //! it ([`subject`]). Every event names its place in the history of all, so that whoever was cut off goes on behind it
 //! ([`watcher`]). Described in `docs/http-api.md`.
 
@@ -8,23 +8,19 @@ mod replay;
 mod subject;
 mod watcher;
 
-pub(crate) use crate::server::jobs::change_feed::run as tell_what_happens;
-pub(crate) use crate::state::change_feed::Feed;
-
-use crate::state::change_feed::position::Position;
-use crate::state::change_feed::quota::Standing;
 use crate::{
     auth::{Caller, Verb},
-    state::Shared,
-};
-use crate::{
     http::{
+        credentials::bearer,
         extract::{Asked, page::Listed},
-        middleware::guard::bearer,
         problem::{Problem, code::Code},
         resources::{approvals, executions::resolve, search},
         route::{Access, Route},
         route_doc::{NAMED, told},
+    },
+    state::{
+        Shared,
+        change_feed::{position::Position, quota::Standing},
     },
     types::{
         self,

@@ -1,13 +1,13 @@
 //! What somebody missed while they were away, read from the history page by page.
 
-use crate::state::App;
-use crate::{
-    server::jobs::change_feed::{PAGE, changes},
-    state::change_feed::{
+use crate::state::{
+    App,
+    change_feed::{
         Topic,
         change::{Change, Forgotten, Group, groups},
         position::Position,
         quota::Standing,
+        reader::{PAGE, changes},
     },
 };
 use engine::Error;

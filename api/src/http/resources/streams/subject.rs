@@ -1,15 +1,18 @@
 //! What somebody watches, and which of all changes they hear: decided by the same scope and conditions as the lists.
 
-use crate::{auth::Caller, state::App};
 use crate::{
+    auth::Caller,
     http::{
         problem::Problem,
         resources::{approvals::Watched, search},
     },
-    state::change_feed::{
-        Topic,
-        change::{Change, Done, Forgotten},
-        quota::Standing,
+    state::{
+        App,
+        change_feed::{
+            Topic,
+            change::{Change, Done, Forgotten},
+            quota::Standing,
+        },
     },
 };
 use std::collections::HashMap;

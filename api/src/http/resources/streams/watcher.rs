@@ -3,7 +3,6 @@
 //! Invariant: every change behind the place where the watcher stopped is told once and in the order of commits, or `reset` says
 //! that this cannot be, and what follows begins with how all stands.
 
-use crate::state::Shared;
 use crate::{
     http::{
         problem::Problem,
@@ -15,11 +14,14 @@ use crate::{
             },
         },
     },
-    state::change_feed::{
-        Listener,
-        change::Change,
-        position::Position,
-        quota::{Place, Standing},
+    state::{
+        Shared,
+        change_feed::{
+            Listener,
+            change::Change,
+            position::Position,
+            quota::{Place, Standing},
+        },
     },
 };
 use axum::response::sse::Event;

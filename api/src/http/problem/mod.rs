@@ -3,38 +3,20 @@
 pub(crate) mod code;
 pub(crate) mod denial;
 
-use crate::http::problem::{
-    code::Code,
-    denial::{Asker, Refused},
-};
+use crate::types::problems::Fault;
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use code::Code;
+use denial::{Asker, Refused};
 use engine::{ActionError, Class, Error, Refusal};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::{
     ledger::{KEY_ORPHANED, KEYS_OVERLAP},
     policy::{Finding, Invalid},
 };
-
-/// One place where a request is wrong.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Fault {
-    /// The field, as a JSON pointer; empty for the whole.
-    pub(crate) pointer: String,
-    /// What is wrong and what to do.
-    pub(crate) message: String,
-    /// The line, counted from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) line: Option<u64>,
-    /// The column, counted from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) column: Option<u64>,
-}
 
 /// Codes of actions that say that the books have no such thing.
 const UNKNOWN: [&str; 4] = ["ledger.missing", "workspace.unknown", "workload.unknown", "schedule.unknown"];

@@ -1,9 +1,8 @@
 //! The loops: one shares out what is new and forgets what is old, and each channel has one that sends. A receiver that hangs
 //! keeps nobody waiting but its own channel.
 
-use super::Outbox;
 use crate::state::Shared;
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 use store::Error;
 use tokio::{sync::watch, task::JoinSet};
 
@@ -19,7 +18,7 @@ const MOST_PAUSE: Duration = Duration::from_secs(30);
 /// Works until `stop` says so.
 pub(crate) async fn run(app: Shared, stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
-    for channel in app.outbox.channels.keys() {
+    for channel in app.outbox.channels().keys() {
         tasks.spawn(sending(app.clone(), channel.clone(), stop.clone()));
     }
     tasks.spawn(sharing(app, stop));
@@ -32,7 +31,7 @@ pub(crate) async fn run(app: Shared, stop: watch::Receiver<bool>) {
 
 /// Makes deliveries of what is new, and forgets what is old.
 async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
-    let every = if app.outbox.channels.is_empty() { IDLE } else { EVERY };
+    let every = if app.outbox.channels().is_empty() { IDLE } else { EVERY };
     let (mut pause, mut forgotten) = (every, None);
     while app.free(&mut stop).await && !*stop.borrow() {
         match app.outbox.share().await {
@@ -57,7 +56,7 @@ async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
 
 /// Sends what is due on one channel.
 async fn sending(app: Shared, name: String, mut stop: watch::Receiver<bool>) {
-    let Some(channel) = app.outbox.channels.get(&name) else { return };
+    let Some(channel) = app.outbox.channels().get(&name) else { return };
     let mut pause = EVERY;
     while app.free(&mut stop).await && !*stop.borrow() {
         match app.outbox.send_due(channel, &stop).await {
@@ -86,14 +85,5 @@ async fn rest(app: &Shared, stop: &mut watch::Receiver<bool>, pause: Duration) -
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => false,
         () = clock.sleep_until(clock.now().after(pause)) => true,
-    }
-}
-
-impl Outbox {
-    /// Notes how much waits on a channel; how much waits on all of them.
-    fn waits(&self, channel: &str, waiting: i64) -> i64 {
-        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(channel.to_owned(), waiting);
-        all.values().sum()
     }
 }

@@ -1,19 +1,28 @@
-//! What is counted at the edge, and the rates that callers are held to.
+//! Connections and those who ask on them: what is counted of them, and the rates that callers are held to.
 
 pub(crate) mod rates;
 
 use crate::config::Http;
-use crate::{
-    server::connections::{Share, Who},
-    state::connections::rates::{Pace, Rates},
-};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use std::sync::{Mutex, PoisonError};
+use rates::{Pace, Rates, Share, Who};
+use std::{
+    net::SocketAddr,
+    sync::{Mutex, PoisonError},
+};
 use store::Timestamp;
+
+/// From where a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// A body did not come in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body did not come in time")]
+pub(crate) struct TooSlow;
 
 /// Values of `phase`.
 pub(crate) const HANDSHAKE: &str = "handshake";

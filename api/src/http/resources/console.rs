@@ -5,16 +5,14 @@
 
 use crate::{
     auth::{Caller, Verb, sitting},
-    encoding::hex,
-    state::Shared,
-};
-use crate::{
+    encoding::{hex, rfc3339::format_time},
     http::{
         problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::told,
     },
-    types::{mapping::time, users::Me},
+    state::Shared,
+    types::users::Me,
 };
 use axum::{
     Extension, Json,
@@ -26,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 use strum::VariantArray as _;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get(
             "/",
@@ -72,7 +70,7 @@ struct File {
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        [$(File { name: $name, bytes: include_bytes!(concat!("../../console/", $name)) }),*]
+        [$(File { name: $name, bytes: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/console/", $name)) }),*]
     };
 }
 
@@ -150,7 +148,7 @@ async fn index(headers: HeaderMap) -> Result<Response, Problem> {
 }
 
 /// The page that shows what `/openapi.json` says.
-pub(super) async fn reference(headers: HeaderMap) -> Result<Response, Problem> {
+pub(in crate::http) async fn reference(headers: HeaderMap) -> Result<Response, Problem> {
     served("reference.html", &headers)
 }
 
@@ -179,7 +177,7 @@ async fn me(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> 
     let person = sitting(&**app.engine.store(), &caller.name, &caller).await?;
     let person = person.unwrap_or_else(|| caller.person());
     let may = Verb::VARIANTS.iter().copied().filter(|verb| caller.may(*verb)).map(<&str>::from).collect();
-    let ends_at = caller.ends_at.map(time);
+    let ends_at = caller.ends_at.map(format_time);
     let (name, roles, tenant) = (caller.name, caller.roles, caller.tenant);
     Ok(Json(Me { name, roles, tenant, may, seats: person.roles, ends_at }))
 }

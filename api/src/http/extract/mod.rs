@@ -3,8 +3,11 @@
 pub(crate) mod if_match;
 pub(crate) mod page;
 
-use crate::http::problem::{Fault, Problem, code::Code};
-use crate::server::connections::TooSlow;
+use crate::{
+    http::problem::{Problem, code::Code},
+    state::connections::TooSlow,
+    types::problems::Fault,
+};
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, Request, rejection::QueryRejection},

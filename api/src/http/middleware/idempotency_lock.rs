@@ -4,12 +4,12 @@
 //! replaced by the answer, or removed if that is not one to keep. One whose server was killed lapses. Invariant: what a request
 //! changes by the ledger is committed only while its claim stands, so that two servers never both do it.
 
-use crate::http::{
-    middleware::idempotency::{Kept, LARGEST_ANSWER},
-    problem::{Problem, code::Code},
-};
 use crate::{
     encoding::hex,
+    http::{
+        middleware::idempotency::{Kept, LARGEST_ANSWER},
+        problem::{Problem, code::Code},
+    },
     state::{App, Shared},
 };
 use axum::{

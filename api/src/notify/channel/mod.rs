@@ -7,15 +7,19 @@ pub(crate) mod signature;
 pub(crate) mod slack;
 pub(crate) mod webhook;
 
-use crate::config;
-use crate::notify::{
-    channel::{email::Email, file::Lines, pagerduty::Pagerduty, slack::Slack, webhook::Webhook},
-    text::{Texts, Words},
+use crate::{
+    config,
+    notify::text::{Texts, Words},
 };
+use email::Email;
 use engine::{Notification, RetryPolicy};
+use file::Lines;
+use pagerduty::Pagerduty;
 use reqwest::{Client, RequestBuilder, Response, header, redirect::Policy};
+use slack::Slack;
 use std::{fs, time::Duration};
 use store::Timestamp;
+use webhook::Webhook;
 use workflows::notices::{Kind, Quiet, Severity, kind_of, matter};
 
 /// How long an answer is waited for.

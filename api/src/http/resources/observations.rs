@@ -2,20 +2,18 @@
 
 use crate::{
     auth::{Caller, Verb},
-    state::{App, Shared},
-};
-use crate::{
     http::{
         extract::{
             Sent,
             page::{document, scope::unscoped},
         },
-        problem::{Fault, Problem, code::Code},
+        problem::{Problem, code::Code},
         resources::{reservations::time, workloads::change},
         route::{Access, Route},
         route_doc::told,
     },
-    types,
+    state::{App, Shared},
+    types::{self, problems::Fault},
 };
 use axum::{
     Extension, Json,

@@ -1,9 +1,10 @@
-//! What every answer of the server rests on.
+//! Shared server state: what request handlers and background jobs use.
 
 pub(crate) mod access_denials;
 pub(crate) mod change_feed;
 pub(crate) mod connections;
 pub(crate) mod progress;
+pub(crate) mod retention;
 pub(crate) mod status_metrics;
 pub(crate) mod storage;
 pub(crate) mod targets;
@@ -12,24 +13,25 @@ pub(crate) mod token_usage;
 use crate::{
     auth::policy::Book,
     config::Config,
-    http::Feed,
     notify::Outbox,
     oidc::Provider,
-    server::connections::Edge,
-    state::{
-        access_denials::Denials, progress::Paces, status_metrics::Standing, storage::Storage,
-        token_usage::Uses,
-    },
     telemetry::metrics::{Audited, Refusals, Requests},
     tls::Tls,
 };
 use backends::agents::Agents;
+use access_denials::Denials;
+use change_feed::Feed;
+use connections::Edge;
 use engine::Engine;
+use progress::Paces;
 use prometheus_client::registry::Registry;
+use status_metrics::Standing;
 use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
+use storage::Storage;
+use token_usage::Uses;
 use tokio::sync::{Notify, watch};
 use workflows::{audit::Auditor, platform::Platform};
 

@@ -5,7 +5,7 @@
 
 mod graph;
 
-use crate::http::{Progress, time};
+use crate::{encoding::rfc3339::format_time, types::executions::Progress};
 use engine::{Diagram, Engine};
 use serde::Deserialize;
 use std::{
@@ -108,7 +108,7 @@ impl Paces {
         let eta =
             leg.map(|leg| now.after(leg.within.saturating_sub(now.since(since)).saturating_add(leg.after)));
         let kept = || body.slots.iter().rev().find_map(|slot| slot.beat.clone());
-        Progress::new(place.copied(), &record.state, said.or_else(kept), eta.map(time))
+        Progress::new(place.copied(), &record.state, said.or_else(kept), eta.map(format_time))
     }
 
     /// How long executions of a workflow take; nothing of states that none was in.
@@ -271,13 +271,13 @@ mod tests {
         let going = told(&record("Making", "forward", body), None);
         assert_eq!((&going["done"], &going["total"]), (&1.into(), &3.into()));
         assert_eq!(going["current"], serde_json::json!({ "state": "Making", "beat": "2 of 8" }));
-        assert_eq!(going["eta"], time(Timestamp(134_000)), "two of six seconds are over");
+        assert_eq!(going["eta"], format_time(Timestamp(134_000)), "two of six seconds are over");
         assert_eq!(told(&record("Making", "forward", body), Some("5 of 8"))["current"]["beat"], "5 of 8");
 
         let late = told(&record("Making", "forward", "sealed"), None);
         assert_eq!(
             late["eta"],
-            time(Timestamp(130_000)),
+            format_time(Timestamp(130_000)),
             "longer than usual: what comes after is still to come"
         );
         let parked = told(&record("Making", "parked", body), None);

@@ -6,24 +6,20 @@ pub(crate) mod startable;
 
 use crate::{
     auth::{Caller, Verb},
-    server::jobs::housekeeping,
-    state::{App, Shared},
-};
-use crate::{
+    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Text,
             if_match::IfMatch,
             page::{Listed, Page, Paging, documents},
         },
+        middleware::idempotency,
         problem::{Problem, code::Code},
-        resources::{
-            schedules::{definition::Wanted, startable::Startable},
-            workflow_start::document as read,
-        },
+        resources::workflow_start::document as read,
         route::{Access, Route},
         route_doc::told,
     },
+    state::{App, Shared},
     types::{
         self, mapping,
         schedules::{self, Firing, Row},
@@ -36,10 +32,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use chrono::DateTime;
+use definition::Wanted;
 use engine::{Occurrence, Origin, Schedule, Standing, Target, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use startable::Startable;
 use std::future::Future;
 use store::Timestamp;
 use workflows::{policy::duration, sweeps};
@@ -106,7 +104,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 async fn built_in(app: &App) -> Result<Vec<Schedule>, Problem> {
     let sweeps = sweeps::schedules(&app.engine).await?;
     let mut all: Vec<_> = sweeps.into_iter().map(|(_, schedule)| schedule).collect();
-    all.push(housekeeping::forgetting());
+    all.push(idempotency::forgetting());
     all.sort_by(|a, b| label(&a.name).cmp(label(&b.name)));
     Ok(all)
 }
@@ -160,11 +158,11 @@ fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
         exclude: json!(schedule.exclude),
         pause_on_failure: schedule.pause_on_failure,
         set_by: start.is_some().then(|| schedule.set_by.clone()),
-        set_at: start.is_some().then(|| mapping::time(schedule.set_at)),
+        set_at: start.is_some().then(|| format_time(schedule.set_at)),
         start,
         note: schedule.note.clone(),
         paused: standing.paused.as_ref().map(|paused| mapping::readable(paused, &TIMES)),
-        next: next.map(mapping::time),
+        next: next.map(format_time),
     }
 }
 
@@ -180,8 +178,8 @@ pub(in crate::http) async fn full(
     let firing = schedule.upcoming(app.engine.clock().now(), SHOWN).map_err(wrong)?;
     let firing = firing.iter().map(|one| Firing {
         local: times.local(one.nominal),
-        utc: mapping::time(one.nominal),
-        due: mapping::time(one.due),
+        utc: format_time(one.nominal),
+        due: format_time(one.due),
     });
     let body = schedules::Schedule {
         row: row(app, schedule, &standing),
@@ -198,10 +196,10 @@ pub(in crate::http) async fn full(
 pub(in crate::http) fn seen(occurrence: &Occurrence) -> schedules::Occurrence {
     schedules::Occurrence {
         schedule: label(&occurrence.schedule).to_owned(),
-        nominal: mapping::time(occurrence.nominal),
-        due: mapping::time(occurrence.due()),
+        nominal: format_time(occurrence.nominal),
+        due: format_time(occurrence.due()),
         fate: json!(occurrence.fate),
-        at: mapping::time(occurrence.at),
+        at: format_time(occurrence.at),
         reason: (!occurrence.reason.is_empty()).then(|| occurrence.reason.clone()),
         origin: json!(occurrence.origin),
         by: occurrence.by.clone(),

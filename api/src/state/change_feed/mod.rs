@@ -7,13 +7,12 @@
 pub(crate) mod change;
 pub(crate) mod position;
 pub(crate) mod quota;
+pub(crate) mod reader;
 
-use crate::state::change_feed::{
-    change::{Asking, Change},
-    position::Position,
-    quota::Places,
-};
+use change::{Asking, Change};
 use engine::Diagram;
+use position::Position;
+use quota::Places;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -288,36 +288,3 @@ pub(crate) struct BatchItem {
     #[schemars(skip_serializing_if = "Option::is_none")]
     at: Option<Time>,
 }
-
-/// A problem, as `/problems/{code}` explains it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ProblemType {
-    #[serde(rename = "type")]
-    pub(crate) of: String,
-    pub(crate) code: String,
-    pub(crate) status: u16,
-    pub(crate) title: String,
-    /// What to do.
-    pub(crate) remedy: String,
-}
-
-/// What was not as asked for (RFC 9457).
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what a problem writes")]
-pub(crate) struct Problem {
-    /// `/problems/` and the code; the address explains it.
-    #[schemars(rename = "type")]
-    of: String,
-    title: String,
-    status: u16,
-    /// What is wrong in this case.
-    detail: String,
-    code: String,
-    /// What to do.
-    remedy: String,
-    /// Where a document is wrong.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    errors: Option<Vec<crate::http::problem::Fault>>,
-    #[serde(flatten)]
-    more: std::collections::BTreeMap<String, Value>,
-}

@@ -1,0 +1,112 @@
+//! How executions are worked on, in the real world and in a simulated one.
+
+use super::Span;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How executions are worked on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Work {
+    /// Tasks worked on at once. Default 64.
+    pub(crate) concurrency: usize,
+    /// How long a lease lasts unless renewed. Default `30s`.
+    pub(crate) lease: Span,
+    /// A task handed out more often than this without a result is poison. Default 8.
+    pub(crate) poison_after: u32,
+    /// How long a stop waits for work in flight. Default `10s`.
+    pub(crate) drain: Span,
+    /// The commands that take effect only when a second person agrees, with commas between: `edit`, `mark_done`,
+    /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`. Default `mark_done,skip,undo_with`.
+    pub(crate) second_person: String,
+}
+
+/// What [`Work::second_person`] may name.
+const COMMANDS: &[&str] = &[
+    "edit",
+    "mark_done",
+    "mark_not_done",
+    "skip",
+    "undo_with",
+    "cancel",
+    "retry",
+    "pause",
+    "resume",
+    "terminate",
+];
+
+impl Work {
+    /// The commands that need a second person.
+    pub(crate) fn second_person(&self) -> impl Iterator<Item = &str> {
+        self.second_person.split(',').map(str::trim).filter(|name| !name.is_empty())
+    }
+
+    /// # Errors
+    /// The key at fault, and what to write.
+    pub(super) fn checked(&self) -> Result<(), String> {
+        if self.concurrency == 0 {
+            return Err("engine.concurrency: 0 would do nothing; use at least 1".into());
+        }
+        if self.lease.0 < Duration::from_secs(1) {
+            return Err("engine.lease: use at least `1s`".into());
+        }
+        if let Some(unknown) = self.second_person().find(|name| !COMMANDS.contains(name)) {
+            let known = COMMANDS.join(", ");
+            return Err(format!("engine.second_person: {unknown:?} is no command; these are: {known}"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            lease: Span(Duration::from_secs(30)),
+            poison_after: 8,
+            drain: Span(Duration::from_secs(10)),
+            second_person: "mark_done,skip,undo_with".into(),
+        }
+    }
+}
+
+/// How the simulated world behaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Simulated {
+    /// How long a change in the local world takes, in milliseconds; to watch an execution at work. Default 0.
+    pub(crate) delay_ms: u64,
+    /// Whether the server itself sees what is on simulated clusters; if not, facts are pushed as for real ones. Default true.
+    pub(crate) observe: bool,
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self { delay_ms: 0, observe: true }
+    }
+}
+
+/// How those who wait for capacity are woken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Waitlist {
+    /// How often it is looked whether someone can be served, beside whenever an execution moves. Default `30s`.
+    pub(crate) every: Span,
+}
+
+impl Default for Waitlist {
+    fn default() -> Self {
+        Self { every: Span(Duration::from_secs(30)) }
+    }
+}
+
+impl Waitlist {
+    /// # Errors
+    /// The key at fault, and what to write.
+    pub(super) fn checked(&self) -> Result<(), String> {
+        if self.every.0 < Duration::from_secs(1) {
+            return Err("waitlist.every: use at least `1s`".into());
+        }
+        Ok(())
+    }
+}

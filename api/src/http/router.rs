@@ -1,0 +1,152 @@
+//! The table of routes, and the router made from it.
+
+use crate::{
+    http::{
+        address::{inner_path, is_text, outer_path},
+        extract::if_match,
+        middleware::{guard, observe},
+        openapi,
+        problem::{Problem, code::Code},
+        resources::{
+            access, agents, approvals, audit, batches, certificates, channels, cluster_keys, console,
+            delegations, engines, events, executions, fleet, groups, health, incidents, legal_holds, limits,
+            metrics, nodes, observations, offboardings, policies, reclaims, repairs, reservations, retention,
+            schedules, search, sessions, store, streams, sweeps, tenant_changes, tenants, usage, users,
+            workflow_versions, workflows, workloads, workspaces,
+        },
+        route::{Route, Rule},
+    },
+    state::Shared,
+};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    http::{Method, Uri},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// Every route that is served.
+pub(super) fn table() -> Vec<Route> {
+    [
+        tenants::routes(),
+        fleet::routes(),
+        cluster_keys::routes(),
+        nodes::routes(),
+        agents::routes(),
+        workspaces::routes(),
+        usage::routes(),
+        reservations::routes(),
+        workloads::routes(),
+        observations::routes(),
+        reclaims::routes(),
+        offboardings::routes(),
+        tenant_changes::routes(),
+        incidents::routes(),
+        sweeps::routes(),
+        schedules::routes(),
+        channels::routes(),
+        legal_holds::routes(),
+        certificates::routes(),
+        search::routes(),
+        executions::routes(),
+        streams::routes(),
+        repairs::routes(),
+        batches::routes(),
+        limits::routes(),
+        engines::routes(),
+        store::routes(),
+        approvals::routes(),
+        delegations::routes(),
+        groups::routes(),
+        events::routes(),
+        users::routes(),
+        sessions::routes(),
+        access::routes(),
+        policies::routes(),
+        audit::routes(),
+        retention::routes(),
+        workflows::routes(),
+        workflow_versions::routes(),
+        console::routes(),
+        openapi::routes(),
+        health::routes(),
+        metrics::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Every route that is served, for documents and tests.
+#[must_use]
+pub fn rules() -> Vec<Rule> {
+    let rule =
+        |route: Route| Rule { method: route.method.to_string(), path: route.path, access: route.access };
+    table().into_iter().map(rule).collect()
+}
+
+/// The router that answers.
+pub(crate) fn router(app: &Shared) -> Router {
+    let mut router = Router::new();
+    for route in table() {
+        let guard = middleware::from_fn_with_state((app.clone(), route.access), guard::guard);
+        let guarded = route.answer.layer(guard);
+        let answer =
+            if route.reads.bound { guarded } else { guarded.layer(middleware::from_fn(if_match::refused)) };
+        router = router.route(&inner_path(route.path), answer);
+    }
+    let limit = DefaultBodyLimit::max(app.config.http.body_limit_bytes);
+    let inner = router
+        .fallback(async |uri: Uri| {
+            let path = outer_path(uri.path());
+            Problem::new(Code::NoRoute, format!("nothing is served at {path}"))
+        })
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+            let path = outer_path(uri.path());
+            Problem::new(Code::NoMethod, format!("{path} does not take {method}"))
+        })
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            Problem::new(Code::Internal, "the request ended in a panic").into_response()
+        }))
+        .layer(limit)
+        .layer(middleware::from_fn(readable))
+        .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
+        .with_state(app.clone());
+    Router::new().fallback_service(inner).layer(middleware::map_request(verb_as_segment))
+}
+
+/// Refuses an address whose parts are no text: what is in a path is a name of something.
+async fn readable(request: Request, next: Next) -> Response {
+    if is_text(request.uri().path()) {
+        return next.run(request).await;
+    }
+    Problem::new(Code::Malformed, "the address is not UTF-8 when its %XX are read").into_response()
+}
+
+async fn verb_as_segment(mut request: Request) -> Request {
+    let uri = request.uri();
+    let path = inner_path(uri.path());
+    if path != uri.path() {
+        let text = uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+        if let Ok(uri) = text.parse() {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_routes_are_the_same() {
+        let rules = rules();
+        for (i, rule) in rules.iter().enumerate() {
+            let same = |other: &Rule| other.method == rule.method && other.path == rule.path;
+            assert!(!rules.iter().skip(i + 1).any(same), "{rule:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Makes the server's state of its settings.
+
+use super::encryption::Kept;
+#[cfg(feature = "otlp")]
+use crate::telemetry::traces::Spans;
+use crate::{
+    auth::policy::Book,
+    config::Config,
+    exit::{Exit, Failure},
+    http, notify, oidc,
+    state::{
+        App, Shared, access_denials::Denials, change_feed::Feed, connections::Edge, progress::Paces,
+        status_metrics::Standing, storage::Storage, token_usage::Uses,
+    },
+    telemetry::metrics::{Audited, Refusals, Requests},
+    tls::Tls,
+};
+use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
+use prometheus_client::registry::Registry;
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+use tokio::sync::Notify;
+use workflows::{
+    audit,
+    backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
+    destruction::{KeyFile, Signer},
+    platform::Platform,
+};
+
+/// How long a request waits for a server that can read the execution it is about.
+const RELAY: Duration = Duration::from_secs(10);
+
+/// Workflows beside those of the product, or in place of one of the same name.
+pub(crate) type Also = fn(Engine<Platform>) -> Result<Engine<Platform>, Unsound>;
+
+/// The world that actions act on.
+pub(super) fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
+    if config.platform != Config::LOCAL {
+        let remote = RemoteWorld::new(&config.platform).map_err(Failure::other)?;
+        return Ok(Arc::new(remote));
+    }
+    let file = config.data.join("world.log");
+    let broken = |e| Failure::other(format!("the simulated world in {}: {e}", file.display()));
+    let world = LocalWorld::persistent(&file).map_err(broken)?;
+    let slow_ms = config.simulated.delay_ms;
+    if slow_ms > 0 {
+        let always = Random { slow: 1_000, slow_ms, ..Random::default() };
+        world.script(Script { faults: Vec::new(), random: Some(always) });
+    }
+    Ok(Arc::new(world))
+}
+
+/// Through whom people sign in, if the settings name one.
+fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
+    oidc::install_signatures();
+    oidc::Provider::of(&config.oidc).map_err(unusable)
+}
+
+/// What tells people, as the settings say.
+fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
+    notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
+        .map(|outbox| outbox.traced(!config.traces.url.is_empty()))
+        .map_err(unusable)
+}
+
+fn options(config: &Config, storage: &Storage) -> engine::Options {
+    engine::Options {
+        holder: storage.holder(),
+        concurrency: config.engine.concurrency,
+        lease: config.engine.lease.0,
+        poison_after: config.engine.poison_after,
+        drain: config.engine.drain.0,
+        relay: storage.is_shared().then_some(RELAY),
+        second_person: config.engine.second_person().map(str::to_owned).collect(),
+        ..engine::Options::default()
+    }
+}
+
+/// Puts the server's state together.
+///
+/// # Errors
+/// The setting at fault.
+pub(super) fn assemble(
+    config: Config,
+    (storage, kept): (Storage, Kept),
+    platform: Platform,
+    more: Also,
+) -> Result<Shared, Failure> {
+    let mut registry = Registry::with_prefix("tenure");
+    let metrics = Metrics::registered(&mut registry);
+    let requests = Requests::registered(&mut registry);
+    let audited = Audited::registered(&mut registry);
+    let edge = Edge::registered(&mut registry, &config.http);
+    #[cfg(feature = "otlp")]
+    let spans = Spans::registered(&mut registry);
+    let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
+    let refusals = Refusals::registered(&mut registry, refusing.map(|(code, ..)| code));
+    let tls = Tls::of(&config.tls, &mut registry, SystemClock.now()).map_err(unusable)?;
+    let pace =
+        audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
+    let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
+    let engine = engine(options(&config, &storage), kept, platform.signed_by(signer.clone()), more)?
+        .metrics(metrics)
+        .watched(rings(freed.clone(), committed.clone()));
+    let drawn = engine.diagrams();
+    let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
+    config.retention.check(&known).map_err(unusable)?;
+    let paces = Paces::of(&drawn);
+    let provider = provider(&config)?;
+    let bounds = (config.http.streams, config.http.streams_per_token);
+    Ok(Arc::new(App {
+        provider,
+        outbox: outbox(&config, &engine)?,
+        feed: Arc::new(Feed::new(committed, drawn, bounds)),
+        auditor: audit::Auditor::new(engine.clone(), signer, pace),
+        audited,
+        edge,
+        denials: Denials::default(),
+        uses: Uses::default(),
+        refusals,
+        access: Book::open(&config.access.policies).map_err(unusable)?,
+        #[cfg(feature = "otlp")]
+        spans,
+        tls,
+        standing: Standing::default(),
+        paces,
+        engine,
+        storage,
+        config,
+        registry,
+        requests,
+        stopping: AtomicBool::new(false),
+        closing: AtomicBool::new(false),
+        working: AtomicBool::new(false),
+        freed,
+        told: Notify::new(),
+        batched: Arc::default(),
+    }))
+}
+
+/// The engine with its workflows, on the store and the platform as the settings have them.
+fn engine(
+    options: engine::Options,
+    kept: Kept,
+    platform: Platform,
+    more: Also,
+) -> Result<Engine<Platform>, Failure> {
+    let store = kept.store.clone();
+    let engine = Engine::new(store, Arc::new(SystemClock), kept.before(platform));
+    let engine = workflows::registered(engine).and_then(more).map_err(Failure::other)?;
+    Ok(engine.options(options))
+}
+
+/// A setting that cannot be used.
+fn unusable(why: String) -> Failure {
+    Failure::new(Exit::Usage, format!("configuration: {why}"))
+}
+
+/// What is rung when something was committed, and when an execution has moved.
+fn rings(
+    moved: Arc<Notify>,
+    committed: Arc<Notify>,
+) -> impl Fn(store::ExecutionId, &[engine::Edge]) + Send + Sync + 'static {
+    move |_, edges| {
+        committed.notify_one();
+        if !edges.is_empty() {
+            moved.notify_one();
+        }
+    }
+}

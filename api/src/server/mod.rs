@@ -1,0 +1,159 @@
+//! `tenure serve`: the parts put together, run, and stopped in order.
+
+mod assembly;
+mod banner;
+mod connections;
+mod encryption;
+pub(crate) mod jobs;
+mod shared_key;
+
+pub(crate) use assembly::Also;
+
+use crate::{
+    auth::ensure_admin,
+    config::{Config, admin_file},
+    exit::Failure,
+    state::{Shared, storage::Storage, targets},
+    terminal::say,
+};
+use assembly::{assemble, world};
+use banner::{banner, is_in_the_clear};
+use encryption::Kept;
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+
+/// Serves until SIGTERM or SIGINT, then stops in order: `/readyz` says so at once, and no work is begun any more; after
+/// `http.grace` no new requests are taken, those under way end, leases are handed back, the store is closed.
+///
+/// # Errors
+/// When a part cannot be made or ends by itself.
+pub(crate) async fn serve(config: Config, more: Also) -> Result<(), Failure> {
+    let storage = Storage::open(&config).await?;
+    let served = serve_on(config, storage.clone(), more).await;
+    let closed = storage.close().await;
+    served?;
+    closed?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Takes the address that is asked for.
+async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
+    let unbound = |e: io::Error| {
+        let remedy = match e.kind() {
+            io::ErrorKind::AddrInUse => {
+                "; another program has it: stop that one, or choose another by --listen"
+            }
+            _ => "",
+        };
+        Failure::other(format!("cannot listen on {}: {e}{remedy}", config.listen))
+    };
+    let listener = TcpListener::bind(config.listen).await.map_err(unbound)?;
+    let address = listener.local_addr().map_err(unbound)?;
+    Ok((listener, address))
+}
+
+async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Failure> {
+    let world = world(&config)?;
+    let kept = Kept::of(&config, storage.store()).await?;
+    let platform = targets::platform(&config, world).await?;
+    let app = assemble(config, (storage, kept), platform, more)?;
+    targets::agree(&app).await?;
+    let (listener, address) = listen(&app.config).await?;
+    // Shown once: not by a start that comes to nothing.
+    let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
+
+    let (tell_stop, stop) = watch::channel(false);
+    let tell_stop = Arc::new(tell_stop);
+    listen_for_signals(&app, tell_stop.clone())?;
+    app.working.store(true, Ordering::Release);
+    let engine = tokio::spawn(work(app.clone(), stop.clone(), tell_stop.clone()));
+    let beside = jobs::spawn(&app, &stop)?;
+    let (answered, over) = oneshot::channel();
+    let denials = tokio::spawn(jobs::access_denials::run(app.clone(), over));
+    let differs = if app.storage.is_shared() { shared_key::differs(&app).await } else { None };
+    if let Some(why) = &differs {
+        tracing::error!(why, "this server's key is not that of the others");
+    }
+    if is_in_the_clear(&app, address) {
+        tracing::warn!(%address, "tokens go over the network in the clear: see tls.certificate_file");
+    }
+    say(&banner(&app, address, admin.as_ref()))?;
+    tracing::info!(%address, data = %app.config.data.display(), "serving");
+
+    let (drain, grace) = (app.config.engine.drain.0, app.config.http.grace.0);
+    let mut until = stop.clone();
+    let closing = app.clone();
+    let graceful = async move {
+        _ = until.wait_for(|stop| *stop).await;
+        tokio::time::sleep(grace).await;
+        closing.closing.store(true, Ordering::Release);
+    };
+    let serving = connections::serve(&app, listener, graceful);
+    let mut until = stop;
+    let too_late = async {
+        _ = until.wait_for(|stop| *stop).await;
+        tokio::time::sleep(grace.saturating_add(drain)).await;
+    };
+    tokio::select! {
+        () = serving => {}
+        () = too_late => tracing::warn!("some requests did not end in time; their connections are closed"),
+    }
+    tell_stop.send_replace(true);
+    // Nobody is refused any more: what is left goes on record.
+    _ = answered.send(());
+    denials.await.map_err(Failure::other)?;
+    let worked = engine.await.map_err(Failure::other)?;
+    for task in beside {
+        task.await.map_err(Failure::other)?;
+    }
+    worked
+}
+
+/// Works on executions; if the engine ends by itself, the server ends with it.
+async fn work(
+    app: Shared,
+    mut stop: watch::Receiver<bool>,
+    tell_stop: Arc<watch::Sender<bool>>,
+) -> Result<(), Failure> {
+    let asked = async move { _ = stop.wait_for(|stop| *stop).await };
+    let worked = app.engine.run(asked).await;
+    app.working.store(false, Ordering::Release);
+    app.stopping.store(true, Ordering::Release);
+    if let Err(error) = &worked {
+        tracing::error!(%error, "the engine has stopped");
+    }
+    tell_stop.send_replace(true);
+    Ok(worked?)
+}
+
+/// The first signal stops in order, the second at once.
+fn listen_for_signals(app: &Shared, tell_stop: Arc<watch::Sender<bool>>) -> Result<JoinHandle<()>, Failure> {
+    let mut term = signal(SignalKind::terminate()).map_err(Failure::other)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(Failure::other)?;
+    let app = app.clone();
+    Ok(tokio::spawn(async move {
+        for stops in 0_u8.. {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            if stops > 0 {
+                tracing::warn!("stopping at once; what was acknowledged is kept");
+                std::process::exit(130);
+            }
+            tracing::info!("asked to stop");
+            app.stopping.store(true, Ordering::Release);
+            tell_stop.send_replace(true);
+        }
+    }))
+}

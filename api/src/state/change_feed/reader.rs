@@ -1,0 +1,82 @@
+//! Makes changes of the history, with the records and approvals that somebody watches.
+
+use super::{
+    Wanted,
+    change::{Asking, Change, Done, Group, passed},
+};
+use crate::state::App;
+use engine::{ApprovalCase, Error};
+use futures_util::{StreamExt as _, stream};
+use std::collections::{BTreeMap, BTreeSet};
+use store::{ExecutionId, Record, Sequence};
+
+/// Entries of one look, unless one commit wrote more.
+pub(crate) const PAGE: usize = 256;
+/// Executions read at once.
+const AT_ONCE: usize = 8;
+
+/// What is known of an execution that has changed.
+struct Known {
+    record: Record,
+    written: Vec<(Sequence, ApprovalCase)>,
+}
+
+/// The changes that these groups are, as far as they are `wanted`.
+pub(crate) async fn changes(
+    app: &App,
+    asking: &Asking,
+    wanted: &Wanted,
+    groups: &[Group],
+) -> Result<Vec<Change>, Error> {
+    let mut touched: BTreeMap<ExecutionId, BTreeSet<String>> = BTreeMap::new();
+    for group in groups.iter().filter(|group| !group.is_of_nobody()) {
+        let asks = wanted.has_approvals() && asking.may(&group.entries);
+        if asks || wanted.has(group.execution) {
+            let states = passed(&group.entries).into_iter().map(ToOwned::to_owned);
+            touched.entry(group.execution).or_default().extend(states);
+        }
+    }
+    let read = stream::iter(touched).map(|(id, passed)| async move {
+        known(app, asking, wanted, (id, &passed)).await.map(|known| (id, known))
+    });
+    let read: Vec<Result<(ExecutionId, Option<Known>), Error>> = read.buffered(AT_ONCE).collect().await;
+    let known: BTreeMap<ExecutionId, Option<Known>> = read.into_iter().collect::<Result<_, _>>()?;
+    let change = |group: &Group| match group.forgotten() {
+        Some(forgotten) => {
+            let (execution, position) = (forgotten.execution, group.position);
+            Some(Change { execution, position, what: Done::Forgotten(forgotten) })
+        }
+        None => {
+            known.get(&group.execution)?.as_ref().map(|known| group.change(&known.record, &known.written))
+        }
+    };
+    Ok(groups.iter().filter_map(change).collect())
+}
+
+/// The execution as it stands, and its approvals; `None` where nobody wants to hear, or nothing can be read.
+async fn known(
+    app: &App,
+    asking: &Asking,
+    wanted: &Wanted,
+    (id, passed): (ExecutionId, &BTreeSet<String>),
+) -> Result<Option<Known>, Error> {
+    let mut record = match app.engine.store().load(id).await {
+        Ok(Some(record)) => record,
+        // Forgotten meanwhile, or reported as unreadable where executions are.
+        Ok(None) | Err(store::Error::Corrupt { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    record.body = Vec::new();
+    let asks = wanted.has_approvals() && asking.concerns(&record.workflow, passed);
+    if !asks && !wanted.has(id) {
+        return Ok(None);
+    }
+    let written = match asks {
+        true => match app.engine.approvals_written(id).await {
+            Err(Error::Store(store::Error::Corrupt { .. })) => Vec::new(),
+            written => written?,
+        },
+        false => Vec::new(),
+    };
+    Ok(Some(Known { record, written }))
+}

@@ -1,0 +1,75 @@
+//! Which finished executions are kept no longer, and forgetting them; what is kept of them is told in `docs/audit.md`.
+
+use crate::{config::Retention, state::App};
+use engine::{Error, Expiring, Keep, Workflow as _};
+use store::ExecutionId;
+use workflows::{
+    audit,
+    offboarding::{Offboarding, node_sanitisation::NodeSanitisation},
+};
+
+/// Executions looked at in one batch.
+const BATCH: usize = 100;
+/// Workflows that destroy: their executions are kept for ever unless the configuration names them.
+const KEPT: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
+
+impl Retention {
+    /// What is kept how long.
+    pub(crate) fn keep(&self) -> Keep {
+        let mut keep = Keep { all: self.after.0, ..Keep::default() };
+        keep.of.extend(KEPT.map(|name| (name.to_owned(), None)));
+        keep.of.extend(self.workflows.iter().map(|(name, kept)| (name.clone(), kept.0)));
+        keep
+    }
+
+    /// Whether every workflow that is named is one of `known`.
+    ///
+    /// # Errors
+    /// The key at fault, and which names there are.
+    pub(crate) fn check(&self, known: &[String]) -> Result<(), String> {
+        match self.workflows.keys().find(|name| !known.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "retention.workflows.{name}: there is no such workflow; there are: {}",
+                known.join(", ")
+            )),
+        }
+    }
+}
+
+/// Those of the next executions that are old enough, forgotten if `erase`, and where to go on.
+pub(crate) async fn batch(
+    app: &App,
+    after: Option<ExecutionId>,
+    erase: bool,
+) -> Result<(Vec<Expiring>, Option<ExecutionId>), Error> {
+    let keep = app.config.retention.keep();
+    let cursor = audit::cursor(&**app.engine.store()).await?;
+    let sealed = |first, last| cursor.covers(first, last);
+    let found = app.engine.expire(&keep, sealed, after, BATCH, erase).await?;
+    Ok((found.looked_at, found.next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Kept;
+    use std::time::Duration;
+
+    #[test]
+    fn what_destroys_is_kept_for_ever_unless_it_is_named() {
+        let year = Kept(Some(Duration::from_secs(365 * 86_400)));
+        let keep = Retention { after: year, ..Retention::default() }.keep();
+        assert_eq!(keep.of, KEPT.map(|name| (name.to_owned(), None)).into());
+        let named = Retention { after: year, workflows: [("offboarding".to_owned(), year)].into() }.keep();
+        assert_eq!(named.of.get("offboarding"), Some(&year.0));
+    }
+
+    #[test]
+    fn a_workflow_that_there_is_not_is_refused_by_name() {
+        let settings =
+            Retention { workflows: [("reclam".to_owned(), Kept(None))].into(), ..Retention::default() };
+        let why = settings.check(&["reclaim".to_owned()]).unwrap_err();
+        assert_eq!(why, "retention.workflows.reclam: there is no such workflow; there are: reclaim");
+    }
+}
