@@ -2,10 +2,10 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, me } from './api.js';
-import { field, quoted, typed } from './ask.js';
+import { field, quoted, typed } from './dialog.js';
 import { time, words } from './format.js';
 import { watch } from './live.js';
-import { command, id, into, loading, more, section, slot, state, table, trouble } from './parts.js';
+import { command, id, into, loading, more, section, slot, state, table, trouble } from './components.js';
 
 /** Whether they may, why, and what would have to be otherwise. */
 function answered(seen) {

@@ -2,10 +2,10 @@
 
 import { h, show } from './dom.js';
 import { get, keys, may, post } from './api.js';
-import { WHY, change, dialog, field, quoted, typed } from './ask.js';
+import { WHY, change, dialog, field, quoted, typed } from './dialog.js';
 import { many, words } from './format.js';
-import { hurry } from './live.js';
-import { command, json, more, toast, trouble } from './parts.js';
+import { refreshSoon } from './live.js';
+import { command, json, more, toast, trouble } from './components.js';
 import { brief } from './plan.js';
 
 /** The trail's entries that would be undone, the last first. */
@@ -327,7 +327,7 @@ function repair(item) {
               });
               close();
               toast(answered('It is mended so.')(said));
-              hurry();
+              refreshSoon();
             });
           },
         },

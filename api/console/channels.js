@@ -2,10 +2,10 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
-import { WHY, change, quoted } from './ask.js';
+import { WHY, change, quoted } from './dialog.js';
 import { number, time, words } from './format.js';
 import { watch } from './live.js';
-import { empty, section, state, table, trouble } from './parts.js';
+import { empty, section, state, table, trouble } from './components.js';
 
 export function channels(root) {
   return watch(

@@ -2,9 +2,9 @@
 
 import { h, show } from './dom.js';
 import { get, may, post } from './api.js';
-import { WHY, change, dialog, quoted } from './ask.js';
+import { WHY, change, dialog, quoted } from './dialog.js';
 import { time, words } from './format.js';
-import { command, facts, trouble } from './parts.js';
+import { command, facts, trouble } from './components.js';
 
 const at = (cluster, what = '') => `/v1/clusters/${encodeURIComponent(cluster)}/key${what}`;
 

@@ -3,7 +3,7 @@
 import { h, show, settle } from './dom.js';
 import { get } from './api.js';
 import { watch } from './live.js';
-import { empty, loading, table, trouble } from './parts.js';
+import { empty, loading, table, trouble } from './components.js';
 import { here, place, refine } from './route.js';
 
 /**

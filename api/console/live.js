@@ -132,7 +132,7 @@ class Watch {
     }
   }
 
-  hurry() {
+  refreshSoon() {
     this.wait = this.every;
     this.turn();
   }
@@ -150,7 +150,7 @@ class Watch {
 /**
  * Watches what `load(signal)` answers: `show(data)` is called at once and whenever it has changed, `failed(problem)` when it could not be
  * had. `hears` is the address of a stream that tells when it may have changed; what is `aside` is not what the page is about.
- * Answers `{hurry, stop}`.
+ * Answers `{refreshSoon, stop}`.
  */
 export function watch(load, show, options = {}) {
   const watched = new Watch(load, show, options);
@@ -161,8 +161,8 @@ export function watch(load, show, options = {}) {
 }
 
 /** Everything that is watched is asked for now: something was just changed. */
-export function hurry() {
-  for (const watched of watches) watched.hurry();
+export function refreshSoon() {
+  for (const watched of watches) watched.refreshSoon();
 }
 
 /** Nothing is watched any more: another page comes. */
@@ -171,7 +171,7 @@ export function stopAll() {
 }
 
 /** Nothing is listened to any more: who was signed in is not. */
-export function hush() {
+export function stopPolling() {
   stopAll();
   clearTimeout(tuning);
   stream?.stop();
@@ -181,6 +181,6 @@ export function hush() {
 document.addEventListener('visibilitychange', () => {
   tune();
   tellState();
-  if (!document.hidden) hurry();
+  if (!document.hidden) refreshSoon();
   else for (const watched of watches) clearTimeout(watched.timer);
 });

@@ -2,10 +2,10 @@
 
 import { h, settle, show } from './dom.js';
 import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, readiness, signIn, whoAmI } from './api.js';
-import { dialog } from './ask.js';
+import { dialog } from './dialog.js';
 import { tick } from './format.js';
-import { hush, onState, stopAll, watch } from './live.js';
-import { empty, heading, loading, trouble } from './parts.js';
+import { stopPolling, onState, stopAll, watch } from './live.js';
+import { empty, heading, loading, trouble } from './components.js';
 import { here, place } from './route.js';
 import { login } from './page-login.js';
 import { cameBack, end, isBack } from './signin.js';
@@ -106,7 +106,7 @@ function menu(button) {
 }
 
 /** What is told on every page: whether the platform is simulated, and how much waits. */
-function around() {
+function watchHeader() {
   watch(
     (signal) => readiness(signal),
     ({ checks }) => {
@@ -159,7 +159,7 @@ function draw() {
   const key = now.parts.join('/');
   const main = document.getElementById('main');
   stopAll();
-  around();
+  watchHeader();
   if (standing !== key) {
     main.replaceChildren();
     document.body.classList.remove('menu-open');
@@ -205,7 +205,7 @@ function theme() {
 }
 
 function out(problem) {
-  hush();
+  stopPolling();
   forget();
   standing = null;
   document.title = 'Sign in · Tenure';

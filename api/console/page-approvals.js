@@ -2,9 +2,9 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, keys, may, me, post } from './api.js';
-import { field, quoted, typed, change, WHY } from './ask.js';
+import { field, quoted, typed, change, WHY } from './dialog.js';
 import { exact, span, time, words } from './format.js';
-import { hurry, watch } from './live.js';
+import { refreshSoon, watch } from './live.js';
 import {
   command,
   copy,
@@ -23,7 +23,7 @@ import {
   tenant,
   toast,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { destroys, shown } from './plan.js';
 import { here, place } from './route.js';
 
@@ -342,7 +342,7 @@ function vote(item, from, bar_, form) {
     try {
       await post(`/v1/approvals/${item.id}:${verb}`, body, { key: keyOf([verb, body]) });
       toast(verb === 'refuse' ? 'Refused. The execution takes its way for a refusal.' : 'Your vote counts.');
-      hurry();
+      refreshSoon();
     } catch (problem) {
       show(answer, trouble(problem));
     }

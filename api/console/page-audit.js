@@ -21,7 +21,7 @@ import {
   state,
   tenant,
   toast,
-} from './parts.js';
+} from './components.js';
 import { here, refine } from './route.js';
 
 export const title = 'Audit';

@@ -2,7 +2,7 @@
 
 import { h, s, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
-import { field, typed } from './ask.js';
+import { field, typed } from './dialog.js';
 import { number, relative, resource, time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
@@ -19,7 +19,7 @@ import {
   table,
   tenant,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { candidates, shown } from './plan.js';
 import { here, place } from './route.js';
 

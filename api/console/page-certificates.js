@@ -23,7 +23,7 @@ import {
   tenant,
   toast,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { told } from './plan.js';
 import { here, place } from './route.js';
 

@@ -25,7 +25,7 @@ import {
   table,
   tenant,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { brief, shown as plan, told } from './plan.js';
 import { here, place } from './route.js';
 

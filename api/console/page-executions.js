@@ -2,7 +2,7 @@
 
 import { h, show } from './dom.js';
 import { address, get, getOr, keys, may, post } from './api.js';
-import { dialog, field, typed } from './ask.js';
+import { dialog, field, typed } from './dialog.js';
 import { many, span, time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
@@ -20,7 +20,7 @@ import {
   toast,
   trouble,
   stateName,
-} from './parts.js';
+} from './components.js';
 import { go, here, place } from './route.js';
 
 const PHASES = ['forward', 'compensating', 'parked', 'paused', 'finished'];

@@ -2,7 +2,7 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, isStaff, may } from './api.js';
-import { report, short } from './asking.js';
+import { report, short } from './requests.js';
 import { many, number, words } from './format.js';
 import { LABELS, heatmap } from './heatmap.js';
 import { filters, list } from './list.js';
@@ -26,7 +26,7 @@ import {
   table,
   tenant,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { here, place, refine } from './route.js';
 
 export const title = 'Fleet';

@@ -2,8 +2,8 @@
 
 import { h, show } from './dom.js';
 import { signIn } from './api.js';
-import { typed } from './ask.js';
-import { trouble } from './parts.js';
+import { typed } from './dialog.js';
+import { trouble } from './components.js';
 import { leave, offered } from './signin.js';
 
 export function login(root, then, problem) {

@@ -2,11 +2,11 @@
 
 import { h, show } from './dom.js';
 import { getOr, isStaff, may } from './api.js';
-import { report } from './asking.js';
+import { report } from './requests.js';
 import { barred } from './page-approvals.js';
 import { many, number, resource, time, words } from './format.js';
 import { watch } from './live.js';
-import { bar, empty, figure, heading, into, section, slot, standing, state, table, trouble } from './parts.js';
+import { bar, empty, figure, heading, into, section, slot, standing, state, table, trouble } from './components.js';
 import { place } from './route.js';
 
 export const title = 'Overview';

@@ -2,7 +2,7 @@
 
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
-import { change, field, typed } from './ask.js';
+import { change, field, typed } from './dialog.js';
 import { time } from './format.js';
 import { watch } from './live.js';
 import {
@@ -19,7 +19,7 @@ import {
   state,
   table,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { here, place, refine } from './route.js';
 
 export const title = 'Policies';

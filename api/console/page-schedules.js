@@ -2,7 +2,7 @@
 
 import { h, show } from './dom.js';
 import { get, may, post } from './api.js';
-import { WHY, change, quoted } from './ask.js';
+import { WHY, change, quoted } from './dialog.js';
 import { time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
@@ -20,7 +20,7 @@ import {
   state,
   table,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { brief, told } from './plan.js';
 import { here, place } from './route.js';
 

@@ -3,7 +3,7 @@
 import { access } from './access.js';
 import { h, show } from './dom.js';
 import { get, getOr, may, post, readiness } from './api.js';
-import { WHY, change, quoted } from './ask.js';
+import { WHY, change, quoted } from './dialog.js';
 import { channels } from './channels.js';
 import { picture, listed } from './diagram.js';
 import { bytes, many, number, time, words } from './format.js';
@@ -24,7 +24,7 @@ import {
   table,
   trouble,
   stateName,
-} from './parts.js';
+} from './components.js';
 import { batches } from './page-executions.js';
 import { told } from './plan.js';
 import { people } from './people.js';

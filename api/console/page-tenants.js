@@ -2,8 +2,8 @@
 
 import { h, show } from './dom.js';
 import { address, ask, get, getOr, may, post } from './api.js';
-import { WHY, change, quoted } from './ask.js';
-import { leave, onboard, requota, reterm } from './asking.js';
+import { WHY, change, quoted } from './dialog.js';
+import { leave, onboard, requota, reterm } from './requests.js';
 import { many, number, resource, span, time, words } from './format.js';
 import { filters, list } from './list.js';
 import { watch } from './live.js';
@@ -26,7 +26,7 @@ import {
   tenant,
   toast,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { told } from './plan.js';
 import { here, place } from './route.js';
 

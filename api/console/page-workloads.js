@@ -21,7 +21,7 @@ import {
   table,
   tenant,
   trouble,
-} from './parts.js';
+} from './components.js';
 import { told } from './plan.js';
 import { here, place } from './route.js';
 

@@ -2,10 +2,10 @@
 
 import { h, show } from './dom.js';
 import { ask, getOr, may, me, post } from './api.js';
-import { change, dialog, quoted } from './ask.js';
+import { change, dialog, quoted } from './dialog.js';
 import { time, words } from './format.js';
 import { watch } from './live.js';
-import { command, section, state, table, trouble } from './parts.js';
+import { command, section, state, table, trouble } from './components.js';
 
 const ROLES = [
   'platform_ops',

@@ -1,7 +1,7 @@
 // A plan as people decide on it: what is made, changed, evicted and destroyed, line by line, before the small print.
 
 import { h } from './dom.js';
-import { id, more, json } from './parts.js';
+import { id, more, json } from './components.js';
 import { bytes, many, number, resource, words } from './format.js';
 
 const scalar = (value) => value === null || typeof value !== 'object';

@@ -2,8 +2,8 @@
 
 import { h, show } from './dom.js';
 import { keys } from './api.js';
-import { hurry } from './live.js';
-import { command, toast, trouble } from './parts.js';
+import { refreshSoon } from './live.js';
+import { command, toast, trouble } from './components.js';
 
 /** Opens a dialog. `content(close)` draws it; whoever opened it has the focus again afterwards. */
 export function dialog(title, content, { wide = false } = {}) {
@@ -105,7 +105,7 @@ export function change(title, { preview, fields = [], cli, does, done, label, co
               const said = await does(values, { key: keyOf(values) });
               close();
               toast(done ? done(said) : 'Done.');
-              hurry();
+              refreshSoon();
             } catch (problem) {
               show(answer, trouble(problem));
               button.disabled = false;

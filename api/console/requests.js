@@ -2,10 +2,10 @@
 
 import { h, show } from './dom.js';
 import { Problem, ask, keys, post } from './api.js';
-import { dialog, field, quoted, typed } from './ask.js';
-import { hurry } from './live.js';
+import { dialog, field, quoted, typed } from './dialog.js';
+import { refreshSoon } from './live.js';
 import { many, words } from './format.js';
-import { command, id, toast, trouble } from './parts.js';
+import { command, id, toast, trouble } from './components.js';
 import { shown } from './plan.js';
 import { go } from './route.js';
 
@@ -120,7 +120,7 @@ function request(title, { about, fields, at, body, cli, label, danger = false })
         ask('POST', at, { body: document, headers: { 'idempotency-key': keyOf(document) } }).then(async (accepted) => {
           const { id: execution } = await accepted.json();
           const key = accepted.headers.get(SECRET);
-          hurry();
+          refreshSoon();
           if (key) return show(whole, secret(execution, key, close));
           close();
           toast('It is asked for.');
