@@ -15,6 +15,10 @@ use crate::{
     telemetry::metrics::{Audited, Refusals, Requests},
     tls::Tls,
 };
+use backends::{
+    Connected,
+    simulated::{LocalWorld, Random, RemoteWorld, Script, World},
+};
 use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
 use prometheus_client::registry::Registry;
 use std::{
@@ -24,9 +28,8 @@ use std::{
 use tokio::sync::Notify;
 use workflows::{
     audit,
-    backends::simulated::{LocalWorld, Random, RemoteWorld, Script, World},
-    destruction::{KeyFile, Signer},
     platform::Platform,
+    signing::{KeyFile, Signer},
 };
 
 /// How long a request waits for a server that can read the execution it is about.
@@ -85,7 +88,7 @@ fn options(config: &Config, storage: &Storage) -> engine::Options {
 pub(super) fn assemble(
     config: Config,
     (storage, kept): (Storage, Kept),
-    platform: Platform,
+    Connected { platform, agents }: Connected,
     more: Also,
 ) -> Result<Shared, Failure> {
     let mut registry = Registry::with_prefix("tenure");
@@ -128,6 +131,7 @@ pub(super) fn assemble(
         standing: Standing::default(),
         paces,
         engine,
+        agents,
         storage,
         config,
         registry,

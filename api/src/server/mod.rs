@@ -65,8 +65,8 @@ async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
 async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Failure> {
     let world = world(&config)?;
     let kept = Kept::of(&config, storage.store()).await?;
-    let platform = targets::platform(&config, world).await?;
-    let app = assemble(config, (storage, kept), platform, more)?;
+    let connected = targets::platform(&config, world).await?;
+    let app = assemble(config, (storage, kept), connected, more)?;
     targets::agree(&app).await?;
     let (listener, address) = listen(&app.config).await?;
     // Shown once: not by a start that comes to nothing.

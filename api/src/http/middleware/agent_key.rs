@@ -9,7 +9,7 @@ use crate::{
 /// Lets in the holder of a key of the cluster that `path` names. A key of another cluster opens nothing here, and the attempt is
 /// put on record (S-6).
 pub(in crate::http) fn admit(app: &Shared, path: &str, token: Option<&Token>) -> Result<(), Problem> {
-    let agents = &app.engine.platform().agents;
+    let agents = &app.agents;
     let named = path.trim_start_matches("/v1/agents/").split('/').next().unwrap_or_default();
     let opens = |cluster: &str| -> Result<bool, Problem> {
         let hashes = agents.hashes(cluster).map_err(|why| {
