@@ -1,8 +1,7 @@
 //! The link of an agent to one server: comes for orders, has them carried out, and brings the answers.
 
-use super::Settings;
+use crate::{agent::options::Settings, encoding::percent::encode as escape};
 use backends::agents::{Answer, Hand, Order, Pull, Pulled, Seen};
-use crate::encoding::percent::encode as escape;
 use engine::ActionError;
 use reqwest::{Client, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};

@@ -7,7 +7,7 @@ pub(crate) use crate::encoding::percent::encode as escape;
 
 use crate::cli::{
     client::{contexts::Target, event_stream::Stream},
-    command::Common,
+    common::Common,
     files,
 };
 use crate::{
@@ -236,6 +236,12 @@ impl Client {
         }
         Failure { exit: Exit::of_status(status), message, problem: Some(problem) }
     }
+}
+
+/// Runs what a client does.
+pub(in crate::cli) fn ask(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::other)?.block_on(work)
 }
 
 /// Filters such as `state=active` as parameters of an address.

@@ -1,7 +1,6 @@
 //! What every command takes: how its answer is written, which server is asked, and as whom.
 
-use crate::cli::output::style::When;
-use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
+use clap::{ArgMatches, Args, ColorChoice, ValueEnum, parser::ValueSource};
 use std::path::PathBuf;
 
 /// What every command takes.
@@ -64,6 +63,44 @@ pub(crate) enum Format {
     Yaml,
 }
 
+/// When text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl When {
+    /// What the arguments ask for, read before they are parsed, so that what is said of a mistake in them is coloured likewise.
+    pub(crate) fn asked(arguments: impl Iterator<Item = String>) -> Self {
+        let mut before = String::new();
+        for argument in arguments {
+            let value = if before == "--color" { Some(argument.as_str()) } else { None };
+            match value.or_else(|| argument.strip_prefix("--color=")) {
+                Some("always") => return Self::Always,
+                Some("never") => return Self::Never,
+                _ => before = argument,
+            }
+        }
+        Self::Auto
+    }
+}
+
+impl From<When> for ColorChoice {
+    fn from(when: When) -> Self {
+        match when {
+            When::Auto => Self::Auto,
+            When::Always => Self::Always,
+            When::Never => Self::Never,
+        }
+    }
+}
+
 /// Where something was said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -109,5 +146,18 @@ impl Common {
     /// Whether more columns are wanted, and moments in full.
     pub(crate) fn is_wide(&self) -> bool {
         self.written == Written::Wide
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_arguments_ask_for_is_known_before_they_are_parsed() {
+        let asked = |line: &str| When::asked(line.split(' ').map(str::to_owned));
+        assert_eq!(asked("tenure --color never x"), When::Never);
+        assert_eq!(asked("tenure x --color=always"), When::Always);
+        assert_eq!(asked("tenure x"), When::Auto);
     }
 }

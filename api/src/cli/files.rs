@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The text of `file`; `-` is standard input.
-pub(super) fn read(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read(file: &Path) -> Result<String, Failure> {
     let named = |error: io::Error| unread(file, &error);
     if file == Path::new("-") {
         let mut text = String::new();
@@ -23,7 +23,7 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
 ///
 /// # Errors
 /// It cannot be read, or holds none.
-pub(super) fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
+pub(crate) fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let pem = fs::read(file).map_err(|error| unread(file, &error))?;
     let all = Certificate::from_pem_bundle(&pem).unwrap_or_default();
@@ -35,6 +35,6 @@ pub(super) fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failu
 }
 
 /// That a file which the command line names cannot be read.
-pub(super) fn unread(file: &Path, error: &io::Error) -> Failure {
+pub(crate) fn unread(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{}: {error}", file.display()))
 }

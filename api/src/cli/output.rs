@@ -8,7 +8,7 @@ pub(crate) mod timestamps;
 pub(crate) use crate::terminal::{note, say};
 
 use crate::cli::{
-    command::Format,
+    common::Format,
     output::style::{Paint, Stream},
 };
 use crate::exit::Failure;

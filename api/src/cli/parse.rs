@@ -1,6 +1,6 @@
-//! How a command line is understood, for tests of the pages that show some.
+//! How a command line is understood: as the program does, and for tests of the pages that show some.
 
-use crate::cli::command::Cli;
+use crate::cli::{command::Cli, common::When, output::style};
 use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 
 /// What a command line comes to.
@@ -28,4 +28,29 @@ pub fn reads(words: &[String]) -> Reading {
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Reading::Lacks(why),
         _ => Reading::Wrong(why),
     }
+}
+
+/// The command line, understood. How text looks is settled with it.
+pub(super) fn parsed() -> Result<Cli, clap::Error> {
+    let mut whole = Cli::command().color(When::asked(std::env::args()).into());
+    let matches = whole.try_get_matches_from_mut(std::env::args_os())?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
+    cli.common.settle(&matches);
+    style::settle(cli.common.color, cli.common.is_wide());
+    Ok(cli)
+}
+
+/// Whether a command line that could not be understood wants its answer for a program.
+pub(super) fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
+    let mut before = String::new();
+    for argument in arguments {
+        let value = argument.strip_prefix("--output=").or_else(|| argument.strip_prefix("-o"));
+        let value =
+            if matches!(before.as_str(), "-o" | "--output") { Some(argument.as_str()) } else { value };
+        if value.is_some_and(|value| matches!(value.trim_start_matches('='), "json" | "yaml")) {
+            return true;
+        }
+        before = argument;
+    }
+    false
 }

@@ -18,8 +18,8 @@ use crate::{
     telemetry::metrics::{Audited, Refusals, Requests},
     tls::Tls,
 };
-use backends::agents::Agents;
 use access_denials::Denials;
+use backends::agents::Agents;
 use change_feed::Feed;
 use connections::Edge;
 use engine::Engine;

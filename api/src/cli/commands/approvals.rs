@@ -2,10 +2,14 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
-    execution::wait,
-    output,
-    resources::{self, APPROVALS, REVIEWS, watch_list::Watching},
+    common::{Common, Format},
+    execution::status,
+    output::{self, preview::brief_placement},
+    resources::{
+        self,
+        kinds::{APPROVALS, REVIEWS},
+        watch_list::Watching,
+    },
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -198,19 +202,6 @@ fn people(case: &Value) -> String {
     text
 }
 
-/// The placement without the account of how it was chosen.
-pub(in crate::cli) fn brief_placement(mut placement: Value) -> Value {
-    for part in ["proposed", "short", "claimed"] {
-        if let Some(fields) = placement.get_mut(part).and_then(Value::as_object_mut) {
-            fields.remove("considered");
-        }
-    }
-    if let Some(fields) = placement.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-    placement
-}
-
 fn inset(value: &Value) -> String {
     output::outline(value).lines().map(|line| format!("  {line}\n")).collect()
 }
@@ -239,8 +230,8 @@ fn say_progress(common: &Common, item: &Value) -> Result<Exit, Failure> {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
         Format::Table => {
             let execution = item.get("id").and_then(Value::as_str).unwrap_or_default();
-            output::say(&format!("{execution} {}\n", wait::progress(item)))?;
-            wait::held_back(item).iter().for_each(|held| output::note(held));
+            output::say(&format!("{execution} {}\n", status::progress(item)))?;
+            status::held_back(item).iter().for_each(|held| output::note(held));
         }
     }
     Ok(Exit::Done)

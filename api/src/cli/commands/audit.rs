@@ -1,9 +1,9 @@
 //! `tenure audit`: who did what; a file of it, and whether such a file holds, without a server.
 
 use crate::cli::{
-    client::{Client, escape},
-    command::{Common, Format},
+    client::{Client, ask, escape},
     commands::certificate::{bytes, trusted},
+    common::{Common, Format},
     output::{self, Column},
 };
 use crate::exit::{Exit, Failure};
@@ -69,9 +69,9 @@ impl Part {
 
 pub(in crate::cli) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
     match command {
-        Audit::List { part, event } => crate::cli::ask(list(common, part, event)),
-        Audit::Checkpoints => crate::cli::ask(checkpoints(common)),
-        Audit::Export { file, part } => crate::cli::ask(export(common, &file, part)),
+        Audit::List { part, event } => ask(list(common, part, event)),
+        Audit::Checkpoints => ask(checkpoints(common)),
+        Audit::Export { file, part } => ask(export(common, &file, part)),
         Audit::Verify { file, keys } => {
             let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
             match common.output {

@@ -2,11 +2,13 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
-    commands::executions::Act,
-    execution::start::Following,
+    common::{Common, Format},
+    execution::{
+        act::{self, Act},
+        start::Following,
+    },
     output::{self, Column},
-    resources::{self, Kind, watch_list::Watching},
+    resources::{self, kinds::Kind, watch_list::Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -128,7 +130,7 @@ pub(in crate::cli) async fn order(
 ) -> Result<Exit, Failure> {
     let Some(filter) = &acts.filter else {
         let act = Act { id: acts.id.unwrap_or_default(), reason: acts.reason };
-        return super::executions::order(common, verb, act, following).await;
+        return act::order(common, verb, act, following).await;
     };
     if following.wait {
         let why = "--wait: is for one execution; with --filter the command waits until each has had its turn, and `tenure executions list` shows where they stand";

@@ -1,11 +1,12 @@
 //! Certificates of destruction, without a server: the file and the public key are enough.
 
 use crate::cli::{
-    client::{Client, escape},
-    command::{Certificate, Common, Format},
+    client::{Client, ask, escape},
+    common::{Common, Format},
     files, output, settings,
 };
 use crate::exit::{Exit, Failure};
+use clap::Subcommand;
 use serde_json::json;
 use std::{
     fs,
@@ -16,6 +17,42 @@ use workflows::{
     destruction::certificate::{Verification, print, verify},
     signing::{KeyFile, PublicKey},
 };
+
+/// What is done about certificates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Certificate {
+    /// Verify a certificate with the issuer's public key; names every field that was changed.
+    Verify {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+    /// Show what a certificate says, verified or not.
+    Show {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+    },
+    /// Write a certificate as an HTML page that prints well on A4.
+    Print {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+    /// Fetch a certificate from the server, byte by byte as it was signed.
+    Download {
+        /// Its id; `tenure certificates list` shows them.
+        id: String,
+        /// The file to write; `-` writes to standard output [default: ID.json].
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Print the public key that this data folder signs with (PEM); made now if there is none.
+    Key,
+}
 
 pub(in crate::cli) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
@@ -62,7 +99,7 @@ pub(in crate::cli) fn run(common: &Common, command: Certificate) -> Result<Exit,
             output::say(&print::html(&found).ok_or_else(|| unreadable(&file, &found))?)?;
             Ok(Exit::Done)
         }
-        Certificate::Download { id, to } => crate::cli::ask(download(common, &id, to)),
+        Certificate::Download { id, to } => ask(download(common, &id, to)),
         Certificate::Key => {
             let path = settings::settings(common)?.data.join(KeyFile::NAME);
             let key = KeyFile::at(&path).key().map_err(Failure::other)?.public();

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
+    common::{Common, Format},
     output,
 };
 use crate::{

@@ -2,10 +2,10 @@
 
 use crate::cli::{
     client::{self, Body, Client, escape},
-    command::{Common, Format},
+    common::{Common, Format},
     output,
     resources::{
-        DELEGATIONS,
+        kinds::DELEGATIONS,
         watch_list::{self, Watching},
     },
 };

@@ -6,11 +6,13 @@
 mod fleet;
 mod server_process;
 
-use crate::cli::commands::demo::server_process::Stage;
-use crate::{
-    cli::{Body, Client, approval_page, import_page, progress, say},
-    exit::{Exit, Failure},
+use crate::cli::{
+    client::{Body, Client},
+    commands::{approvals, demo::server_process::Stage, fleet as imports},
+    execution::status::progress,
+    output::say,
 };
+use crate::exit::{Exit, Failure};
 use engine::Stopwatch;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -56,7 +58,7 @@ async fn show() -> Result<(), Failure> {
 
     tell("a fleet is imported: 48 nodes that exist for this demo alone")?;
     let report = admin.post("/v1/fleet:import?cluster=eu-1&region=eu", csv(fleet::nodes())).await?.value()?;
-    say(&indented(&import_page(&report)))?;
+    say(&indented(&imports::page(&report)))?;
     promised(report.pointer("/report/added") == Some(&json!(48)), "48 nodes are in the inventory")?;
 
     tell("alice, who runs the platform, asks for a tenant: acme, 16 H100")?;
@@ -67,7 +69,7 @@ async fn show() -> Result<(), Failure> {
     let asked = until(&alice, &id, |item| !waits_for(item).is_null()).await?;
     let case = alice.get(&format!("/v1/approvals/{id}")).await?.value()?;
     tell("it stops: people decide on this plan, and on no other")?;
-    say(&indented(&approval_page(&case)))?;
+    say(&indented(&approvals::page(&case)))?;
 
     let decision = json!({ "digest": case.get("digest"), "reason": "the order is signed" });
     let approve = format!("/v1/approvals/{id}:approve");

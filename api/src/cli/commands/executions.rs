@@ -2,19 +2,82 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Executions, Format},
-    commands::batch,
+    commands::batch::{self, Acts, Moves},
+    common::{Common, Format},
     execution::{
+        act::{self, Act},
         start::Following,
+        status,
         wait::{self, Until},
     },
     output,
-    resources::{self, EXECUTIONS, STUCK, watch_list::Watching},
+    resources::{
+        self,
+        kinds::{EXECUTIONS, STUCK},
+        watch_list::Watching,
+    },
 };
 use crate::exit::{Exit, Failure};
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// What is done about executions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Executions {
+    /// List them all.
+    List {
+        /// Only those that match, like `phase = parked and age > 2h`; docs/search.md has the words.
+        #[arg(long, value_name = "FILTER")]
+        filter: Option<String>,
+        /// Only those whose field is as said, like `open=true` or `state=Waitlisted`; may be repeated.
+        #[arg(long = "where", value_name = "FIELD=VALUE")]
+        filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
+    },
+    /// Show one in full.
+    Show(One),
+    /// Show the history of one.
+    Journal(One),
+    /// Show the picture of one, with the current state lit.
+    Diagram(One),
+    /// Wait until one has finished, or waits for people (exit 10).
+    Wait {
+        /// Its id; the first digits do if no other begins with them.
+        id: String,
+        /// How long to wait at most, like `30m`.
+        #[arg(long, value_name = "SPAN", value_parser = wait::span)]
+        timeout: Option<Duration>,
+    },
+    /// Follow one until it has finished, also while people decide.
+    Watch {
+        /// Its id; the first digits do if no other begins with them.
+        id: String,
+        /// How long to watch at most, like `30m`.
+        #[arg(long, value_name = "SPAN", value_parser = wait::span)]
+        timeout: Option<Duration>,
+    },
+    /// Turn one, or many, back and undo what was done.
+    Cancel(Moves),
+    /// Stop one, or many, between two steps.
+    Pause(Acts),
+    /// Let a paused one, or many, go on.
+    Resume(Moves),
+    /// Try now: what is parked, or waits for its next attempt.
+    Retry(Moves),
+    /// Tell one that something it waits for has happened; it looks for itself.
+    Signal {
+        /// Its id; the first digits do if no other begins with them.
+        id: String,
+        /// What has happened, such as `export.confirmed`.
+        signal: String,
+        #[command(flatten)]
+        following: Following,
+    },
+    /// Close one by force; says what it leaves behind. Needs --reason.
+    Terminate(Act),
+}
 
 /// What names one execution.
 #[derive(Debug, Args)]
@@ -33,16 +96,6 @@ pub(crate) struct Stuck {
     watching: Watching,
 }
 
-/// What is done with one execution, and why.
-#[derive(Debug, Args)]
-pub(crate) struct Act {
-    /// Its id; the first digits do if no other begins with them.
-    pub(crate) id: String,
-    /// Why, for the journal.
-    #[arg(long, default_value = "")]
-    pub(crate) reason: String,
-}
-
 pub(in crate::cli) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
     match command {
         Executions::List { filter, filters, watching } => {
@@ -58,7 +111,7 @@ pub(in crate::cli) async fn run(common: &Common, command: Executions) -> Result<
         Executions::Resume(own) => batch::order(common, "resume", own.acts, &own.following).await,
         Executions::Retry(own) => batch::order(common, "retry", own.acts, &own.following).await,
         Executions::Signal { id, signal, following } => tell(common, &id, &signal, &following).await,
-        Executions::Terminate(act) => order(common, "terminate", act, &Following::NOT).await,
+        Executions::Terminate(act) => act::order(common, "terminate", act, &Following::NOT).await,
     }
 }
 
@@ -72,9 +125,9 @@ pub(in crate::cli) async fn show(common: &Common, id: &str) -> Result<Exit, Fail
     let item = resources::read(&Client::of(common)?, &EXECUTIONS, id).await?;
     output::one(common.output, &item)?;
     if common.output == Format::Table {
-        output::note(&wait::progress(&item));
-        wait::why(&item).iter().for_each(|why| output::note(why));
-        let hint = wait::rest(&item).and_then(|exit| wait::hint(&item, exit));
+        output::note(&status::progress(&item));
+        status::why(&item).iter().for_each(|why| output::note(why));
+        let hint = status::rest(&item).and_then(|exit| status::hint(&item, exit));
         hint.iter().for_each(|hint| output::note(hint));
     }
     Ok(Exit::Done)
@@ -113,25 +166,7 @@ async fn wait(common: &Common, id: &str, until: Until, timeout: Option<Duration>
     // A server that restarts later is waited for; one that never answered may not be there at all.
     client.get(&format!("/v1/executions/{}", escape(id))).await?;
     let (item, exit) = wait::wait(&client, &escape(id), until, timeout).await?;
-    at_rest(common, &item, exit)
-}
-
-/// Shows an execution that has come to rest, and what to do about it.
-pub(in crate::cli) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit, Failure> {
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
-        Format::Table => {
-            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-            output::say(&format!("{id} {}\n", wait::progress(item)))?;
-        }
-    }
-    if exit == Exit::Refused {
-        wait::refusals(item).iter().for_each(|why| output::note(&format!("refused by {why}")));
-    }
-    if let Some(hint) = wait::hint(item, exit) {
-        output::note(&hint);
-    }
-    Ok(exit)
+    status::at_rest(common, &item, exit)
 }
 
 async fn tell(common: &Common, id: &str, signal: &str, following: &Following) -> Result<Exit, Failure> {
@@ -140,43 +175,4 @@ async fn tell(common: &Common, id: &str, signal: &str, following: &Following) ->
     let client = Client::of(common)?;
     let item = client.post(&path, body).await?.value()?;
     following.from(common, &client, &item).await
-}
-
-/// Shows where an execution stands.
-pub(in crate::cli) fn stands(common: &Common, item: &Value) -> Result<Exit, Failure> {
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
-        Format::Table => {
-            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-            output::say(&format!("{id} {}\n", wait::progress(item)))?;
-        }
-    }
-    Ok(Exit::Done)
-}
-
-pub(in crate::cli) async fn order(
-    common: &Common,
-    verb: &str,
-    act: Act,
-    following: &Following,
-) -> Result<Exit, Failure> {
-    let client = Client::of(common)?;
-    let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
-    let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
-    let exit = following.from(common, &client, &item).await?;
-    if common.output == Format::Table {
-        left_behind(&item)?;
-    }
-    Ok(exit)
-}
-
-/// The leak report of an execution that was closed by force.
-fn left_behind(item: &Value) -> Result<(), Failure> {
-    let left = item.get("left_behind").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if left.is_empty() {
-        return Ok(());
-    }
-    output::note("left behind, to be removed by hand, last first:");
-    let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
-    output::list(Format::Table, left.iter().rev().cloned().collect(), &columns)
 }

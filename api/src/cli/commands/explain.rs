@@ -4,7 +4,7 @@
 //! compare with the code.
 
 use crate::cli::{
-    command::{Common, Format},
+    common::{Common, Format},
     output::{self, Column},
 };
 use crate::{

@@ -2,12 +2,32 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Fleet, Format},
+    common::{Common, Format},
     files, output,
 };
 use crate::exit::{Exit, Failure};
+use clap::Subcommand;
 use serde_json::Value;
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// What is done about the fleet.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Fleet {
+    /// Bring in a CSV file of nodes (sn,cpu_milli,memory_mib,gpu,model), or a YAML file of regions and clusters.
+    Import {
+        /// The file; `-` reads CSV from standard input.
+        file: PathBuf,
+        /// The cluster that the nodes belong to.
+        #[arg(long)]
+        cluster: Option<String>,
+        /// The region that the cluster stands in.
+        #[arg(long)]
+        region: Option<String>,
+    },
+}
 
 pub(in crate::cli) async fn run(common: &Common, command: Fleet) -> Result<Exit, Failure> {
     let Fleet::Import { file, cluster, region } = command;

@@ -2,7 +2,6 @@
 
 use crate::cli::{
     client::Client,
-    command::{Common, Format},
     commands::{
         access,
         approvals::{self, Approvals, Case},
@@ -11,9 +10,11 @@ use crate::cli::{
         executions, policy,
         schedules::{self, Schedules},
     },
+    common::{Common, Format},
     output,
     resources::{
-        self, Kind,
+        self,
+        kinds::{self, Kind},
         nested::{self, Within},
         watch_list::{self, Watching},
     },
@@ -29,7 +30,7 @@ use serde_json::Value;
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// The kind.
-    #[arg(value_parser = kinds())]
+    #[arg(value_parser = kind_parser())]
     kind: &'static Known,
     /// The id of one, as the list shows it.
     #[arg(conflicts_with_all = ["filter", "filters"])]
@@ -48,7 +49,7 @@ pub(crate) struct Get {
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
     /// The kind.
-    #[arg(value_parser = kinds())]
+    #[arg(value_parser = kind_parser())]
     kind: &'static Known,
     /// Its id, as the list shows it.
     id: String,
@@ -95,43 +96,43 @@ const WORKFLOWS: Kind = Kind {
 /// Every kind that there is.
 static ALL: [Known; 34] = [
     known("access-policies", "access-policy", &ACCESS_POLICIES),
-    listed("agents", "agent", &resources::AGENTS),
-    known("approvals", "approval", &resources::APPROVALS),
+    listed("agents", "agent", &kinds::AGENTS),
+    known("approvals", "approval", &kinds::APPROVALS),
     listed("audit", "audit-entry", &AUDIT),
     known("batches", "batch", &BATCHES),
-    known("certificates", "certificate", &resources::CERTIFICATES),
-    listed("channels", "channel", &resources::CHANNELS),
-    known("clusters", "cluster", &resources::CLUSTERS),
-    known("decisions", "decision", &resources::DECISIONS),
-    known("delegations", "delegation", &resources::DELEGATIONS),
+    known("certificates", "certificate", &kinds::CERTIFICATES),
+    listed("channels", "channel", &kinds::CHANNELS),
+    known("clusters", "cluster", &kinds::CLUSTERS),
+    known("decisions", "decision", &kinds::DECISIONS),
+    known("delegations", "delegation", &kinds::DELEGATIONS),
     inside("deliveries", "delivery", &nested::DELIVERIES),
-    listed("engines", "engine", &resources::ENGINES),
-    known("executions", "execution", &resources::EXECUTIONS),
-    known("groups", "group", &resources::GROUPS),
-    known("holds", "hold", &resources::HOLDS),
-    known("limits", "limit", &resources::LIMITS),
-    known("loans", "loan", &resources::LOANS),
-    known("nodes", "node", &resources::NODES),
+    listed("engines", "engine", &kinds::ENGINES),
+    known("executions", "execution", &kinds::EXECUTIONS),
+    known("groups", "group", &kinds::GROUPS),
+    known("holds", "hold", &kinds::HOLDS),
+    known("limits", "limit", &kinds::LIMITS),
+    known("loans", "loan", &kinds::LOANS),
+    known("nodes", "node", &kinds::NODES),
     inside("occurrences", "occurrence", &nested::OCCURRENCES),
     known("policies", "policy", &POLICIES),
-    known("proposals", "proposal", &resources::PROPOSALS),
-    known("quotas", "quota", &resources::QUOTAS),
-    known("regions", "region", &resources::REGIONS),
-    known("reservations", "reservation", &resources::RESERVATIONS),
-    listed("reviews", "review", &resources::REVIEWS),
-    known("schedules", "schedule", &resources::SCHEDULES),
-    listed("stuck", "stuck", &resources::STUCK),
-    listed("sweeps", "sweep", &resources::SWEEPS),
-    known("tenants", "tenant", &resources::TENANTS),
-    known("usage", "usage", &resources::USAGE),
-    known("users", "user", &resources::USERS),
+    known("proposals", "proposal", &kinds::PROPOSALS),
+    known("quotas", "quota", &kinds::QUOTAS),
+    known("regions", "region", &kinds::REGIONS),
+    known("reservations", "reservation", &kinds::RESERVATIONS),
+    listed("reviews", "review", &kinds::REVIEWS),
+    known("schedules", "schedule", &kinds::SCHEDULES),
+    listed("stuck", "stuck", &kinds::STUCK),
+    listed("sweeps", "sweep", &kinds::SWEEPS),
+    known("tenants", "tenant", &kinds::TENANTS),
+    known("usage", "usage", &kinds::USAGE),
+    known("users", "user", &kinds::USERS),
     listed("workflows", "workflow", &WORKFLOWS),
-    known("workloads", "workload", &resources::WORKLOADS),
-    known("workspaces", "workspace", &resources::WORKSPACES),
+    known("workloads", "workload", &kinds::WORKLOADS),
+    known("workspaces", "workspace", &kinds::WORKSPACES),
 ];
 
 /// The kinds as clap knows them: so a word that is none is answered with the nearest, and shells complete them.
-fn kinds() -> impl clap::builder::TypedValueParser<Value = &'static Known> {
+fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static Known> {
     let values = ALL.iter().map(|known| PossibleValue::new(known.plural).alias(known.singular));
     let named = |word: String| {
         let found = ALL.iter().find(|known| known.plural == word || known.singular == word);
@@ -159,7 +160,7 @@ pub(in crate::cli) async fn get(common: &Common, get: Get) -> Result<Exit, Failu
         output::one(common.output, &one(&client, known, &id).await?)?;
         return Ok(Exit::Done);
     }
-    let columns = resources::columns(known.kind);
+    let columns = kinds::columns(known.kind);
     watch_list::show(common, &get.watching, &columns, async || Ok(vec![one(&client, known, &id).await?]))
         .await
 }

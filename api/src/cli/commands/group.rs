@@ -2,9 +2,9 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
+    common::{Common, Format},
     output,
-    resources::{self, GROUPS, watch_list::Watching},
+    resources::{self, kinds::GROUPS, watch_list::Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;

@@ -1,8 +1,7 @@
 //! Commands that help with the others: servers by name, verbs for every kind, explanations, a check of everything, shells and manuals.
 
 use crate::cli::{
-    ask,
-    command::Common,
+    client::ask,
     commands::{
         context::{self, ContextCommand},
         doctor::{self, Doctor},
@@ -10,6 +9,7 @@ use crate::cli::{
         get::{self, Describe, Get},
         manual,
     },
+    common::Common,
 };
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
@@ -47,14 +47,15 @@ pub(crate) enum Aid {
     },
 }
 
-pub(in crate::cli) fn run(common: &Common, aid: Aid) -> Result<Exit, Failure> {
+/// `whole` is the command line that is completed and described.
+pub(in crate::cli) fn run(common: &Common, aid: Aid, whole: clap::Command) -> Result<Exit, Failure> {
     match aid {
         Aid::Context(command) => context::run(common, command),
         Aid::Get(own) => ask(get::get(common, own)),
         Aid::Describe(own) => ask(get::describe(common, own)),
         Aid::Explain { code } => explain::run(common, code.as_deref()),
         Aid::Doctor(own) => ask(doctor::run(common, own)),
-        Aid::Completions { shell } => manual::completions(shell),
-        Aid::Man { dir } => manual::manual(common, dir.as_deref()),
+        Aid::Completions { shell } => manual::completions(shell, whole),
+        Aid::Man { dir } => manual::manual(common, whole, dir.as_deref()),
     }
 }

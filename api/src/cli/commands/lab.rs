@@ -2,9 +2,9 @@
 //!
 //! Both need no server. A program that was built without the feature `lab` knows the commands and says how to get them.
 
-use crate::cli::command::Common;
+use crate::cli::common::Common;
 #[cfg(feature = "lab")]
-use crate::cli::{command::Format, files, output};
+use crate::cli::{common::Format, files, output};
 use crate::exit::{Exit, Failure};
 #[cfg(feature = "lab")]
 use engine::testing::Report;

@@ -2,9 +2,9 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::Common,
+    common::Common,
     output,
-    resources::{self, LIMITS, watch_list::Watching},
+    resources::{self, kinds::LIMITS, watch_list::Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};

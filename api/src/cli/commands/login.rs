@@ -5,8 +5,8 @@ use crate::cli::{
         Body, Client,
         contexts::{self, Contexts},
     },
-    command::{Common, Format},
-    output,
+    common::{Common, Format},
+    files, output,
 };
 use crate::{
     config::Oidc,
@@ -37,7 +37,7 @@ pub(in crate::cli) async fn login(common: &Common, own: Login) -> Result<Exit, F
         return Err(Failure::new(Exit::Usage, why));
     };
     let id_token = match own.id_token_file {
-        Some(file) => crate::cli::files::read(&file)?,
+        Some(file) => files::read(&file)?,
         None => by_device(common, &settings).await?,
     };
     let body = Body::json(&json!({ "id_token": id_token.trim() }));

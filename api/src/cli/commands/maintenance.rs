@@ -2,7 +2,7 @@
 
 use crate::cli::{
     client::{Body, Client},
-    command::{Common, Format},
+    common::{Common, Format},
     output,
 };
 use crate::exit::{Exit, Failure};

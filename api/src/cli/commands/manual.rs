@@ -1,33 +1,30 @@
 //! `tenure completions` and `tenure man`: the command line, told to shells and as manual pages.
 
-use crate::cli::{
-    command::{Cli, Common},
-    output,
-};
+use crate::cli::{common::Common, output};
 use crate::exit::{Exit, Failure};
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_complete::Shell;
 use std::{fs, io, path::Path};
 
 /// Prints what completes commands in `shell`.
-pub(in crate::cli) fn completions(shell: Shell) -> Result<Exit, Failure> {
+pub(in crate::cli) fn completions(shell: Shell, mut whole: Command) -> Result<Exit, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "tenure", &mut text);
+    clap_complete::generate(shell, &mut whole, "tenure", &mut text);
     output::say(&String::from_utf8_lossy(&text))?;
     Ok(Exit::Done)
 }
 
 /// Prints the page of the program, or writes those of all commands into `dir`.
-pub(in crate::cli) fn manual(common: &Common, dir: Option<&Path>) -> Result<Exit, Failure> {
+pub(in crate::cli) fn manual(common: &Common, whole: Command, dir: Option<&Path>) -> Result<Exit, Failure> {
     let Some(dir) = dir else {
         let mut text = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(Failure::other)?;
+        clap_mangen::Man::new(whole).render(&mut text).map_err(Failure::other)?;
         output::say(&String::from_utf8_lossy(&text))?;
         return Ok(Exit::Done);
     };
     let failed = |error: io::Error| Failure::other(format!("{}: {error}", dir.display()));
     fs::create_dir_all(dir).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
+    clap_mangen::generate_to(whole, dir).map_err(failed)?;
     output::done(common.output, "written", &dir.display().to_string())?;
     Ok(Exit::Done)
 }

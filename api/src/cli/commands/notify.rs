@@ -2,10 +2,12 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::Common,
+    commands::receiver,
+    common::Common,
     output::{self, Column, timestamps},
     resources::{
-        self, CHANNELS,
+        self,
+        kinds::CHANNELS,
         watch_list::{self, Watching},
     },
 };
@@ -78,7 +80,7 @@ pub(crate) enum Notify {
         reason: String,
     },
     /// Take webhooks on this machine and print a line for each, to try a channel without a service.
-    Sink(crate::cli::commands::receiver::Sink),
+    Sink(receiver::Sink),
 }
 
 /// Which deliveries are meant.

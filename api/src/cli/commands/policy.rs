@@ -2,14 +2,64 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format, Policy},
+    common::{Common, Format},
     files,
     output::{self, preview},
 };
 use crate::exit::{Exit, Failure};
+use clap::Subcommand;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use workflows::policy::{self, Invalid, PlatformPolicy, Request, Subject};
+
+/// What is done about policies.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Policy {
+    /// Say what is wrong with a document, by line and column.
+    Check {
+        /// The document (YAML): a platform policy, or a tenant's request.
+        file: PathBuf,
+    },
+    /// Say what changes from one document to another, key by key.
+    Diff {
+        /// The old one.
+        old: PathBuf,
+        /// The new one.
+        new: PathBuf,
+    },
+    /// Run the examples that a platform policy carries.
+    Test {
+        /// The policy (YAML).
+        file: PathBuf,
+    },
+    /// Say which rules hold for a tenant, with document, version and line.
+    Explain {
+        /// A tenant's name, or a file with a request (YAML), for which no server is asked.
+        subject: String,
+        /// Explain a request by this policy instead of the built-in one.
+        #[arg(short, long)]
+        file: Option<PathBuf>,
+    },
+    /// Put a platform policy into force.
+    Publish {
+        /// The policy (YAML).
+        file: PathBuf,
+        /// Show what would change and which executions it leaves alone, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// With --dry-run: end with 11 where something would change.
+        #[arg(long, requires = "dry_run")]
+        exit_code: bool,
+    },
+    /// List when which platform policy came into force, and who said so.
+    History,
+    /// Show one platform policy.
+    Show {
+        /// Its number [default: the one in force].
+        #[arg(default_value = "current")]
+        version: String,
+    },
+}
 
 pub(in crate::cli) async fn run(common: &Common, command: Policy) -> Result<Exit, Failure> {
     match command {

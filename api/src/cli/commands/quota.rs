@@ -2,7 +2,7 @@
 
 use crate::cli::{
     client::Body,
-    command::Common,
+    common::Common,
     execution::start::{self, Starting},
     files,
 };

@@ -1,7 +1,7 @@
 //! `tenure notify sink`: takes webhooks and prints a line for each, so that a channel can be tried without a service.
 
 use crate::cli::{
-    command::{Common, Format},
+    common::{Common, Format},
     output,
 };
 use crate::{

@@ -1,10 +1,9 @@
 //! `tenure reclaim`: who has to give GPUs back.
 
 use crate::cli::{
-    ask,
-    client::{Body, Client, escape},
-    command::{Common, Format},
+    client::{Body, Client, ask, escape},
     commands::lab,
+    common::{Common, Format},
     execution::start::{self, Starting},
     output,
 };

@@ -2,12 +2,11 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
-    commands::executions,
-    execution::start::Following,
+    common::{Common, Format},
+    execution::{start::Following, status},
     files,
     output::{self, preview},
-    resources::{self, PROPOSALS, watch_list::Watching},
+    resources::{self, kinds::PROPOSALS, watch_list::Watching},
 };
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -169,19 +168,6 @@ fn foreseen(common: &Common, mut item: Value) -> Result<(), Failure> {
     output::say(&text)
 }
 
-/// Shows what became of a command: where the execution stands, or that a second person is waited for.
-pub(in crate::cli) fn taken(common: &Common, item: &Value) -> Result<Exit, Failure> {
-    let Some(proposal) = item.get("proposal").and_then(Value::as_str) else {
-        return executions::stands(common, item);
-    };
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
-        Format::Table => output::say(&format!("{proposal} waits for a second person\n"))?,
-    }
-    output::note(&format!("as another person: `tenure proposals second {proposal}`"));
-    Ok(Exit::AwaitsApproval)
-}
-
 fn parse(name: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| Failure::new(Exit::Usage, format!("{name}: {error}")))
 }
@@ -236,7 +222,7 @@ pub(in crate::cli) async fn proposals(common: &Common, command: Proposals) -> Re
         }
         Proposals::Second { id } => {
             let path = format!("/v1/proposals/{}:second", escape(&id));
-            executions::stands(common, &client()?.post(&path, Body::json(&json!({}))).await?.value()?)
+            status::stands(common, &client()?.post(&path, Body::json(&json!({}))).await?.value()?)
         }
         Proposals::Withdraw { id } => {
             let path = format!("/v1/proposals/{}:withdraw", escape(&id));

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::Common,
+    common::Common,
     output,
 };
 use crate::exit::{Exit, Failure};

@@ -2,13 +2,16 @@
 
 use crate::cli::{
     client::{Body, Client, escape, filters},
-    command::{Common, Format},
-    commands::executions::at_rest,
-    execution::wait::{self, Until},
+    common::{Common, Format},
+    execution::{
+        status::at_rest,
+        wait::{self, Until},
+    },
     files,
     output::{self, Column},
     resources::{
-        self, SCHEDULES,
+        self,
+        kinds::SCHEDULES,
         watch_list::{self, Watching},
     },
 };
@@ -91,7 +94,7 @@ pub(crate) struct Trigger {
     #[arg(long, conflicts_with = "wait")]
     watch: bool,
     /// How long to wait or watch at most, like `30m`.
-    #[arg(long, value_name = "SPAN", value_parser = crate::cli::execution::wait::span)]
+    #[arg(long, value_name = "SPAN", value_parser = wait::span)]
     timeout: Option<std::time::Duration>,
 }
 

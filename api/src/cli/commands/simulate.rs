@@ -1,19 +1,42 @@
 //! `tenure simulate`: a trace or a scenario replayed, without a server.
 
 use crate::cli::{
-    command::{Common, Format, Simulate},
+    common::{Common, Format},
     files, output,
 };
 use crate::exit::{Exit, Failure};
+use clap::Args;
 use simulator::{Baseline, Report, Scene, Settings, Source, any_model, page, read, replay_all, table};
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 use strum::VariantArray as _;
 use workflows::{fleet::parse_nodes, policy::PlatformPolicy};
+
+/// What `simulate` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// The trace (CSV of openb or dlrm, or CSV or JSONL of our own) or scenario (YAML); `-` is standard input.
+    pub(crate) trace: PathBuf,
+    /// The nodes to draw from (sn,cpu_milli,memory_mib,gpu,model) [default: as many of 8 GPUs as are needed].
+    #[arg(long, value_name = "NODES.csv")]
+    pub(crate) fleet: Option<PathBuf>,
+    /// The platform policy [default: the built-in one, under which every class of workspace may borrow].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Draws what a scenario leaves to chance.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Replay it so many times, one right behind the other: a year, made of weeks.
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Where to write the report, as JSON, text and HTML.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
 
 /// Reads, replays and reports.
 pub(in crate::cli) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failure> {

@@ -1,8 +1,8 @@
 //! `tenure store`: looks after the store in the data folder, or in a database, while no server has it open.
 
 use crate::cli::{
-    command::{Common, Format},
     commands::maintenance,
+    common::{Common, Format},
     output, settings,
 };
 use crate::{

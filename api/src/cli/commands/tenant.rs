@@ -2,14 +2,68 @@
 
 use crate::cli::{
     client::{Body, Client},
-    command::{Common, Tenant},
+    common::Common,
     execution::start,
     files, output,
-    resources::{self, TENANTS},
+    resources::{self, kinds::TENANTS},
 };
 use crate::exit::{Exit, Failure};
+use clap::Subcommand;
 use serde_json::json;
-use std::io::{self, IsTerminal as _};
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+};
+
+/// What is asked for a tenant.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tenant {
+    /// Ask for a tenant by its policy document.
+    Onboard {
+        /// The document (YAML); `-` reads standard input.
+        #[arg(short, long)]
+        file: PathBuf,
+        #[command(flatten)]
+        starting: start::Starting,
+    },
+    /// Ask that a tenant leaves: its data is destroyed, and a certificate says so.
+    Offboard {
+        /// Its name.
+        name: String,
+        /// Why: `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
+        #[arg(long, default_value = "tenant_request")]
+        basis: String,
+        /// The contract line, or the order's number.
+        #[arg(long, default_value = "")]
+        reference: String,
+        /// Why, in words.
+        #[arg(long, default_value = "")]
+        reason: String,
+        /// Its name once more; needed where nobody at a terminal can be asked for it.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+        #[command(flatten)]
+        starting: start::Starting,
+    },
+    /// Say what the data of an asset is that the inventory could not settle.
+    Classify {
+        /// The tenant.
+        name: String,
+        /// The asset, as the execution names it.
+        asset: String,
+        /// What it is: such as `workload`, `model`, `secret`, `backup` or `telemetry`.
+        #[arg(long)]
+        class: String,
+        /// Why, for the certificate.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Show one tenant.
+    Show {
+        /// Its name.
+        name: String,
+    },
+}
 
 pub(in crate::cli) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failure> {
     match command {

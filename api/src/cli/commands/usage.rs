@@ -1,8 +1,8 @@
 //! `tenure usage`: what a tenant used, by month and with list prices.
 
 use crate::cli::{
-    client::{Client, escape},
-    command::Common,
+    client::{Client, ask, escape},
+    common::Common,
     output,
 };
 use crate::exit::{Exit, Failure};
@@ -72,8 +72,8 @@ impl Part {
 
 pub(in crate::cli) fn run(common: &Common, command: Usage) -> Result<Exit, Failure> {
     match command {
-        Usage::List(part) => crate::cli::ask(list(common, part)),
-        Usage::Export { part, format, file } => crate::cli::ask(export(common, part, format, file)),
+        Usage::List(part) => ask(list(common, part)),
+        Usage::Export { part, format, file } => ask(export(common, part, format, file)),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
+    common::{Common, Format},
     output::{self, Column},
-    resources::{self, USERS, watch_list::Watching},
+    resources::{self, kinds::USERS, watch_list::Watching},
 };
 use crate::{
     auth::Role,

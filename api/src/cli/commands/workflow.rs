@@ -3,8 +3,8 @@
 
 use crate::cli::{
     client::{Body, Client, escape},
-    command::{Common, Format},
     commands::lab,
+    common::{Common, Format},
     output::{self, Column},
 };
 use crate::exit::{Exit, Failure};

@@ -2,9 +2,11 @@
 
 use crate::cli::{
     client::{Body, Client},
-    command::{Common, Format},
-    commands::executions::{at_rest, stands},
-    execution::wait::{self, Until},
+    common::{Common, Format},
+    execution::{
+        status::{at_rest, stands, taken},
+        wait::{self, Until},
+    },
     output::{self, preview},
 };
 use crate::{
@@ -31,7 +33,7 @@ pub(crate) struct Starting {
     #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
     pub(in crate::cli) watch: bool,
     /// How long to wait or watch at most, like `30m`.
-    #[arg(long, value_name = "SPAN", value_parser = crate::cli::execution::wait::span)]
+    #[arg(long, value_name = "SPAN", value_parser = wait::span)]
     pub(in crate::cli) timeout: Option<std::time::Duration>,
     /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
     #[arg(long = "label", value_name = "LABEL")]
@@ -48,7 +50,7 @@ pub(crate) struct Following {
     #[arg(long)]
     pub(in crate::cli) wait: bool,
     /// How long to wait at most, like `30m`.
-    #[arg(long, value_name = "SPAN", requires = "wait", value_parser = crate::cli::execution::wait::span)]
+    #[arg(long, value_name = "SPAN", requires = "wait", value_parser = wait::span)]
     pub(in crate::cli) timeout: Option<std::time::Duration>,
 }
 
@@ -65,7 +67,7 @@ impl Following {
     ) -> Result<Exit, Failure> {
         let id =
             item.get("id").and_then(Value::as_str).filter(|_| self.wait && item.get("proposal").is_none());
-        let Some(id) = id else { return crate::cli::commands::repair::taken(common, item) };
+        let Some(id) = id else { return taken(common, item) };
         let (item, exit) = wait::wait(client, id, Until::Rest, self.timeout).await?;
         at_rest(common, &item, exit)
     }

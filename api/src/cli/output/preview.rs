@@ -1,11 +1,8 @@
 //! What a dry run found, for reading: policy's word, and as a diff what would come and what would go.
 
-use crate::cli::{
-    commands::approvals,
-    output::{
-        self,
-        style::{Paint, Stream},
-    },
+use crate::cli::output::{
+    self,
+    style::{Paint, Stream},
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -66,7 +63,7 @@ pub(in crate::cli) fn page(preview: &Value) -> String {
     let placement = part("/plan/placement");
     if !placement.is_null() {
         text.push_str("proposed placement\n");
-        text.push_str(&output::outline(&approvals::brief_placement(placement)));
+        text.push_str(&output::outline(&brief_placement(placement)));
     }
     let told = ["plan", "decision", "reasons", "verdict", "digest"];
     for (name, more) in preview.as_object().into_iter().flatten() {
@@ -76,6 +73,19 @@ pub(in crate::cli) fn page(preview: &Value) -> String {
     }
     text.push_str("nothing was changed\n");
     text
+}
+
+/// The placement without the account of how it was chosen.
+pub(in crate::cli) fn brief_placement(mut placement: Value) -> Value {
+    for part in ["proposed", "short", "claimed"] {
+        if let Some(fields) = placement.get_mut(part).and_then(Value::as_object_mut) {
+            fields.remove("considered");
+        }
+    }
+    if let Some(fields) = placement.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    placement
 }
 
 /// What a line of a diff is about.

@@ -1,48 +1,10 @@
 //! How text for people looks: whether it has colours, and whether tables are wide. Said once, on the command line.
 
-use clap::{ColorChoice, ValueEnum};
+use crate::cli::common::When;
 use std::{
     io::{self, IsTerminal as _},
     sync::OnceLock,
 };
-
-/// When text is coloured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    /// Everywhere.
-    Always,
-    /// Nowhere.
-    Never,
-}
-
-impl When {
-    /// What the arguments ask for, read before they are parsed, so that what is said of a mistake in them is coloured likewise.
-    pub(crate) fn asked(arguments: impl Iterator<Item = String>) -> Self {
-        let mut before = String::new();
-        for argument in arguments {
-            let value = if before == "--color" { Some(argument.as_str()) } else { None };
-            match value.or_else(|| argument.strip_prefix("--color=")) {
-                Some("always") => return Self::Always,
-                Some("never") => return Self::Never,
-                _ => before = argument,
-            }
-        }
-        Self::Auto
-    }
-}
-
-impl From<When> for ColorChoice {
-    fn from(when: When) -> Self {
-        match when {
-            When::Auto => Self::Auto,
-            When::Always => Self::Always,
-            When::Never => Self::Never,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Style {
@@ -149,13 +111,5 @@ mod tests {
         assert!(coloured(When::Auto, false, with("CLICOLOR_FORCE", "1")));
         assert!(coloured(When::Always, false, with("NO_COLOR", "1")), "a flag goes over the environment");
         assert!(!coloured(When::Never, true, with("CLICOLOR_FORCE", "1")));
-    }
-
-    #[test]
-    fn what_the_arguments_ask_for_is_known_before_they_are_parsed() {
-        let asked = |line: &str| When::asked(line.split(' ').map(str::to_owned));
-        assert_eq!(asked("tenure --color never x"), When::Never);
-        assert_eq!(asked("tenure x --color=always"), When::Always);
-        assert_eq!(asked("tenure x"), When::Auto);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::cli::{
     client::{Client, escape, filters},
-    command::Common,
+    common::Common,
     resources::{
-        CHANNELS, Kind, SCHEDULES,
+        kinds::{CHANNELS, Kind, SCHEDULES},
         watch_list::{self, Watching},
     },
 };

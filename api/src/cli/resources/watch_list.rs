@@ -1,7 +1,7 @@
 //! Lists that are shown once, or again whenever they have changed.
 
 use crate::cli::{
-    command::{Common, Format},
+    common::{Common, Format},
     output::{
         self, Column,
         style::{Paint, Stream},

@@ -1,6 +1,6 @@
 //! A server process in a temporary folder, to be killed and started again.
 
-use crate::{cli::Client, config::admin_file, encoding::hex, exit::Failure};
+use crate::{cli::client::Client, config::admin_file, encoding::hex, exit::Failure};
 use engine::{Clock as _, SystemClock};
 use std::{
     fs,

@@ -1,17 +1,23 @@
 //! What is on this machine: settings, the data folder, the store in it, the clock.
 
-use super::{Findings, State, server::RENEW_DAYS};
+use crate::cli::commands::doctor::{
+    finding::{Findings, State},
+    server::RENEW_DAYS,
+};
 use crate::{
     auth::policy::Book,
     cli::{
-        command::Common,
         commands::workflow,
+        common::Common,
         output::{self, timestamps},
     },
     config::{Config, admin_file, store_dir, unknown_variables},
     tls::{Files, Pair},
 };
-use ::store::{postgres::Postgres, transfer};
+use ::store::{
+    postgres::{Postgres, PostgresOptions},
+    transfer,
+};
 use std::{
     fs::{self, TryLockError},
     os::unix::fs::PermissionsExt as _,
@@ -206,6 +212,39 @@ fn holder(lock: &Path) -> Option<String> {
     }
 }
 
+/// Looks at the database that keeps the store.
+async fn database(options: PostgresOptions, found: &mut Findings) {
+    let schema = tokio::time::timeout(options.patience, Postgres::schema(&options));
+    match schema.await {
+        Ok(Ok(schema)) if schema.lacks.is_empty() => {
+            found.ok(
+                "store",
+                format!("the database answers, and its schema {} is up to date", options.schema),
+            );
+        }
+        Ok(Ok(_)) => {
+            let says = format!("the schema {} of the database is not up to date", options.schema);
+            found.warning(
+                "store",
+                says,
+                "`tenure store migrate --check` says what it lacks; the server brings it up to date",
+            );
+        }
+        Ok(Err(error)) => {
+            found.failed(
+                "store",
+                error.to_string(),
+                "see store.url, PGPASSWORD and whether the database runs",
+            );
+        }
+        Err(_) => found.failed(
+            "store",
+            "the database does not answer",
+            "see whether it runs; --timeout waits for longer",
+        ),
+    }
+}
+
 /// Looks at the store, where no server does.
 pub(super) async fn store(
     config: &Config,
@@ -215,35 +254,7 @@ pub(super) async fn store(
     found: &mut Findings,
 ) {
     if let Some(options) = config.store.options() {
-        let options = ::store::postgres::PostgresOptions { patience, ..options };
-        return match tokio::time::timeout(patience, Postgres::schema(&options)).await {
-            Ok(Ok(schema)) if schema.lacks.is_empty() => {
-                found.ok(
-                    "store",
-                    format!("the database answers, and its schema {} is up to date", options.schema),
-                );
-            }
-            Ok(Ok(_)) => {
-                let says = format!("the schema {} of the database is not up to date", options.schema);
-                found.warning(
-                    "store",
-                    says,
-                    "`tenure store migrate --check` says what it lacks; the server brings it up to date",
-                );
-            }
-            Ok(Err(error)) => {
-                found.failed(
-                    "store",
-                    error.to_string(),
-                    "see store.url, PGPASSWORD and whether the database runs",
-                );
-            }
-            Err(_) => found.failed(
-                "store",
-                "the database does not answer",
-                "see whether it runs; --timeout waits for longer",
-            ),
-        };
+        return database(PostgresOptions { patience, ..options }, found).await;
     }
     let dir = store_dir(&config.data);
     if let Some(holder) = holder {

@@ -2,14 +2,17 @@
 //!
 //! Invariant: it changes nothing. It works beside a server as well as without one, and then says so.
 
+mod finding;
 mod local;
 mod oidc;
 mod outbound;
 mod server;
+mod server_status;
 mod targets;
 
 use crate::cli::{
-    command::{Common, Format},
+    commands::doctor::finding::{Finding, Findings, State},
+    common::{Common, Format},
     output::{
         self,
         style::{Paint, Stream},
@@ -17,7 +20,6 @@ use crate::cli::{
 };
 use crate::exit::{Exit, Failure};
 use clap::Args;
-use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 use workflows::policy::duration;
@@ -38,55 +40,6 @@ pub(crate) struct Doctor {
 
 fn span(text: &str) -> Result<Duration, String> {
     duration::parse(text).ok_or_else(|| "write a span of time, like 5s".to_owned())
-}
-
-/// How something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Ok,
-    Warning,
-    Failed,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Finding {
-    /// What: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`, `tls`,
-    /// `identity provider`, `notifications`, `traces`.
-    check: &'static str,
-    state: State,
-    /// What was found.
-    says: String,
-    /// What to do; nothing where it is as it should be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-/// What was found so far.
-#[derive(Debug, Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn ok(&mut self, check: &'static str, says: impl Into<String>) {
-        self.0.push(Finding { check, state: State::Ok, says: says.into(), remedy: None });
-    }
-
-    fn warning(&mut self, check: &'static str, says: impl Into<String>, remedy: impl Into<String>) {
-        self.add(State::Warning, check, says.into(), remedy.into());
-    }
-
-    fn failed(&mut self, check: &'static str, says: impl Into<String>, remedy: impl Into<String>) {
-        self.add(State::Failed, check, says.into(), remedy.into());
-    }
-
-    fn add(&mut self, state: State, check: &'static str, says: String, remedy: String) {
-        self.0.push(Finding { check, state, says, remedy: Some(remedy) });
-    }
-
-    fn count(&self, state: State) -> usize {
-        self.0.iter().filter(|finding| finding.state == state).count()
-    }
 }
 
 pub(in crate::cli) async fn run(common: &Common, doctor: Doctor) -> Result<Exit, Failure> {

@@ -1,6 +1,6 @@
 //! The identity provider: whether people could sign in through it.
 
-use super::Findings;
+use crate::cli::commands::doctor::finding::Findings;
 use crate::{
     config::{Config, Oidc},
     oidc::Provider,
@@ -94,7 +94,7 @@ fn url(config: &Config, found: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::State, *};
+    use crate::cli::commands::doctor::{finding::State, oidc::*};
 
     fn state(say: impl Fn(&mut Findings)) -> State {
         let mut found = Findings::default();

@@ -1,6 +1,6 @@
 //! Whom the server tells by itself: channels of notifications, and the collector of traces. They are knocked at, and sent nothing.
 
-use super::Findings;
+use crate::cli::commands::doctor::finding::Findings;
 use crate::{
     config::Config,
     notify::{self, Leads},

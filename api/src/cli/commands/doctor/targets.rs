@@ -1,7 +1,7 @@
 //! Every target of the file of targets, each asked for one thing that is not there: that takes a connection and credentials, and
 //! changes nothing.
 
-use super::{Findings, State};
+use crate::cli::commands::doctor::finding::{Findings, State};
 use crate::config::Config;
 use backends::{
     simulated::{LocalWorld, simulated_platform},

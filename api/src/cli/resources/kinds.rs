@@ -1,24 +1,14 @@
-//! Lists and single things: `tenure tenants list`, `tenure nodes show n-1`, and the like.
+//! The kinds of things that a server lists: where each is served, and its columns.
 
-pub(crate) mod nested;
-pub(crate) mod watch_list;
-
-use crate::cli::{
-    client::{Client, escape, filters},
-    command::{Common, Things},
-    output::{self, Column, style},
-    resources::watch_list::Watching,
-};
-use crate::exit::{Exit, Failure};
-use serde_json::Value;
+use crate::cli::output::{Column, style};
 
 /// A kind of thing: where it is served, and its columns.
-pub(super) struct Kind {
-    pub(super) path: &'static str,
-    pub(super) columns: &'static [Column],
+pub(in crate::cli) struct Kind {
+    pub(in crate::cli) path: &'static str,
+    pub(in crate::cli) columns: &'static [Column],
 }
 
-pub(super) const TENANTS: Kind = Kind {
+pub(in crate::cli) const TENANTS: Kind = Kind {
     path: "/v1/tenants",
     columns: &[
         ("id", "/id"),
@@ -30,7 +20,7 @@ pub(super) const TENANTS: Kind = Kind {
     ],
 };
 
-pub(super) const CLUSTERS: Kind = Kind {
+pub(in crate::cli) const CLUSTERS: Kind = Kind {
     path: "/v1/clusters",
     columns: &[
         ("id", "/id"),
@@ -42,12 +32,12 @@ pub(super) const CLUSTERS: Kind = Kind {
     ],
 };
 
-pub(super) const REGIONS: Kind = Kind {
+pub(in crate::cli) const REGIONS: Kind = Kind {
     path: "/v1/regions",
     columns: &[("id", "/id"), ("jurisdiction", "/jurisdiction"), ("clusters", "/clusters")],
 };
 
-pub(super) const NODES: Kind = Kind {
+pub(in crate::cli) const NODES: Kind = Kind {
     path: "/v1/nodes",
     columns: &[
         ("id", "/id"),
@@ -60,7 +50,7 @@ pub(super) const NODES: Kind = Kind {
     ],
 };
 
-pub(super) const AGENTS: Kind = Kind {
+pub(in crate::cli) const AGENTS: Kind = Kind {
     path: "/v1/agents",
     columns: &[
         ("id", "/id"),
@@ -74,7 +64,7 @@ pub(super) const AGENTS: Kind = Kind {
     ],
 };
 
-pub(super) const WORKSPACES: Kind = Kind {
+pub(in crate::cli) const WORKSPACES: Kind = Kind {
     path: "/v1/workspaces",
     columns: &[
         ("id", "/id"),
@@ -86,12 +76,12 @@ pub(super) const WORKSPACES: Kind = Kind {
     ],
 };
 
-pub(super) const QUOTAS: Kind = Kind {
+pub(in crate::cli) const QUOTAS: Kind = Kind {
     path: "/v1/quotas",
     columns: &[("id", "/id"), ("used/nominal", "/use"), ("version", "/version"), ("ends", "/ends/at")],
 };
 
-pub(super) const LOANS: Kind = Kind {
+pub(in crate::cli) const LOANS: Kind = Kind {
     path: "/v1/loans",
     columns: &[
         ("id", "/id"),
@@ -105,7 +95,7 @@ pub(super) const LOANS: Kind = Kind {
     ],
 };
 
-pub(super) const RESERVATIONS: Kind = Kind {
+pub(in crate::cli) const RESERVATIONS: Kind = Kind {
     path: "/v1/reservations",
     columns: &[
         ("id", "/id"),
@@ -117,7 +107,7 @@ pub(super) const RESERVATIONS: Kind = Kind {
     ],
 };
 
-pub(super) const HOLDS: Kind = Kind {
+pub(in crate::cli) const HOLDS: Kind = Kind {
     path: "/v1/holds",
     columns: &[
         ("id", "/id"),
@@ -130,7 +120,7 @@ pub(super) const HOLDS: Kind = Kind {
     ],
 };
 
-pub(super) const WORKLOADS: Kind = Kind {
+pub(in crate::cli) const WORKLOADS: Kind = Kind {
     path: "/v1/workloads",
     columns: &[
         ("id", "/id"),
@@ -143,7 +133,7 @@ pub(super) const WORKLOADS: Kind = Kind {
     ],
 };
 
-pub(super) const DECISIONS: Kind = Kind {
+pub(in crate::cli) const DECISIONS: Kind = Kind {
     path: "/v1/decisions",
     columns: &[
         ("id", "/id"),
@@ -154,7 +144,7 @@ pub(super) const DECISIONS: Kind = Kind {
     ],
 };
 
-pub(super) const CERTIFICATES: Kind = Kind {
+pub(in crate::cli) const CERTIFICATES: Kind = Kind {
     path: "/v1/certificates",
     columns: &[
         ("id", "/id"),
@@ -166,7 +156,7 @@ pub(super) const CERTIFICATES: Kind = Kind {
     ],
 };
 
-pub(super) const SWEEPS: Kind = Kind {
+pub(in crate::cli) const SWEEPS: Kind = Kind {
     path: "/v1/sweeps",
     columns: &[
         ("sweep", "/sweep"),
@@ -179,7 +169,7 @@ pub(super) const SWEEPS: Kind = Kind {
     ],
 };
 
-pub(super) const SCHEDULES: Kind = Kind {
+pub(in crate::cli) const SCHEDULES: Kind = Kind {
     path: "/v1/schedules",
     columns: &[
         ("name", "/name"),
@@ -192,7 +182,7 @@ pub(super) const SCHEDULES: Kind = Kind {
     ],
 };
 
-pub(super) const CHANNELS: Kind = Kind {
+pub(in crate::cli) const CHANNELS: Kind = Kind {
     path: "/v1/channels",
     columns: &[
         ("id", "/id"),
@@ -204,7 +194,7 @@ pub(super) const CHANNELS: Kind = Kind {
     ],
 };
 
-pub(super) const LIMITS: Kind = Kind {
+pub(in crate::cli) const LIMITS: Kind = Kind {
     path: "/v1/limits",
     columns: &[
         ("key", "/key"),
@@ -219,7 +209,7 @@ pub(super) const LIMITS: Kind = Kind {
     ],
 };
 
-pub(super) const ENGINES: Kind = Kind {
+pub(in crate::cli) const ENGINES: Kind = Kind {
     path: "/v1/engines",
     columns: &[
         ("id", "/id"),
@@ -233,7 +223,7 @@ pub(super) const ENGINES: Kind = Kind {
     ],
 };
 
-pub(super) const EXECUTIONS: Kind = Kind {
+pub(in crate::cli) const EXECUTIONS: Kind = Kind {
     path: "/v1/executions",
     columns: &[
         ("id", "/id"),
@@ -247,7 +237,7 @@ pub(super) const EXECUTIONS: Kind = Kind {
     ],
 };
 
-pub(super) const PROPOSALS: Kind = Kind {
+pub(in crate::cli) const PROPOSALS: Kind = Kind {
     path: "/v1/proposals",
     columns: &[
         ("id", "/proposal"),
@@ -261,7 +251,7 @@ pub(super) const PROPOSALS: Kind = Kind {
     ],
 };
 
-pub(super) const STUCK: Kind = Kind {
+pub(in crate::cli) const STUCK: Kind = Kind {
     path: "/v1/stuck",
     columns: &[
         ("id", "/id"),
@@ -276,7 +266,7 @@ pub(super) const STUCK: Kind = Kind {
     ],
 };
 
-pub(super) const APPROVALS: Kind = Kind {
+pub(in crate::cli) const APPROVALS: Kind = Kind {
     path: "/v1/approvals",
     columns: &[
         ("id", "/id"),
@@ -288,7 +278,7 @@ pub(super) const APPROVALS: Kind = Kind {
     ],
 };
 
-pub(super) const USERS: Kind = Kind {
+pub(in crate::cli) const USERS: Kind = Kind {
     path: "/v1/users",
     columns: &[
         ("name", "/name"),
@@ -299,7 +289,7 @@ pub(super) const USERS: Kind = Kind {
     ],
 };
 
-pub(super) const USAGE: Kind = Kind {
+pub(in crate::cli) const USAGE: Kind = Kind {
     path: "/v1/usage",
     columns: &[
         ("id", "/id"),
@@ -310,7 +300,7 @@ pub(super) const USAGE: Kind = Kind {
     ],
 };
 
-pub(super) const REVIEWS: Kind = Kind {
+pub(in crate::cli) const REVIEWS: Kind = Kind {
     path: "/v1/approvals/reviews",
     columns: &[
         ("id", "/id"),
@@ -322,7 +312,7 @@ pub(super) const REVIEWS: Kind = Kind {
     ],
 };
 
-pub(super) const DELEGATIONS: Kind = Kind {
+pub(in crate::cli) const DELEGATIONS: Kind = Kind {
     path: "/v1/delegations",
     columns: &[
         ("id", "/id"),
@@ -336,13 +326,13 @@ pub(super) const DELEGATIONS: Kind = Kind {
     ],
 };
 
-pub(super) const GROUPS: Kind = Kind {
+pub(in crate::cli) const GROUPS: Kind = Kind {
     path: "/v1/groups",
     columns: &[("name", "/name"), ("members", "/members"), ("made", "/created_at")],
 };
 
 /// The columns of a kind, and more of them where they are wanted.
-pub(super) fn columns(kind: &Kind) -> Vec<Column> {
+pub(in crate::cli) fn columns(kind: &Kind) -> Vec<Column> {
     let more: &[Column] = if style::wide() { wide(kind.path) } else { &[] };
     kind.columns.iter().chain(more).copied().collect()
 }
@@ -379,76 +369,5 @@ fn wide(path: &str) -> &'static [Column] {
             ("decision", "/decision"),
         ],
         _ => &[],
-    }
-}
-
-/// Lists all of a kind.
-pub(super) async fn all(common: &Common, kind: &Kind, watching: &Watching) -> Result<Exit, Failure> {
-    search(common, kind, None, &[], watching).await
-}
-
-/// Lists all of a kind that the filters accept.
-pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
-    search(common, kind, None, wanted, &Watching::ONCE).await
-}
-
-/// The same, in the language of `docs/search.md`, once or again and again.
-pub(super) async fn search(
-    common: &Common,
-    kind: &Kind,
-    filter: Option<&str>,
-    wanted: &[String],
-    watching: &Watching,
-) -> Result<Exit, Failure> {
-    let said = filter.map(|filter| format!("&filter={}", escape(filter))).unwrap_or_default();
-    let query = format!("{said}{}", filters(wanted)?);
-    let client = Client::of(common)?;
-    watch_list::show(common, watching, &columns(kind), async || client.all(kind.path, &query).await).await
-}
-
-/// Lists the servers that share the store.
-pub(super) async fn engines(common: &Common, watching: &Watching) -> Result<Exit, Failure> {
-    search(common, &ENGINES, None, &[], watching).await
-}
-
-/// Shows one of a kind.
-pub(super) async fn show(common: &Common, kind: &Kind, id: &str) -> Result<Exit, Failure> {
-    let client = Client::of(common)?;
-    output::one(common.output, &read(&client, kind, id).await?)?;
-    Ok(Exit::Done)
-}
-
-/// One of a kind. Where there is none of this id, the failure names the nearest.
-pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value, Failure> {
-    // Ids that name a tenant have parts: `acme/research`.
-    let path = format!("{}/{}", kind.path, id.split('/').map(escape).collect::<Vec<_>>().join("/"));
-    match client.get(&path).await {
-        Ok(answer) => answer.value(),
-        Err(failure) if failure.exit == Exit::NotFound => Err(meant(client, kind, id, failure).await),
-        Err(failure) => Err(failure),
-    }
-}
-
-/// The same failure, with the nearest id of those that whoever asks may list.
-pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
-    let listed = client.get(&format!("{}?limit=1000", kind.path)).await;
-    let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
-    let place = kind.columns.first().map_or("/id", |(_, place)| *place);
-    let items = items.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let known = items.iter().filter_map(|item| item.pointer(place).and_then(Value::as_str));
-    if let Some(near) = engine::nearest(id, known) {
-        failure.message.push_str(&format!("\ndid you mean {}?", output::harmless(&near)));
-        if let Some(fields) = failure.problem.as_mut().and_then(Value::as_object_mut) {
-            fields.insert("did_you_mean".into(), near.into());
-        }
-    }
-    failure
-}
-
-/// `list` or `show`.
-pub(super) async fn run(common: &Common, kind: &Kind, things: Things) -> Result<Exit, Failure> {
-    match things {
-        Things::List { filters, watching } => search(common, kind, None, &filters, &watching).await,
-        Things::Show { id } => show(common, kind, &id).await,
     }
 }
