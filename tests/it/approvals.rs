@@ -439,18 +439,12 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
 /// Every question of a workflow whose seats come from policy is held by policy's procedure too.
 #[test]
 fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflows/src");
     let mut seen = 0;
-    for entry in std::fs::read_dir(root).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|end| end != "rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
+    for (path, text) in crate::layers::sources("workflows/src") {
         // Those that name their seats themselves are no questions of policy.
         for asked in text.split("=> approval(").skip(1) {
             let step = asked.split(".granted(").next().unwrap();
-            assert!(step.contains(".held_by("), "{}: approval({step}", path.display());
+            assert!(step.contains(".held_by("), "{path}: approval({step}");
             seen += 1;
         }
     }

@@ -19,7 +19,7 @@ use tests::{
 };
 use workflows::{
     destruction::{certificate::*, *},
-    signing::dsse,
+    signing::{dsse, *},
     tenancy::TenantId,
 };
 
@@ -208,7 +208,7 @@ fn signed(issued: &Issued) -> String {
     let message = dsse::pae(PAYLOAD_TYPE, issued.cover.as_bytes());
     let (sig, public) = runtime.block_on(key().sign(&message)).unwrap();
     let sig = dsse::Signature::of(&public, &sig);
-    dsse::file(&issued.cover, vec![sig], &issued.pages)
+    envelope::file(&issued.cover, vec![sig], &issued.pages)
 }
 
 /// The certificate of a tenant called acme.

@@ -419,7 +419,11 @@ fn every_code_that_an_error_can_carry_stands_in_operations() {
     let page = page("operations.md");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seen = 0;
-    for source in ["engine/src", "workflows/src", "api/src"].iter().flat_map(|dir| sources(&root.join(dir))) {
+    for source in
+        ["engine/src", "workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src"]
+            .iter()
+            .flat_map(|dir| sources(&root.join(dir)))
+    {
         let text = fs::read_to_string(&source).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
         for maker in [

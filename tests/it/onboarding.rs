@@ -12,7 +12,7 @@ use tests::books::{Books, rows};
 use workflows::{
     onboarding::{CAPACITY_FREED, Onboarding, preview},
     platform::Platform,
-    policy::{PlatformPolicy, Request},
+    policy::{Decision, PlatformPolicy, Request},
     tenancy::*,
 };
 

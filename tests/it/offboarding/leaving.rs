@@ -5,7 +5,7 @@ use backends::simulated::{Fault, What};
 use engine::{Event, Order};
 use serde_json::json;
 use workflows::{
-    destruction::{AssetId, DataClass, Moment, Outcome, Technique, VerificationMethod},
+    destruction::{AssetId, DataClass, Outcome, Technique, VerificationMethod},
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
     platform::Thing,
     policy::Request,

@@ -12,6 +12,7 @@ use workflows::{
     },
     offboarding::{HOLD_RELEASED, Offboarding},
     platform::Platform,
+    signing::Moment,
     tenancy::TenantId,
 };
 

@@ -23,6 +23,7 @@ use workflows::{
         Segment, Stamp,
     },
     policy::{PlatformPolicy, publish},
+    signing::Moment,
     tenancy::{Node, NodeState},
 };
 

@@ -11,7 +11,7 @@ use backends::{
 use engine::Action as _;
 use std::{fs, sync::Arc};
 use tests::calls::Calls;
-use workflows::platform::{Estate, Eyes, Platform, ShredKey, codes};
+use workflows::platform::{Estate, Eyes, ShredKey, codes};
 
 const PLAIN: &str = "plaintext of acme, 7";
 

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 use store::{ExecutionId, Key, Memory, Put, Store as _};
 use workflows::{
-    destruction::{Inventory, Moment, codes},
+    destruction::{Inventory, codes},
     offboarding::{Leaver, TakeInventory, Terms, node_sanitisation::NodeSanitisation},
     platform::Platform,
+    signing::Moment,
     tenancy::{Node, TenantId},
 };
 
@@ -115,7 +116,7 @@ impl Node1 {
     }
 }
 
-fn stamp() -> workflows::platform::Stamp {
+pub(super) fn stamp() -> workflows::platform::Stamp {
     workflows::platform::Stamp {
         action: "proof",
         step: "proof".into(),

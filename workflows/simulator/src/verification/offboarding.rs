@@ -1,7 +1,10 @@
 //! The worlds of offboarding: a small tenant that has worked, with something of each kind left behind.
 
-use super::onboarding::{self, GIVEN, LEDGER};
-use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use super::{
+    node_sanitisation::stamp,
+    onboarding::{self, GIVEN, LEDGER},
+};
+use backends::simulated::{Fault, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     ActionError, Engine, Entity, Error, ManualClock, Person, Undecided, View,
     testing::{Report, Scene, World, verify},
@@ -11,23 +14,22 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{ExecutionId, Key, Memory, Put, Store as _, Timestamp};
+use store::{Key, Memory, Put, Store as _, Timestamp};
 use workflows::{
     destruction::{
-        Holds, Inventory, SanitisationRecord,
+        Holds, SanitisationRecord,
         certificate::{Basis, Kept, LegalBasis},
-        codes,
     },
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
-    offboarding::{Leaver, Offboarding, TakeInventory, Terms, node_sanitisation::NodeSanitisation},
+    offboarding::Offboarding,
     onboarding::Onboarding,
     platform::{Platform, Thing},
     policy::{Invalid, Request},
     scheduling::admission::{self, MOST_ENDED, Observation, Seen},
     signing::Moment,
     tenancy::{
-        Admission, Checkpoint, Cohort, Line, Loan, NameError, Node, NodeUse, Occupancy, OpenLoans, Resource,
-        Room, Roster, Sighting, TenantId, Workload, WorkloadClass,
+        Admission, Checkpoint, Cohort, Line, Loan, NameError, NodeUse, Occupancy, OpenLoans, Resource, Room,
+        Roster, Sighting, TenantId, Workload, WorkloadClass,
     },
 };
 

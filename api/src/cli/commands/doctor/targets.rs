@@ -11,7 +11,7 @@ use engine::ActionError;
 use serde_json::{Map, Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::platform::{Eyes, Platform, Stamp, Thing, bucket_name, tenant_name};
+use workflows::platform::{Eyes, Stamp, Thing, bucket_name, tenant_name};
 
 /// A tenant that nobody has; its names have the form of any other's.
 const NOBODY: &str = "doctor-probe";
