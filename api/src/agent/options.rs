@@ -3,7 +3,7 @@
 use crate::config::LogFormat;
 #[cfg(feature = "nvml")]
 use crate::{
-    cli::files::{authorities, unread},
+    config::files::{authorities, unread},
     exit::{Exit, Failure},
 };
 #[cfg(feature = "nvml")]

@@ -5,10 +5,12 @@ pub(crate) mod event_stream;
 
 pub(crate) use crate::encoding::percent::encode as escape;
 
-use crate::cli::{
-    client::{contexts::Target, event_stream::Stream},
-    common::Common,
-    files,
+use crate::{
+    cli::{
+        client::{contexts::Target, event_stream::Stream},
+        common::Common,
+    },
+    config::files,
 };
 use crate::{
     config::ANSWER_WITHIN,

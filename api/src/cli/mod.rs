@@ -6,7 +6,6 @@ mod commands;
 mod common;
 mod dispatch;
 mod execution;
-pub(crate) mod files;
 mod output;
 mod parse;
 mod resources;

@@ -4,6 +4,7 @@ mod access;
 mod duration;
 mod environment;
 mod execution;
+pub(crate) mod files;
 mod http;
 mod log;
 mod notify;

@@ -1,11 +1,14 @@
 //! Certificates of destruction, without a server: the file and the public key are enough.
 
-use crate::cli::{
-    client::{Client, ask, escape},
-    common::{Common, Format},
-    files, output, settings,
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::{Client, ask, escape},
+        common::{Common, Format},
+        output, settings,
+    },
+    config::files,
+};
 use clap::Subcommand;
 use serde_json::json;
 use std::{

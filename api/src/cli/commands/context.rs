@@ -1,12 +1,14 @@
 //! `tenure context`: several servers, each under a name, with the token that opens it.
 
-use crate::cli::{
-    client::contexts::{self, Context, Contexts},
-    common::{Common, Format, Place},
-    files,
-    output::{self, Column},
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::contexts::{self, Context, Contexts},
+        common::{Common, Format, Place},
+        output::{self, Column},
+    },
+    config::files,
+};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

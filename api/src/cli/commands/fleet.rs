@@ -1,11 +1,14 @@
 //! `tenure fleet`.
 
-use crate::cli::{
-    client::{Body, Client, escape},
-    common::{Common, Format},
-    files, output,
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::{Body, Client, escape},
+        common::{Common, Format},
+        output,
+    },
+    config::files,
+};
 use clap::Subcommand;
 use serde_json::Value;
 use std::{

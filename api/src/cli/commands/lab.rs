@@ -3,9 +3,12 @@
 //! Both need no server. A program that was built without the feature `lab` knows the commands and says how to get them.
 
 use crate::cli::common::Common;
-#[cfg(feature = "lab")]
-use crate::cli::{common::Format, files, output};
 use crate::exit::{Exit, Failure};
+#[cfg(feature = "lab")]
+use crate::{
+    cli::{common::Format, output},
+    config::files,
+};
 #[cfg(feature = "lab")]
 use engine::testing::Report;
 #[cfg(feature = "lab")]

@@ -1,12 +1,15 @@
 //! `tenure login` and `tenure logout`.
 
-use crate::cli::{
-    client::{
-        Body, Client,
-        contexts::{self, Contexts},
+use crate::{
+    cli::{
+        client::{
+            Body, Client,
+            contexts::{self, Contexts},
+        },
+        common::{Common, Format},
+        output,
     },
-    common::{Common, Format},
-    files, output,
+    config::files,
 };
 use crate::{
     config::Oidc,

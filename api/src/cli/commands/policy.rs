@@ -1,12 +1,14 @@
 //! `tenure policy`. Checking, comparing, testing and explaining documents needs no server.
 
-use crate::cli::{
-    client::{Body, Client, escape},
-    common::{Common, Format},
-    files,
-    output::{self, preview},
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::{Body, Client, escape},
+        common::{Common, Format},
+        output::{self, preview},
+    },
+    config::files,
+};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

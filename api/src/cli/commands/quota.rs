@@ -1,12 +1,14 @@
 //! `tenure quota`, `tenure sla`, `tenure capacity` and `tenure incident`: requests that change what stands.
 
-use crate::cli::{
-    client::Body,
-    common::Common,
-    execution::start::{self, Starting},
-    files,
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::Body,
+        common::Common,
+        execution::start::{self, Starting},
+    },
+    config::files,
+};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,14 +1,16 @@
 //! `tenure repair` and `tenure proposals`: mending an execution that cannot go on by itself, and agreeing to it as another.
 
-use crate::cli::{
-    client::{Body, Client, escape},
-    common::{Common, Format},
-    execution::{start::Following, status},
-    files,
-    output::{self, preview},
-    resources::{self, kinds::PROPOSALS, watch_list::Watching},
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::{Body, Client, escape},
+        common::{Common, Format},
+        execution::{start::Following, status},
+        output::{self, preview},
+        resources::{self, kinds::PROPOSALS, watch_list::Watching},
+    },
+    config::files,
+};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};

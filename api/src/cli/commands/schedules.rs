@@ -1,21 +1,23 @@
 //! `tenure schedules`: what is started when, and what became of every occurrence.
 
-use crate::cli::{
-    client::{Body, Client, escape, filters},
-    common::{Common, Format},
-    execution::{
-        status::at_rest,
-        wait::{self, Until},
-    },
-    files,
-    output::{self, Column},
-    resources::{
-        self,
-        kinds::SCHEDULES,
-        watch_list::{self, Watching},
-    },
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::{Body, Client, escape, filters},
+        common::{Common, Format},
+        execution::{
+            status::at_rest,
+            wait::{self, Until},
+        },
+        output::{self, Column},
+        resources::{
+            self,
+            kinds::SCHEDULES,
+            watch_list::{self, Watching},
+        },
+    },
+    config::files,
+};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -1,10 +1,13 @@
 //! `tenure simulate`: a trace or a scenario replayed, without a server.
 
-use crate::cli::{
-    common::{Common, Format},
-    files, output,
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        common::{Common, Format},
+        output,
+    },
+    config::files,
+};
 use clap::Args;
 use simulator::{Baseline, Report, Scene, Settings, Source, any_model, page, read, replay_all, table};
 use std::{

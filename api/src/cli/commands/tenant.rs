@@ -1,13 +1,16 @@
 //! `tenure tenant`.
 
-use crate::cli::{
-    client::{Body, Client},
-    common::Common,
-    execution::start,
-    files, output,
-    resources::{self, kinds::TENANTS},
-};
 use crate::exit::{Exit, Failure};
+use crate::{
+    cli::{
+        client::{Body, Client},
+        common::Common,
+        execution::start,
+        output,
+        resources::{self, kinds::TENANTS},
+    },
+    config::files,
+};
 use clap::Subcommand;
 use serde_json::json;
 use std::{

@@ -5,9 +5,9 @@ use crate::{
     cli::{
         client::contexts::{self, Target},
         common::{Common, Place},
-        files,
         output::timestamps,
     },
+    config::files,
     exit::Failure,
     tls,
 };
