@@ -68,10 +68,12 @@ impl Shared {
         });
         let mut to = key::entry(id, Sequence(u64::MAX), u32::MAX);
         to.push(0);
+        let last = self.memtable().last();
         let mut found = PageCollector::new(limit);
         self.scan(from, &to, |key, value| {
-            let entry = codec::decoded(key, codec::entry(key, value.as_ref()))?;
-            Ok(found.take(entry))
+            let (entry, place) = codec::decoded(key, codec::entry(key, value.as_ref()))?;
+            // As in `read_history`.
+            Ok(entry.sequence <= last && found.take((entry, place)))
         })?;
         let Page { items, next } = found.page(|(entry, place)| (entry.sequence, *place));
         Ok(Page { items: items.into_iter().map(|(entry, _)| entry).collect(), next })
@@ -82,9 +84,14 @@ impl Shared {
         after: Option<(Sequence, u32)>,
         limit: usize,
     ) -> Result<History, Error> {
+        // The page ends here: of later commits the index may show some and not those before them, since it goes on while it is read.
+        let last = self.memtable().last();
         let mut found = PageCollector::new(limit);
         self.scan(Bound::Included(key::order_after(after)), &key::order_end(), |key, _| {
             let Some(key::Name::Order(sequence, place, id)) = key::parse(key) else { return Ok(true) };
+            if sequence > last {
+                return Ok(false);
+            }
             let key = key::entry(id, sequence, place);
             // Erased between the two reads: its mark went with it.
             let Some(value) = self.get(&key)? else { return Ok(true) };
