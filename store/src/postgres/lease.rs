@@ -3,7 +3,7 @@
 use super::{
     error::unavailable,
     fair_queue::Due,
-    row::{self, to_i64, to_u32, to_u64, uuid},
+    row::{self, to_i64, to_u32, to_u64, to_uuid},
     shared::Shared,
 };
 use crate::{Epoch, Error, Lease, TaskId, Timestamp, sync::lock_unpoisoned};
@@ -133,7 +133,7 @@ impl Shared {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<Vec<Lease>, Error> {
-        let executions: Vec<_> = wanted.iter().map(|id| uuid(id.execution)).collect();
+        let executions: Vec<_> = wanted.iter().map(|id| to_uuid(id.execution)).collect();
         let visits: Vec<i64> = wanted.iter().map(|id| i64::from(id.visit)).collect();
         let slots: Vec<i64> = wanted.iter().map(|id| i64::from(id.slot)).collect();
         let query = sqlx::query(TAKE).bind(executions).bind(visits).bind(slots).bind(to_i64(now.0));
@@ -191,7 +191,7 @@ impl Shared {
 type Statement = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 fn task_statement(sql: &'static str, task: TaskId) -> Statement {
-    sqlx::query(sql).bind(uuid(task.execution)).bind(i64::from(task.visit)).bind(i64::from(task.slot))
+    sqlx::query(sql).bind(to_uuid(task.execution)).bind(i64::from(task.visit)).bind(i64::from(task.slot))
 }
 
 fn lease_statement(sql: &'static str, task: TaskId, epoch: Epoch) -> Statement {

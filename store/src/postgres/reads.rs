@@ -3,7 +3,7 @@
 use super::{
     error::unavailable,
     maintenance,
-    row::{self, and_one, execution, page, to_i64, to_u64, uuid},
+    row::{self, and_one, page, to_execution_id, to_i64, to_u64, to_uuid},
     shared::Shared,
 };
 use crate::{
@@ -37,7 +37,7 @@ const HEALTH: &str = "SELECT h.sequence, pg_database_size(current_database()) AS
 impl Shared {
     pub(super) async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
         self.with_retries(|| async move {
-            let found = sqlx::query(LOAD).bind(uuid(id)).fetch_optional(&self.pool).await?;
+            let found = sqlx::query(LOAD).bind(to_uuid(id)).fetch_optional(&self.pool).await?;
             found.as_ref().map(row::record).transpose()
         })
         .await
@@ -46,7 +46,7 @@ impl Shared {
     pub(super) async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
         self.with_retries(|| async move {
             let found = sqlx::query_scalar(HOLDER).bind(guard).fetch_optional(&self.pool).await?;
-            Ok(found.map(execution))
+            Ok(found.map(to_execution_id))
         })
         .await
     }
@@ -60,7 +60,7 @@ impl Shared {
         let (sequence, place) = from(after);
         let entries = self
             .with_retries(|| async move {
-                let query = sqlx::query(JOURNAL).bind(uuid(id)).bind(sequence).bind(place);
+                let query = sqlx::query(JOURNAL).bind(to_uuid(id)).bind(sequence).bind(place);
                 let rows = query.bind(and_one(limit)).fetch_all(&self.pool).await?;
                 rows.iter().map(row::entry).collect::<Result<Vec<_>, _>>()
             })
@@ -116,7 +116,7 @@ impl Shared {
 
     pub(super) async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {
         self.with_retries(|| async move {
-            let rows = sqlx::query(TASKS).bind(uuid(id)).fetch_all(&self.pool).await?;
+            let rows = sqlx::query(TASKS).bind(to_uuid(id)).fetch_all(&self.pool).await?;
             rows.iter().map(row::task).collect()
         })
         .await

@@ -19,11 +19,11 @@ pub(super) fn to_u32(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-pub(super) fn uuid(id: ExecutionId) -> Uuid {
+pub(super) fn to_uuid(id: ExecutionId) -> Uuid {
     Uuid::from_bytes(*id.as_bytes())
 }
 
-pub(super) fn execution(id: Uuid) -> ExecutionId {
+pub(super) fn to_execution_id(id: Uuid) -> ExecutionId {
     ExecutionId::from_bytes(*id.as_bytes())
 }
 
@@ -32,7 +32,7 @@ pub(super) const RECORD: &str = "id, revision, workflow, schema, tenant, subject
 
 pub(super) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
     Ok(Record {
-        id: execution(row.try_get("id")?),
+        id: to_execution_id(row.try_get("id")?),
         revision: Revision(to_u64(row.try_get("revision")?)),
         workflow: row.try_get("workflow")?,
         schema: to_u32(row.try_get("schema")?),
@@ -54,7 +54,7 @@ pub(super) fn record(row: &PgRow) -> Result<Record, sqlx::Error> {
 pub(super) fn entry(row: &PgRow) -> Result<(u32, Entry), sqlx::Error> {
     let entry = Entry {
         sequence: Sequence(to_u64(row.try_get("sequence")?)),
-        execution: execution(row.try_get("execution")?),
+        execution: to_execution_id(row.try_get("execution")?),
         at: Timestamp(to_u64(row.try_get("at")?)),
         actor: row.try_get("actor")?,
         event: row.try_get("event")?,
@@ -75,7 +75,7 @@ pub(super) fn document(row: &PgRow) -> Result<Document, sqlx::Error> {
 
 pub(super) fn task_id(row: &PgRow) -> Result<TaskId, sqlx::Error> {
     Ok(TaskId {
-        execution: execution(row.try_get("execution")?),
+        execution: to_execution_id(row.try_get("execution")?),
         visit: to_u32(row.try_get("visit")?),
         slot: to_u32(row.try_get("slot")?),
     })

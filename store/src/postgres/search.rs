@@ -1,7 +1,7 @@
 //! Queries as SQL. What they mean is said by [`Query::accepts`].
 
 use super::{
-    row::{self, and_one, page, to_i64, uuid},
+    row::{self, and_one, page, to_i64, to_uuid},
     shared::Shared,
 };
 use crate::{Error, ExecutionId, Found, Query};
@@ -21,7 +21,7 @@ impl Shared {
                 sql.push(row::RECORD).push(" FROM executions WHERE ");
                 push_query(&mut sql, query, true);
                 if let Some(after) = after {
-                    sql.push(" AND id > ").push_bind(uuid(after));
+                    sql.push(" AND id > ").push_bind(to_uuid(after));
                 }
                 sql.push(" ORDER BY id LIMIT ").push_bind(and_one(limit));
                 let rows = sql.build().fetch_all(&self.pool).await?;
@@ -83,8 +83,8 @@ fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
             }
         },
         Query::Made { from, until } => {
-            sql.push("(id >= ").push_bind(uuid(ExecutionId::first_at(*from)));
-            sql.push(" AND id < ").push_bind(uuid(ExecutionId::first_at(*until))).push(")");
+            sql.push("(id >= ").push_bind(to_uuid(ExecutionId::first_at(*from)));
+            sql.push(" AND id < ").push_bind(to_uuid(ExecutionId::first_at(*until))).push(")");
         }
         Query::Updated { from, until } => {
             let between = |sql: &mut QueryBuilder<Postgres>| {

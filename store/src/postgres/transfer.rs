@@ -221,7 +221,7 @@ async fn export_records<W: Write>(
         let rows = sqlx::query(RECORDS).bind(after).bind(PAGE).fetch_all(&mut *on).await.map_err(failed)?;
         for found in &rows {
             let record = row::record(found).map_err(failed)?;
-            after = Some(row::uuid(record.id));
+            after = Some(row::to_uuid(record.id));
             lines.write(&Line::Record(Box::new(RecordLine::new(record))))?;
             counts.records += 1;
         }
@@ -243,7 +243,7 @@ async fn export_journal<W: Write>(
         for found in &rows {
             let (at, entry) = row::entry(found).map_err(failed)?;
             (after, sequence, place) =
-                (Some(row::uuid(entry.execution)), to_i64(entry.sequence.0), i64::from(at));
+                (Some(row::to_uuid(entry.execution)), to_i64(entry.sequence.0), i64::from(at));
             lines.write(&Line::Entry(EntryLine::new(entry, at)))?;
             counts.entries += 1;
         }
@@ -260,7 +260,7 @@ async fn export_tasks<W: Write>(
 ) -> Result<(), Error> {
     let mut after: Option<TaskId> = None;
     loop {
-        let query = sqlx::query(TASKS).bind(after.map(|id| row::uuid(id.execution)));
+        let query = sqlx::query(TASKS).bind(after.map(|id| row::to_uuid(id.execution)));
         let query = query.bind(after.map(|id| i64::from(id.visit))).bind(after.map(|id| i64::from(id.slot)));
         let rows = query.bind(PAGE).fetch_all(&mut *on).await.map_err(failed)?;
         for found in &rows {

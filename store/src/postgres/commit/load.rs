@@ -4,7 +4,7 @@ use crate::{
     Attributes, Commit, Document, Entry, Epoch, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId,
     Timestamp,
     memory::{ActiveLease, State, TaskState},
-    postgres::row::{self, execution, to_u32, to_u64, uuid},
+    postgres::row::{self, to_execution_id, to_u32, to_u64, to_uuid},
 };
 use sqlx::{PgConnection, Row as _};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,7 @@ pub(crate) async fn load<'a>(
     load_tasks(on, LOCKED_TASKS, &again, &mut state).await?;
     for (id, entries) in &named.erased {
         let most = i64::try_from(entries.saturating_add(1)).unwrap_or(i64::MAX);
-        let rows = sqlx::query(OLDEST).bind(uuid(*id)).bind(most).fetch_all(&mut *on).await?;
+        let rows = sqlx::query(OLDEST).bind(to_uuid(*id)).bind(most).fetch_all(&mut *on).await?;
         for found in rows {
             let at = (Sequence(to_u64(found.try_get("sequence")?)), to_u32(found.try_get("place")?));
             state.order.insert(at, *id);
@@ -96,14 +96,14 @@ async fn load_records(
     if named.executions.is_empty() {
         return Ok(());
     }
-    let ids: Vec<Uuid> = named.executions.iter().map(|id| uuid(*id)).collect();
+    let ids: Vec<Uuid> = named.executions.iter().map(|id| to_uuid(*id)).collect();
     for found in sqlx::query(RECORDS).bind(ids).fetch_all(&mut *on).await? {
         let record = Record {
             revision: Revision(to_u64(found.try_get("revision")?)),
             tenant: found.try_get("tenant")?,
             guard: found.try_get("guard")?,
             open: found.try_get("open")?,
-            ..placeholder_record(execution(found.try_get("id")?))
+            ..placeholder_record(to_execution_id(found.try_get("id")?))
         };
         if let Some(guard) = record.guard.clone().filter(|_| record.open) {
             state.guards.insert(guard, record.id);
@@ -120,7 +120,7 @@ async fn load_records(
         return Ok(());
     }
     for found in sqlx::query(GUARDS).bind(guards).fetch_all(&mut *on).await? {
-        state.guards.insert(found.try_get("guard")?, execution(found.try_get("id")?));
+        state.guards.insert(found.try_get("guard")?, to_execution_id(found.try_get("id")?));
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ async fn load_tasks(
     if ids.is_empty() {
         return Ok(());
     }
-    let executions: Vec<Uuid> = ids.iter().map(|id| uuid(id.execution)).collect();
+    let executions: Vec<Uuid> = ids.iter().map(|id| to_uuid(id.execution)).collect();
     let visits: Vec<i64> = ids.iter().map(|id| i64::from(id.visit)).collect();
     let slots: Vec<i64> = ids.iter().map(|id| i64::from(id.slot)).collect();
     for found in sqlx::query(sql).bind(executions).bind(visits).bind(slots).fetch_all(&mut *on).await? {

@@ -3,7 +3,7 @@
 use crate::{
     Commit, Entry, Epoch, ExecutionId, Key, Record, Sequence, TaskId,
     memory::{State, TaskState},
-    postgres::row::{to_i64, uuid},
+    postgres::row::{to_i64, to_uuid},
 };
 use sqlx::{PgConnection, types::Json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,7 +193,7 @@ async fn save_records(
     before: &Before,
 ) -> Result<(), sqlx::Error> {
     let gone = touched.records.iter().filter(|id| !state.records.contains_key(id));
-    let gone: Vec<Uuid> = gone.map(|id| uuid(*id)).collect();
+    let gone: Vec<Uuid> = gone.map(|id| to_uuid(*id)).collect();
     if !gone.is_empty() {
         sqlx::query(DELETE_RECORDS).bind(gone).execute(&mut *on).await?;
     }
@@ -221,7 +221,7 @@ async fn write_records(
         records.iter().map(|record| of(record)).collect()
     }
     sqlx::query(sql)
-        .bind(column(records, |record| uuid(record.id)))
+        .bind(column(records, |record| to_uuid(record.id)))
         .bind(column(records, |record| to_i64(record.revision.0)))
         .bind(column(records, |record| record.workflow.as_str()))
         .bind(column(records, |record| i64::from(record.schema)))
@@ -279,7 +279,7 @@ async fn save_journal(
     sqlx::query(INSERT_JOURNAL)
         .bind(column(added, |entry| to_i64(entry.sequence.0)))
         .bind(added.iter().map(|((_, _, place), _)| i64::from(*place)).collect::<Vec<_>>())
-        .bind(column(added, |entry| uuid(entry.execution)))
+        .bind(column(added, |entry| to_uuid(entry.execution)))
         .bind(column(added, |entry| to_i64(entry.at.0)))
         .bind(column(added, |entry| entry.actor.as_str()))
         .bind(column(added, |entry| entry.event.as_str()))
@@ -294,7 +294,7 @@ async fn save_journal(
 type Names = (Vec<Uuid>, Vec<i64>, Vec<i64>);
 
 fn names<'a>(ids: impl Iterator<Item = &'a TaskId> + Clone) -> Names {
-    let executions = ids.clone().map(|id| uuid(id.execution)).collect();
+    let executions = ids.clone().map(|id| to_uuid(id.execution)).collect();
     let visits = ids.clone().map(|id| i64::from(id.visit)).collect();
     (executions, visits, ids.map(|id| i64::from(id.slot)).collect())
 }
@@ -369,7 +369,7 @@ async fn save_tenants(on: &mut PgConnection, state: &State, touched: &Touched) -
     if touched.moved.is_empty() {
         return Ok(());
     }
-    let ids: Vec<Uuid> = touched.moved.iter().map(|id| uuid(*id)).collect();
+    let ids: Vec<Uuid> = touched.moved.iter().map(|id| to_uuid(*id)).collect();
     let tenant = |id: &ExecutionId| state.records.get(id).map_or("", |record| record.tenant.as_str());
     let tenants: Vec<&str> = touched.moved.iter().map(tenant).collect();
     let strays: Vec<(Uuid, String)> =
