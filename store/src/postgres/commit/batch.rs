@@ -15,7 +15,7 @@ use sqlx::{Connection as _, Postgres, Transaction};
 pub(crate) type Answers = Vec<Result<Receipt, Error>>;
 
 /// What became of a batch.
-pub(crate) enum Written {
+pub(crate) enum BatchOutcome {
     /// It is written, or there was nothing to write.
     Answered(Answers),
     /// An earlier try had written it; the answers are those that were decided then.
@@ -39,7 +39,7 @@ impl Shared {
         number: i64,
         commits: &[&Commit],
         decided: &mut Option<Answers>,
-    ) -> Result<Written, sqlx::Error> {
+    ) -> Result<BatchOutcome, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
         let mut transaction = connection.begin().await?;
         let from: i64 = sqlx::query_scalar(LOCK).fetch_one(&mut *transaction).await?;
@@ -47,11 +47,11 @@ impl Shared {
         if self.check_rollback(&mut transaction, from).await? {
             transaction.commit().await?;
             self.reset_watermark(from);
-            return Ok(Written::RolledBack);
+            return Ok(BatchOutcome::RolledBack);
         }
         match sqlx::query_scalar::<_, i64>(BATCH).bind(self.id).fetch_optional(&mut *transaction).await? {
-            None => return released(transaction, Written::Unregistered).await,
-            Some(last) if last == number => return released(transaction, Written::AlreadyWritten).await,
+            None => return released(transaction, BatchOutcome::Unregistered).await,
+            Some(last) if last == number => return released(transaction, BatchOutcome::AlreadyWritten).await,
             Some(_) => {}
         }
         let mut state = load::load(&mut transaction, from, commits.iter().copied()).await?;
@@ -65,10 +65,10 @@ impl Shared {
             }));
         }
         if state.sequence == from {
-            return released(transaction, Written::Answered(answers)).await;
+            return released(transaction, BatchOutcome::Answered(answers)).await;
         }
         if !save::save(&mut transaction, &state, &touched, from, &before).await? {
-            return released(transaction, Written::LeaseLost).await;
+            return released(transaction, BatchOutcome::LeaseLost).await;
         }
         create_partitions(&mut transaction, from, state.sequence).await?;
         let batch = (number, self.id);
@@ -77,11 +77,14 @@ impl Shared {
         *decided = Some(answers.clone());
         transaction.commit().await?;
         self.observe(state.sequence);
-        Ok(Written::Answered(answers))
+        Ok(BatchOutcome::Answered(answers))
     }
 }
 
 /// Ends a transaction that has changed nothing, before anybody is answered: what it has locked would be passed over by leases.
-async fn released(transaction: Transaction<'_, Postgres>, written: Written) -> Result<Written, sqlx::Error> {
+async fn released(
+    transaction: Transaction<'_, Postgres>,
+    written: BatchOutcome,
+) -> Result<BatchOutcome, sqlx::Error> {
     transaction.rollback().await.map(|()| written)
 }

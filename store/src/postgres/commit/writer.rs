@@ -3,7 +3,7 @@
 //! Invariant: nobody is answered before the transaction's outcome is known. Where its answer is lost, the next one finds, under the
 //! lock, whether the batch of that number is written, and answers by that.
 
-use super::batch::{Answers, Written};
+use super::batch::{Answers, BatchOutcome};
 use crate::{
     Commit, Error, Receipt,
     postgres::{
@@ -83,16 +83,16 @@ impl Writer {
         let mut retries = Retries::within(self.shared.options.patience);
         loop {
             match self.shared.write_batch(self.batch, commits, &mut decided).await {
-                Ok(Written::Answered(answers)) => {
+                Ok(BatchOutcome::Answered(answers)) => {
                     let done = answers.iter().filter(|answer| answer.is_ok()).count();
                     self.shared.counters.commits.fetch_add(done as u64, Ordering::Relaxed);
                     self.shared.counters.batches.fetch_add(1, Ordering::Relaxed);
                     return Ok(answers);
                 }
-                Ok(Written::AlreadyWritten) => return decided.take().ok_or_else(unknown_batch),
+                Ok(BatchOutcome::AlreadyWritten) => return decided.take().ok_or_else(unknown_batch),
                 // What the commits rest on may be gone; whether it is, their conditions say.
-                Ok(Written::RolledBack | Written::LeaseLost) => {}
-                Ok(Written::Unregistered) => {
+                Ok(BatchOutcome::RolledBack | BatchOutcome::LeaseLost) => {}
+                Ok(BatchOutcome::Unregistered) => {
                     let why = "this process is no longer among those that may write: another has ended it; start it again";
                     return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
                 }
