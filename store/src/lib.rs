@@ -18,7 +18,8 @@ mod model;
 pub mod postgres;
 mod random;
 mod sync;
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests;
 #[cfg(any(feature = "embedded", feature = "postgres"))]
 pub mod transfer;
