@@ -159,7 +159,7 @@ mod tests {
         let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["fields"]["message"], "panic: in pieces\nby tn_0011223344556677_***");
-        assert!(line["fields"]["at"].as_str().unwrap().contains("logs.rs:"), "{line}");
+        assert!(line["fields"]["at"].as_str().unwrap().contains("logs/mod.rs:"), "{line}");
         assert_eq!(line["level"], "ERROR");
     }
 
