@@ -440,7 +440,8 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
 #[test]
 fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
     let mut seen = 0;
-    for (path, text) in crate::layers::sources("workflows/src") {
+    let workflows = crate::layers::sources("workflows/src");
+    for (path, text) in workflows.into_iter().filter(|(_, text)| text.contains("impl Workflow for")) {
         // Those that name their seats themselves are no questions of policy.
         for asked in text.split("=> approval(").skip(1) {
             let step = asked.split(".granted(").next().unwrap();
