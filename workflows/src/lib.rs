@@ -2,7 +2,7 @@
 //!
 //! [`onboarding`] is the machine that reads top to bottom. What it decides by is in [`policy`] and [`placement`], what it
 //! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`platform`], on a [`Platform`] that the
-//! [`backends`] serve. [`fleet`] brings the inventory in; [`proof`] tries it
+//! `backends` serve. [`fleet`] brings the inventory in; `simulator` tries it
 //! all in every way that can go wrong. This crate knows no HTTP.
 
 pub mod audit;

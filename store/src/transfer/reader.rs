@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 /// Reads an export to its end and says what it holds; nothing is written.
 ///
 /// # Errors
-/// As those of [`import`], of the export.
+/// As those of `import`, of the export.
 pub fn verify(from: impl Read) -> Result<Counts, Error> {
     let (mut lines, mut counts) = (Reader::new(from), Counts::default());
     while let Some((number, line)) = lines.next(&counts)? {

@@ -10,12 +10,12 @@ use serde_json::Value;
 pub struct Mark {
     /// In which state.
     pub state: String,
-    /// [`Execution::states_entered`] at the time.
+    /// `Execution::states_entered` at the time.
     #[serde(rename = "entered")]
     pub states_entered: u32,
     /// In which slot.
     pub slot: u32,
-    /// [`Slot::slot_revision`] at the time.
+    /// `Slot::slot_revision` at the time.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "edition")]
     pub slot_revision: u32,

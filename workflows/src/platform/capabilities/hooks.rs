@@ -29,7 +29,7 @@ pub trait Hooks: Debug + Send + Sync {
     /// What serves this capability, for people.
     fn backend(&self) -> &'static str;
 
-    /// Does what the hook does, and says what it learned. At work still: [`HOOK_PENDING`](codes::HOOK_PENDING), pending; called
+    /// Does what the hook does, and says what it learned. At work still: `HOOK_PENDING`, pending; called
     /// again with the same key, it says how it stands.
     async fn run(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError>;
 
