@@ -5,13 +5,15 @@ use super::{
     decode::{decode, upgraded},
     execution_cache::Decoded,
 };
+#[cfg(feature = "testing")]
+use crate::model::erased_workflow::Awaits;
 use crate::{
     Diagram, Error, Event, Execution, Outcome, Phase, Shown, Ticket, Workflow,
     core::directive::directive,
     diagram,
     model::{
         definition::child::{Descent, Ended},
-        erased_workflow::{Awaits, Machine, Next, Standing},
+        erased_workflow::{Machine, Next, Standing},
         execution::directive::Directive,
         input::Given,
     },
