@@ -306,6 +306,7 @@ const LOOKS: &[&str] = &[
     "InspectGpus",
     "ListGpuClients",
     "ProbeIsolation",
+    "QualifyNode",
     "ReadGpuLayout",
     "ReadLimits",
 ];
