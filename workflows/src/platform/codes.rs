@@ -256,7 +256,7 @@ mod tests {
 
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         for (path, source) in
-            ["src/platform", "src/backends"].into_iter().flat_map(|folder| sources(&root.join(folder)))
+            ["src/platform", "backends/src"].into_iter().flat_map(|folder| sources(&root.join(folder)))
         {
             let code = source.split("#[cfg(test)]").next().unwrap();
             for (literal, _) in ALL.iter().filter(|_| !path.ends_with("codes.rs")) {

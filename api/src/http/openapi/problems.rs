@@ -1,10 +1,15 @@
-//! What each problem is. Those that actions and ledgers name by codes of their own are explained by the tables of
-//! `docs/operations.md`, which a test holds to the code.
+//! What each problem is. Codes of actions and ledgers are explained by the tables of `docs/operations.md`, or else by the remedy in
+//! the list that defines them.
 
 use crate::{
     http::problem::{address, code::Code},
     types::problems::ProblemType,
 };
+use workflows::{destruction, ledger, platform, scheduling::admission};
+
+/// The lists of codes that the domain defines, each code with its remedy.
+const DEFINED: [&[(&str, &str)]; 4] =
+    [platform::codes::ALL, admission::codes::ALL, destruction::codes::ALL, ledger::codes::ALL];
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
@@ -20,7 +25,9 @@ pub(super) fn explain(code: &str) -> Option<ProblemType> {
     }
     let quoted = format!("`{code}`");
     let row = PAGE.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
-    let (_, remedy) = row.into_iter().find(|(codes, _)| codes.split(", ").any(|one| one == quoted))?;
+    let on_page = row.into_iter().find(|(codes, _)| codes.split(", ").any(|one| one == quoted));
+    let defined = || DEFINED.into_iter().flatten().find(|(defined, _)| *defined == code);
+    let remedy = on_page.map(|(_, remedy)| remedy).or_else(|| defined().map(|(_, remedy)| *remedy))?;
     let (_, status, title, _) = Code::DocumentInvalid.facts();
     Some(explained(code, status, title, remedy.trim_end_matches('|').trim()))
 }
@@ -32,5 +39,17 @@ fn explained(code: &str, status: u16, title: &str, remedy: &str) -> ProblemType 
         status,
         title: title.to_owned(),
         remedy: remedy.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_that_the_domain_defines_is_explained() {
+        for (code, _) in DEFINED.into_iter().flatten() {
+            assert!(explain(code).is_some_and(|problem| !problem.remedy.is_empty()), "{code}");
+        }
     }
 }
