@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{Commit, Memory, Store};
-use tests::account::{World, gpus, job, tenant};
+use tests::books::account::{World, gpus, job, tenant};
 use workflows::{
     scheduling::admission::{finish, submit},
     tenancy::{Admission, Answer, WorkspaceClass},

@@ -3,8 +3,8 @@
 
 use std::{path::Path, process::ExitCode, time::Duration};
 use tests::{
-    chaos::{Size, Wanted, run},
-    postgres::{Cluster, Disk, installed},
+    campaigns::chaos::{Size, Wanted, run},
+    servers::postgres::{Cluster, Disk, installed},
 };
 
 /// For all 5,000; fewer are asked for in less.

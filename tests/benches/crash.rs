@@ -2,7 +2,7 @@
 //! every 2 s for 60 s. Prints what was seen; exits non-zero if anything was not as promised.
 
 use std::{path::Path, process::ExitCode, time::Duration};
-use tests::campaign::{Size, run};
+use tests::campaigns::crash::{Size, run};
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 use store::postgres::PostgresOptions;
 use tests::{
-    moving,
-    postgres::{Cluster, Disk, installed},
+    campaigns::moving,
+    servers::postgres::{Cluster, Disk, installed},
 };
 
 #[tokio::main]

@@ -14,7 +14,7 @@ use store::{
     Commit, Entry, ExecutionId, Record, Revision, Sequence, Store, Task, TaskId, Timestamp, Write,
     postgres::{Postgres, PostgresOptions},
 };
-use tests::postgres::{Cluster, Disk, installed};
+use tests::servers::postgres::{Cluster, Disk, installed};
 
 /// Executions that each process keeps going.
 const WRITERS: u64 = 128;

@@ -1,13 +1,10 @@
 //! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and that there is no way around them.
 
-use crate::{
-    denied,
-    served::{Answer, Served, large, page},
-};
-use api::{Access, Role, rules};
+mod no_way_around;
+
+use crate::served::{Answer, Served, large};
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 /// A policy under which an onboarding is decided by two of the platform, of whom one may be of the night watch, and under which
 /// somebody may break the glass.
@@ -314,140 +311,4 @@ async fn a_refusal_needs_a_reason() {
     let told = served.decide(&ada, &id, "refuse", json!({ "digest": digest, "reason": "too dear" })).await;
     assert_eq!(told.status, 200);
     assert_eq!(served.ended(&id).await["reason"], "refused");
-}
-
-// ---------------------------------------------------------------- no way around
-
-/// Who is let in at an address, as the page says it.
-struct Row {
-    method: Method,
-    path: String,
-    tenants: bool,
-    roles: Vec<String>,
-}
-
-fn rows() -> Vec<Row> {
-    let text = page("http-api.md");
-    let table =
-        text.split("<!-- routes:begin -->").nth(1).and_then(|rest| rest.split("<!-- routes:end -->").next());
-    let every: Vec<String> =
-        <Role as strum::VariantArray>::VARIANTS.iter().map(|role| role.name().to_owned()).collect();
-    let rows = table.unwrap().lines().filter(|line| line.starts_with("| `"));
-    rows.map(|line| {
-        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let (method, path) = cells[0].trim_matches('`').split_once(' ').unwrap();
-        let roles =
-            if cells[2] == "all" { every.clone() } else { cells[2].split(", ").map(Into::into).collect() };
-        Row {
-            method: method.parse().unwrap(),
-            path: path.into(),
-            tenants: cells[1].contains("tenants"),
-            roles,
-        }
-    })
-    .filter(|row| row.roles != ["no token needed"])
-    .collect()
-}
-
-/// As a proxy asks for somebody elsewhere: on the server's own machine some routes need no token.
-fn asked_for(served: &Served, row: &Row, path: &str, token: &str) -> reqwest::RequestBuilder {
-    served.ask(row.method.clone(), path).bearer_auth(token).header("x-forwarded-for", "192.0.2.7")
-}
-
-/// Every address, every role, bound to a tenant and not: let in is whom the page names, and nobody else; and each who is not is
-/// on record.
-#[tokio::test]
-async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
-    let served = Served::start();
-    let rows = rows();
-    let closed = rules().into_iter().filter(|rule| rule.access != Access::Open).count();
-    assert_eq!(rows.len(), closed, "the page has every route");
-    let mut met = BTreeSet::new();
-    for role in <Role as strum::VariantArray>::VARIANTS {
-        let name = role.name();
-        let free = served.user(&format!("{name}-free"), &[name], None).await;
-        let bound = served.user(&format!("{name}-bound"), &[name], Some("acme")).await;
-        for row in &rows {
-            let path = row.path.split('/').map(|part| match part.split_once('}') {
-                Some((_, end)) => format!("x{end}"),
-                None => part.to_owned(),
-            });
-            let path = path.collect::<Vec<_>>().join("/");
-            let may = row.roles.iter().any(|named| named == name);
-            let answer = served.send(asked_for(&served, row, &path, &free)).await;
-            assert_eq!(answer.code() == "auth.forbidden", !may, "{name} at {path}: {}", answer.body);
-            assert_ne!(answer.code(), "auth.foreign_tenant", "{name} at {path}");
-            let asked = format!("{} {}", row.method, row.path);
-            if !may {
-                met.insert((format!("{name}-free"), asked.clone(), answer.code().to_owned()));
-            }
-            let answer = served.send(asked_for(&served, row, &path, &bound)).await;
-            let (kept_out, code) = (!may || !row.tenants, answer.code());
-            let refused = code == "auth.forbidden" || code == "auth.foreign_tenant";
-            assert!(refused || !kept_out, "{name} of acme at {path}: {}", answer.body);
-            if refused {
-                met.insert((format!("{name}-bound"), asked, code.to_owned()));
-            }
-        }
-    }
-    denied::are_on_record(&served, met).await;
-}
-
-/// Whatever is asked of an execution that waits for people, by whomever: nothing but their votes lets it go on.
-#[tokio::test]
-async fn nothing_but_the_ballot_lets_an_execution_go_on() {
-    let (served, id, digest) = asked().await;
-    let bodies = |path: &str| match path {
-        path if path.ends_with(":signal") => json!({ "signal": "capacity.freed" }),
-        path if path.contains("/approvals/") => {
-            json!({ "reason": "because I say so", "digest": digest, "note": "x" })
-        }
-        _ => json!({ "reason": "because I say so" }),
-    };
-    let ends = [":cancel", ":terminate"];
-    let steers: Vec<_> = rules()
-        .into_iter()
-        .filter(|rule| rule.method == "POST" && rule.path.contains("{id}"))
-        .filter(|rule| rule.path.starts_with("/v1/executions") || rule.path.starts_with("/v1/approvals"))
-        .filter(|rule| !ends.iter().any(|end| rule.path.ends_with(end)))
-        .collect();
-    assert!(steers.len() >= 8, "{steers:?}");
-    // Those who hold a seat, or may break the glass, are left out: they may decide.
-    let others = ["capacity_manager", "security", "compliance", "dpo", "tenant_owner", "auditor"];
-    for role in others {
-        let token = served.user(role, &[role], None).await;
-        for rule in steers.iter().filter(|rule| !rule.path.ends_with(":refuse")) {
-            let path = rule.path.replace("{id}", &id);
-            served.json_as(&token, &path, bodies(rule.path)).await;
-            let item = served.get(&format!("/v1/executions/{id}")).await.body;
-            assert_eq!(item["state"], "AwaitingApproval", "{role} at {path}");
-            assert!(item["authorisation"].is_null() && item["pivot"].is_null(), "{role} at {path}: {item}");
-        }
-    }
-    // The requester, who holds every role: steering it does not decide on it either.
-    for rule in &steers {
-        let path = rule.path.replace("{id}", &id);
-        served.json_as(&served.admin, &path, bodies(rule.path)).await;
-        let item = served.get(&format!("/v1/executions/{id}")).await.body;
-        assert_eq!(item["state"], "AwaitingApproval", "the requester at {path}");
-        assert!(item["authorisation"].is_null(), "the requester at {path}: {item}");
-    }
-    let votes = served.get(&format!("/v1/approvals/{id}")).await.body["votes"].clone();
-    assert_eq!(votes, json!([]));
-}
-
-/// Every question of a workflow whose seats come from policy is held by policy's procedure too.
-#[test]
-fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
-    let mut seen = 0;
-    let workflows = crate::layers::sources("workflows/src");
-    for (path, text) in workflows.into_iter().filter(|(_, text)| text.contains("impl Workflow for")) {
-        // Those that name their seats themselves are no questions of policy.
-        for asked in text.split("=> approval(").skip(1) {
-            let step = asked.split(".granted(").next().unwrap();
-            assert!(step.contains(".held_by("), "{path}: approval({step}");
-            seen += 1;
-        }
-    }
-    assert!(seen >= 12, "{seen}");
 }

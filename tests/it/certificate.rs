@@ -14,8 +14,8 @@ use std::{
 };
 use store::{ExecutionId, Key, Put, Timestamp};
 use tests::{
+    actions::calls::Calls,
     books::{Books, Executions},
-    calls::Calls,
 };
 use workflows::{
     destruction::{certificate::*, *},

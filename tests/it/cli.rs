@@ -1,7 +1,9 @@
 //! The command line: what it prints, how it ends, and what it never does. Against a real server.
 
-use crate::served::{NODES, Ran, Running, Served, TENURE, generated, large, page, small, tenure};
-use rustix::process::Signal;
+mod docs;
+mod server;
+
+use crate::served::{NODES, Ran, Served, large, small, tenure};
 use serde_json::json;
 use std::{
     fs,
@@ -70,20 +72,6 @@ fn a_wrong_span_is_refused_before_anything_is_asked_for_and_nobody_waits_for_a_s
 
     let (exit, said) = run(&["executions", "wait", "01a214c6", "--timeout", "10m"]);
     assert_eq!(exit, Some(9), "{said}");
-}
-
-/// It is shown once, by a start that comes to something.
-#[test]
-fn a_start_on_a_port_that_another_has_draws_no_token() {
-    let dir = tempfile::tempdir().unwrap();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-
-    let ran = tenure(dir.path()).args(["serve", "--listen", &address]).output().unwrap();
-
-    let said = String::from_utf8(ran.stderr).unwrap();
-    assert!(!ran.status.success() && said.contains("another program has it"), "{said}");
-    assert!(!dir.path().join("tenure-data/admin.token").exists());
 }
 
 #[tokio::test]
@@ -208,23 +196,6 @@ async fn a_reader_that_goes_away_is_no_reason_to_panic() {
     }
 }
 
-/// Neither a log that nobody reads any more nor one on a full disk keeps the server from answering and from ending in order.
-#[test]
-fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
-    let full = || fs::File::options().write(true).open("/dev/full").unwrap().into();
-    for log in [Stdio::piped as fn() -> Stdio, full] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut server = Running::start_telling(dir.path(), &[("TENURE_LOG", "debug")], log());
-        drop(server.child.stderr.take());
-        for _ in 0..3 {
-            let listed =
-                Ran::of(tenure(dir.path()).args(["--server", &server.url, "tenants", "list", "-o", "json"]));
-            assert_eq!((listed.exit, listed.out.trim()), (0, "[]"), "{listed:?}");
-        }
-        assert_eq!(server.stop(Signal::TERM), Some(0));
-    }
-}
-
 #[test]
 fn offline_commands_need_no_server() {
     let dir = tempfile::tempdir().unwrap();
@@ -257,223 +228,4 @@ fn offline_commands_need_no_server() {
     assert_eq!(gpus.exit, 0, "{gpus:?}");
     assert!(!dir.path().join("tenure-data").exists(), "none of them makes a data folder");
     assert_eq!(run(&["store", "check"]).exit, 74, "there is no store");
-}
-
-#[tokio::test]
-async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
-    let served = Served::start();
-    let second = Ran::of(tenure(served.dir.path()).args(["serve", "--listen", "127.0.0.1:0"]));
-    assert_eq!(second.exit, 74, "{second:?}");
-    assert!(second.err.contains("in use") || second.err.contains("another process"), "{}", second.err);
-    assert!(!second.err.contains("panicked"));
-    assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
-}
-
-#[test]
-fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
-    fs::write(dir.path().join("acme.yaml"), small("acme")).unwrap();
-    let server = Running::start(dir.path(), &[("TENURE_SIMULATED_DELAY_MS", "200")]);
-    let url = server.url.clone();
-    let run =
-        |url: &str, arguments: &[&str]| Ran::of(tenure(dir.path()).args(["--server", url]).args(arguments));
-    assert_eq!(run(&url, &["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]).exit, 0);
-    let id = run(&url, &["-o", "json", "tenant", "onboard", "-f", "acme.yaml"]).json()["id"].clone();
-
-    assert_eq!(server.stop(Signal::TERM), Some(0));
-    let checked = run(&url, &["store", "check"]);
-    assert_eq!(checked.exit, 0, "{checked:?}");
-
-    let server = Running::start(dir.path(), &[]);
-    let url = server.url.clone();
-    let waited = run(&url, &["executions", "wait", id.as_str().unwrap(), "--timeout", "20s"]);
-    assert_eq!(waited.exit, 0, "{waited:?}");
-    assert_eq!(server.stop(Signal::INT), Some(0));
-}
-
-#[test]
-fn a_store_travels_with_its_executions_in_flight() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
-    fs::write(dir.path().join("acme.yaml"), large("acme")).unwrap();
-    let run =
-        |url: &str, arguments: &[&str]| Ran::of(tenure(dir.path()).args(["--server", url]).args(arguments));
-    let server = Running::start(dir.path(), &[]);
-    let url = server.url.clone();
-    run(&url, &["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]);
-    assert_eq!(run(&url, &["tenant", "onboard", "-f", "acme.yaml", "--wait"]).exit, 10);
-    drop(server);
-
-    let exported = run(&url, &["store", "export", "all.jsonl"]);
-    assert_eq!(exported.exit, 0, "{exported:?}");
-    fs::rename(dir.path().join("tenure-data"), dir.path().join("old")).unwrap();
-    let imported = run(&url, &["store", "import", "all.jsonl"]);
-    assert_eq!(imported.exit, 0, "{imported:?}");
-    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "it is not written over");
-
-    let server = Running::start(dir.path(), &[]);
-    let url = server.url.clone();
-    assert_eq!(run(&url, &["approvals", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
-    drop(server);
-}
-
-#[tokio::test]
-async fn the_admin_token_is_shown_once_kept_to_its_owner_and_replaced_when_its_file_is_gone() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("tenure-data/admin.token");
-    let start = || {
-        let mut server = Running::start(dir.path(), &[]);
-        let said = std::mem::take(&mut server.said).join("\n");
-        assert_eq!(server.stop(Signal::TERM), Some(0));
-        said
-    };
-    let first = start();
-    let token = fs::read_to_string(&file).unwrap();
-    assert!(first.contains(token.trim()));
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!start().contains("tn_"), "the second start shows nothing");
-    fs::remove_file(&file).unwrap();
-    let third = start();
-    let renewed = fs::read_to_string(&file).unwrap();
-    assert!(third.contains(renewed.trim()) && renewed != token);
-}
-
-#[test]
-fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
-    let dir = tempfile::tempdir().unwrap();
-    let ran = Ran::of(tenure(dir.path()).arg("demo").env("TMPDIR", dir.path()));
-    assert_eq!(ran.exit, 0, "{ran:?}");
-    assert!(
-        ran.out.contains("killed in TakingNodes") && ran.out.contains("nothing was left behind"),
-        "{}",
-        ran.out
-    );
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
-}
-
-/// The README's first ten minutes, with the files that it names.
-#[tokio::test]
-async fn the_examples_in_the_docs_do_what_the_readme_says() {
-    let served = Served::start();
-    let example = |name: &str| {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name);
-        path.to_str().unwrap().to_owned()
-    };
-    let (nodes, acme) = (example("nodes.csv"), example("acme.yaml"));
-    assert_eq!(served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]).exit, 0);
-    assert_eq!(served.run(&["tenant", "onboard", "-f", &acme, "--dry-run"]).exit, 0);
-    assert_eq!(served.run(&["tenant", "onboard", "-f", &acme, "--wait"]).exit, 10);
-    let olga = served.run(&["user", "add", "olga", "--role", "platform_ops"]).out;
-    let id = served.run(&["approvals", "list", "-o", "json"]).json()[0]["id"].as_str().unwrap().to_owned();
-    let approved =
-        served.run(&["--token", olga.trim(), "approvals", "approve", &id, "--reason", "capacity is there"]);
-    assert_eq!(approved.exit, 0, "{approved:?}");
-    let execution = id.split('.').next().unwrap();
-    assert_eq!(served.run(&["executions", "wait", execution, "--timeout", "20s"]).exit, 0);
-}
-
-// ---------------------------------------------------------------- documents
-
-/// Run with `BLESS=1` to write the list of commands into the page.
-#[test]
-fn the_commands_in_the_docs_are_those_that_there_are() {
-    let line = |(command, about): (String, String)| format!("| `{command}` | {about} |\n");
-    let table: String = api::commands().into_iter().map(line).collect();
-    generated("cli.md", "commands", &format!("| command | what it does |\n|---|---|\n{table}"));
-}
-
-#[test]
-fn every_exit_code_stands_in_the_docs() {
-    let page = page("cli.md");
-    for code in api::exits() {
-        assert!(page.contains(&format!("| {code} |")), "docs/cli.md lacks exit code {code}");
-    }
-}
-
-/// Run with `BLESS=1` to write the tables into the page.
-#[test]
-fn the_codes_of_ledger_and_platform_stand_in_operations() {
-    let table = |all: &[(&str, &str)]| {
-        let rows: String = all.iter().map(|(code, remedy)| format!("| `{code}` | {remedy} |\n")).collect();
-        format!("| code | what to do |\n|---|---|\n{rows}")
-    };
-    generated("operations.md", "ledger-codes", &table(workflows::ledger::codes::ALL));
-    generated("operations.md", "platform-codes", &table(workflows::platform::codes::ALL));
-    generated("operations.md", "destruction-codes", &table(workflows::destruction::codes::ALL));
-}
-
-#[test]
-fn every_reason_for_parking_stands_in_operations() {
-    let page = page("operations.md");
-    for reason in <engine::Reason as strum::VariantArray>::VARIANTS {
-        let name: &str = reason.into();
-        assert!(page.contains(&format!("| `{name}` |")), "docs/operations.md lacks the reason {name}");
-    }
-}
-
-/// The source is read for every error that is made with a code, wherever it is made.
-#[test]
-fn every_code_that_an_error_can_carry_stands_in_operations() {
-    let page = page("operations.md");
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut seen = 0;
-    for source in
-        ["engine/src", "workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src"]
-            .iter()
-            .flat_map(|dir| sources(&root.join(dir)))
-    {
-        let text = fs::read_to_string(&source).unwrap();
-        let text = text.split("#[cfg(test)]").next().unwrap();
-        for maker in [
-            "ActionError::permanent(",
-            "ActionError::transient(",
-            "ActionError::unknown(",
-            "ActionError::pending(",
-            "no_answer(",
-        ] {
-            for made in text.split(maker).skip(1) {
-                let Some(literal) = made.trim_start().strip_prefix('"') else { continue };
-                let code = literal.split('"').next().unwrap();
-                assert!(
-                    page.contains(&format!("`{code}`")),
-                    "{}: {code} is not in docs/operations.md",
-                    source.display()
-                );
-                seen += 1;
-            }
-        }
-    }
-    assert!(seen > 20, "the source was read: {seen}");
-}
-
-fn sources(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("testing") && !path.ends_with("tests") {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
-
-#[test]
-fn every_setting_stands_in_operations() {
-    let dir = tempfile::tempdir().unwrap();
-    let settings = Ran::of(tenure(dir.path()).args(["config", "check", "-o", "json"])).json();
-    let page = page("operations.md");
-    for (section, value) in settings.as_object().unwrap() {
-        let keys = match value.as_object() {
-            Some(inner) => inner.keys().map(|key| format!("{section}.{key}")).collect(),
-            None => vec![section.clone()],
-        };
-        for key in keys {
-            let variable = format!("TENURE_{}", key.replace('.', "_").to_uppercase());
-            assert!(page.contains(&format!("| `{key}` | `{variable}` |")), "docs/operations.md lacks {key}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Whole processes, killed.
 
 use std::{path::Path, time::Duration};
-use tests::campaign::{Size, run};
+use tests::campaigns::crash::{Size, run};
 
 /// The bench `crash` does the same for 200 tenants and a minute of kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use std::{
     path::Path,
     sync::mpsc,
 };
-use tests::identity::{CLIENT, Identity};
+use tests::servers::identity::{CLIENT, Identity};
 
 /// What is found under these settings.
 fn looked(dir: &Path, settings: &str, more: &[&str]) -> Vec<(String, String, String)> {

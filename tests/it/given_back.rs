@@ -5,7 +5,7 @@ use engine::{MINUTE, SECOND, View};
 use serde_json::Value;
 use std::time::Duration;
 use store::{Filter, Record};
-use tests::account::job;
+use tests::books::account::job;
 use workflows::{
     reclaim::ledger::{announce, start},
     scheduling::admission::{self, Request},

@@ -3,7 +3,7 @@
 use crate::quota::stage::{BEGIN, Stage, gpu};
 use engine::{Action as _, DAY, Person, Verdict};
 use store::Filter;
-use tests::calls::Calls;
+use tests::actions::calls::Calls;
 use workflows::{
     platform::ChangeResourceQuota,
     policy::Sweep,

@@ -1,8 +1,9 @@
-//! The tenancy model and the ledger's actions, over random histories.
+//! The tenancy model and the ledger's actions.
 
-use engine::{ActionError, Call};
-use proptest::{collection::vec, prelude::*};
-use std::collections::{BTreeMap, BTreeSet};
+mod histories;
+
+use engine::Call;
+use std::collections::BTreeMap;
 use store::{ExecutionId, Sequence};
 use tests::books::{Books, Executions, rows};
 use workflows::{
@@ -63,68 +64,6 @@ fn ask(gpus: u32) -> Ask {
     Ask { model: "H100".parse().unwrap(), gpus: Gpus(gpus) }
 }
 
-/// What can happen to a tenant, by number.
-#[derive(Clone, Debug)]
-enum Deed {
-    Claim(u8, u32),
-    Prepare(u8),
-    Quarantine(u8, usize),
-    Replace(u8, u32),
-    Release(u8),
-    SetQuota(u8, u32),
-    ClearQuota(u8),
-    /// Its node `n` is taken out of service and wiped, as offboarding will do.
-    Retire(u8, usize),
-}
-
-fn deeds() -> impl Strategy<Value = Vec<(Deed, bool)>> {
-    let tenant = 0..5_u8;
-    let deed = prop_oneof![
-        4 => (tenant.clone(), 1..20_u32).prop_map(|(t, gpus)| Deed::Claim(t, gpus)),
-        2 => tenant.clone().prop_map(Deed::Prepare),
-        2 => (tenant.clone(), 0..3_usize).prop_map(|(t, n)| Deed::Quarantine(t, n)),
-        2 => (tenant.clone(), 1..20_u32).prop_map(|(t, gpus)| Deed::Replace(t, gpus)),
-        3 => tenant.clone().prop_map(Deed::Release),
-        2 => (tenant.clone(), 0..24_u32).prop_map(|(t, gpus)| Deed::SetQuota(t, gpus)),
-        1 => tenant.clone().prop_map(Deed::ClearQuota),
-        1 => (tenant, 0..3_usize).prop_map(|(t, n)| Deed::Retire(t, n)),
-    ];
-    vec((deed, any::<bool>()), 1..40)
-}
-
-/// Does a deed; `Err` is a refusal, which is as good an answer.
-fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionError> {
-    match *deed {
-        Deed::Claim(t, gpus) => {
-            let claim = ClaimNodes { tenant: name(t), ask: ask(gpus), constraints: constraints(t) };
-            books.act(&claim, call).map(drop)
-        }
-        Deed::Prepare(t) => books.act(&PrepareNodes { tenant: name(t) }, call),
-        Deed::Quarantine(t, nth) => {
-            let held = books.find::<Holding>(name(t).as_str());
-            let unfit =
-                held.iter().flat_map(|held| held.nodes.keys()).nth(nth).into_iter().cloned().collect();
-            books.act(&QuarantineNodes { tenant: name(t), unfit }, call).map(drop)
-        }
-        Deed::Replace(t, gpus) => {
-            let claim = ClaimReplacements { tenant: name(t), ask: ask(gpus), constraints: constraints(t) };
-            books.act(&claim, call).map(drop)
-        }
-        Deed::Release(t) => books.act(&ReleaseClaim { tenant: name(t) }, call).map(drop),
-        Deed::SetQuota(t, gpus) => {
-            let limits = Limits { nominal: Gpus(gpus), ..Limits::default() };
-            let limits = [("default".parse().unwrap(), limits)].into();
-            let model = "H100".parse().unwrap();
-            register(books, t, call);
-            books.act(&SetQuotas { tenant: name(t), model, limits, overcommit: false }, call)
-        }
-        Deed::ClearQuota(t) => {
-            books.act(&ClearQuotas { tenant: name(t), workspaces: vec!["default".parse().unwrap()] }, call)
-        }
-        Deed::Retire(t, nth) => retire(books, t, nth),
-    }
-}
-
 fn register(books: &mut Books, tenant: u8, call: &Call) {
     let request = format!(
         "{{name: {}, tenant: {{tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, \
@@ -134,143 +73,6 @@ fn register(books: &mut Books, tenant: u8, call: &Call) {
     let request = workflows::policy::Request::from_yaml(&request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
     books.act(&RegisterTenant { request, policy }, call).unwrap();
-}
-
-/// In service, drained, being wiped: three documents written as offboarding will write them.
-fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> {
-    let held = books.find::<Holding>(name(tenant).as_str());
-    let Some(id) = held.iter().flat_map(|held| held.nodes.keys()).nth(nth).cloned() else { return Ok(()) };
-    books.decide(|view| {
-        let node = view.need::<Node>(id.as_str())?;
-        let epoch = node.owner_epoch;
-        let wiped = node.serve(epoch).and_then(|n| n.drain(epoch)).and_then(|n| n.sanitize(epoch));
-        let wiped = wiped.map_err(|e| ActionError::permanent("test.state", e))?;
-        view.put(&wiped)
-    })
-}
-
-/// I-1: one owner at most, and none changes without the epoch rising by one.
-fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCaseError> {
-    let before: BTreeMap<_, _> = before.iter().map(|node| (&node.id, node)).collect();
-    for node in after {
-        let old = before[&node.id];
-        if node.owner == old.owner {
-            prop_assert_eq!(node.owner_epoch, old.owner_epoch, "the epoch of {} rose for nothing", node.id);
-        } else {
-            prop_assert_eq!(node.owner_epoch, old.owner_epoch.next(), "{} changed hands", node.id);
-            prop_assert!(node.owner.is_none() || old.owner.is_none(), "{} went from hand to hand", node.id);
-        }
-        let owned = !matches!(node.state, NodeState::Free | NodeState::Validating | NodeState::Discovered);
-        prop_assert_eq!(node.owner.is_some(), owned, "{} is {:?}", node.id, node.state);
-    }
-    Ok(())
-}
-
-/// I-10: what is listed as free is free, all of it, and counted right; so nothing in transit can be placed.
-fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
-    let nodes = books.all::<Node>();
-    let free: BTreeSet<_> =
-        nodes.iter().filter(|n| n.state == NodeState::Free).map(|n| n.id.clone()).collect();
-    let chunks = books.all::<Chunk>();
-    let listed: BTreeSet<_> = chunks.iter().flat_map(|chunk| chunk.free.keys().cloned()).collect();
-    prop_assert_eq!(listed, free);
-    for pool in books.all::<Pool>() {
-        for (number, count) in (0..).zip(&pool.chunks) {
-            let key = Chunk::key(&pool.cluster, &pool.model, number);
-            let chunk = chunks.iter().find(|chunk| engine::Entity::id(*chunk) == key).unwrap();
-            prop_assert_eq!(count.free_nodes as usize, chunk.free.len());
-            prop_assert_eq!(count.free_gpus, chunk.free.values().copied().sum::<Gpus>());
-        }
-    }
-    Ok(())
-}
-
-/// I-3: everything a tenant holds is its own, and nothing else is.
-fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
-    let nodes: BTreeMap<_, _> = books.all::<Node>().into_iter().map(|node| (node.id.clone(), node)).collect();
-    let mut seen = BTreeSet::new();
-    for holding in books.all::<Holding>() {
-        for (id, held) in &holding.nodes {
-            let node = &nodes[id];
-            prop_assert_eq!(node.owner.as_ref(), Some(&holding.tenant));
-            prop_assert_eq!(node.owner_epoch, held.epoch);
-            prop_assert_eq!(&node.cluster, &holding.cluster, "a claim lies in one cluster");
-            prop_assert!(seen.insert(id.clone()), "{} is held twice", id);
-        }
-    }
-    Ok(())
-}
-
-/// I-22, and who may be in which cluster.
-fn nodes_lie_where_their_owners_may_be(books: &Books) -> Result<(), TestCaseError> {
-    let regions: BTreeMap<_, _> =
-        books.all::<Region>().into_iter().map(|region| (region.id.clone(), region)).collect();
-    for node in books.all::<Node>() {
-        let Some(owner) = &node.owner else { continue };
-        let number: u8 = owner.as_str().trim_start_matches("tenant-").parse().unwrap();
-        let law = &regions[&node.region].jurisdiction;
-        prop_assert!(constraints(number).residency.allows(law), "{} of {} is under {}", node.id, owner, law);
-        prop_assert_eq!(number == 4, node.cluster.as_str() == "own-1", "{} of {}", node.id, owner);
-    }
-    Ok(())
-}
-
-fn run() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-proptest! {
-    #![proptest_config(tests::cases(128))]
-
-    #[test]
-    fn no_history_of_claims_and_releases_breaks_the_books(history in deeds()) {
-        let executions = run().block_on(Executions::new());
-        let mut books = fleet();
-        for (deed, crashes) in &history {
-            let tenant = match deed {
-                Deed::Claim(t, _) | Deed::Prepare(t) | Deed::Quarantine(t, _) | Deed::Replace(t, _) => t,
-                Deed::Release(t) | Deed::SetQuota(t, _) | Deed::ClearQuota(t) | Deed::Retire(t, _) => t,
-            };
-            let (before, call) = (books.all::<Node>(), executions.call(*tenant));
-            if *crashes {
-                // Decided, and the process died before the commit: the same again, from the same documents.
-                let _lost = carry_out(&mut books.clone(), deed, &call);
-            }
-            let quota_of = |books: &Books| books.find::<Quota>(&format!("{}/default", name(*tenant)));
-            let quota_before = quota_of(&books);
-            let done = carry_out(&mut books, deed, &call);
-            owners_change_by_epoch(&before, &books.all::<Node>())?;
-            pools_list_what_is_free(&books)?;
-            holdings_agree_with_nodes(&books)?;
-            nodes_lie_where_their_owners_may_be(&books)?;
-            if done.is_err() {
-                prop_assert_eq!(&before, &books.all::<Node>(), "a refusal changed something");
-            }
-            let quota = quota_of(&books);
-            if quota != quota_before {
-                // I-5: no change of quotas ever leaves more promised than is owned.
-                let owned = books.find::<Holding>(name(*tenant).as_str()).map(|h| h.owned()).unwrap_or_default();
-                let within = |quota: Quota| quota.allowances.values().all(|line| line.nominal <= u64::from(owned.0));
-                prop_assert!(quota.is_none_or(within), "{:?} of {}", deed, owned);
-            }
-        }
-    }
-
-    #[test]
-    fn of_two_claims_decided_on_the_same_books_only_one_can_be_committed(a in 1..30_u32, b in 1..30_u32) {
-        let executions = run().block_on(Executions::new());
-        let mut books = fleet();
-        let claim = |t: u8, gpus| ClaimNodes { tenant: name(t), ask: ask(gpus), constraints: constraints(t) };
-        let (one, other) = (claim(1, a), claim(3, b));
-        let first = books.weigh(|view| engine::LedgerAction::decide(&one, view, &executions.call(1)));
-        let second = books.weigh(|view| engine::LedgerAction::decide(&other, view, &executions.call(3)));
-        if let (Ok((first, _, puts)), Ok((second, reads, _))) = (first, second) {
-            books.apply(puts);
-            let nodes = |claim: &Claim| claim.nodes.iter().map(|node| node.node.clone()).collect::<BTreeSet<_>>();
-            let overlap = !nodes(&first).is_disjoint(&nodes(&second));
-            prop_assert!(!(overlap && books.holds(&reads)), "both claims took a node");
-        }
-    }
 }
 
 #[tokio::test]

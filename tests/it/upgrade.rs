@@ -15,9 +15,9 @@ use std::{
 };
 use tempfile::TempDir;
 use tests::{
-    postgres::{Cluster, Disk, installed},
     processes::{Caller, Server, World},
-    shifted,
+    servers::postgres::{Cluster, Disk, installed},
+    under_test::shifted,
 };
 
 /// So long nothing moves before time is moved.

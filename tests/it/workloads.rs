@@ -4,7 +4,7 @@
 use backends::simulated::{Fault, LocalWorld, Script, What, simulated_platform};
 use engine::{Action, ActionError, Class};
 use std::{collections::BTreeSet, sync::Arc};
-use tests::{
+use tests::actions::{
     calls::Calls,
     pairs::{start, workload},
 };

@@ -4,7 +4,7 @@ use backends::simulated::{Fault, LocalWorld, Script, What, simulated_platform};
 use engine::{ActionError, Class};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
-use tests::{
+use tests::actions::{
     calls::Calls,
     pairs::{Deed, Pair, pairs},
 };

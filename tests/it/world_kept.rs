@@ -10,9 +10,11 @@ use std::{
     sync::Arc,
 };
 use tests::{
-    calls::Calls,
-    pairs::{Deed, pairs},
-    world::serve_here,
+    actions::{
+        calls::Calls,
+        pairs::{Deed, pairs},
+    },
+    servers::world::serve_here,
 };
 use workflows::platform::*;
 

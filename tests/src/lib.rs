@@ -1,29 +1,16 @@
 //! What the tests share: processes that can be killed, the simulated world as one of them, and the big campaigns.
 
-pub mod account;
-pub mod balancer;
+pub mod actions;
 pub mod books;
-pub mod calls;
-pub mod campaign;
-pub mod chaos;
-pub mod counted;
-pub mod door;
-pub mod errands;
-pub mod identity;
+pub mod campaigns;
 pub mod kit;
-pub mod later;
-pub mod moving;
 pub mod newcomer;
-pub mod pairs;
-pub mod postgres;
 pub mod preemption;
 pub mod processes;
-pub mod proxy;
-pub mod rolling;
-pub mod shifted;
+pub mod proxies;
+pub mod servers;
 pub mod traces;
-pub mod vault;
-pub mod world;
+pub mod under_test;
 
 use proptest::test_runner::{Config, RngSeed};
 

@@ -14,7 +14,7 @@ use store::{
     Commit, Entry, ExecutionId, Record, Revision, Sequence, Store, Task, TaskId, Timestamp, Write,
     postgres::{Postgres, PostgresOptions},
 };
-use tests::{counted::Wire, postgres::Cluster};
+use tests::{proxies::counting::Wire, servers::postgres::Cluster};
 
 const ROUND: Duration = Duration::from_secs(3);
 /// Of so many rounds the quickest counts: what else the machine does only makes them slower.

@@ -1,7 +1,7 @@
 //! Processor time, as `/proc` has it, in seconds.
 
 use std::fs;
-use tests::postgres::Cluster;
+use tests::servers::postgres::Cluster;
 
 /// Linux counts in hundredths of a second.
 const TICK: f64 = 0.01;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{ExecutionId, Lease, Store, Timestamp, postgres::Postgres};
-use tests::postgres::Cluster;
+use tests::servers::postgres::Cluster;
 
 /// Tasks that are open in all.
 const OPEN: u64 = 200_000;

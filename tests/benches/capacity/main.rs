@@ -6,7 +6,7 @@ mod cpu;
 mod leases;
 mod nodes;
 
-use tests::postgres::{Cluster, Disk, installed};
+use tests::servers::postgres::{Cluster, Disk, installed};
 
 /// One line of the table.
 fn say(symbol: &str, value: f64, unit: &str, what: &str) {

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
-    counted::{Traffic, Wire},
-    postgres::Cluster,
     processes::{Caller, Server},
+    proxies::counting::{Traffic, Wire},
+    servers::postgres::Cluster,
 };
 
 const IDLE: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tests::postgres::{Cluster, Disk, installed};
+use tests::servers::postgres::{Cluster, Disk, installed};
 
 /// Device syncs of one after the other: one to begin, one a step.
 const SYNCS: f64 = 6.0;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use store::ExecutionId;
-use tests::account::{World, fencing, gpus, h100, job, tenant, workspace};
+use tests::books::account::{World, fencing, gpus, h100, job, tenant, workspace};
 use workflows::{
     reclaim::{Cause, Gone as Ended, Planned, Reclaim, Verdict, preview},
     scheduling::admission::*,

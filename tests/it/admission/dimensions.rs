@@ -2,7 +2,7 @@
 
 use engine::ActionError;
 use std::time::Duration;
-use tests::account::{World, gpus, h100, job, workspace};
+use tests::books::account::{World, gpus, h100, job, workspace};
 use workflows::{
     policy::{PlatformPolicy, publish},
     scheduling::admission::{Request, Rules, admit},
@@ -197,7 +197,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
             .decide(|view| {
                 workflows::scheduling::admission::cut_gpus(
                     view,
-                    &tests::account::tenant(),
+                    &tests::books::account::tenant(),
                     &node,
                     &[0].into(),
                     Some((&profile, 7)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use store::{ExecutionId, Timestamp};
-use tests::account::{World, fencing, gpus, h100, job, tenant};
+use tests::books::account::{World, fencing, gpus, h100, job, tenant};
 use workflows::{
     scheduling::admission::{self, Fence, Gone, MOST_WOKEN, Request},
     tenancy::*,
@@ -147,7 +147,7 @@ fn a_full_line_says_so_and_takes_nobody_else() {
         demanded_at: Some(Timestamp(u64::MAX)),
         cooling_until: Some(Timestamp(u64::MAX)),
     };
-    let (tenant, workspace) = (tenant(), tests::account::workspace("a"));
+    let (tenant, workspace) = (tenant(), tests::books::account::workspace("a"));
     let line = Line { tenant, workspace, waiting: (0..520).map(waits).collect() };
     world.decide(|view| view.put(&line)).unwrap();
 
@@ -328,7 +328,7 @@ fn a_gpu_seen_in_use_that_nobody_was_given_is_given_to_nobody() {
 fn a_workspace_that_is_frozen_lets_nothing_in_until_it_is_thawed() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     let (by, other) = (ExecutionId::from_bytes([1; 16]), ExecutionId::from_bytes([2; 16]));
-    let names = [tests::account::workspace("a")];
+    let names = [tests::books::account::workspace("a")];
     world.decide(|view| admission::freeze(view, &tenant(), &names, by)).unwrap();
 
     let waits = world.submit(&Request { preemptible: false, ..job("a", "x", 1) }).unwrap().admission;

@@ -3,7 +3,7 @@
 use proptest::{collection::vec, option, prelude::*};
 use std::sync::Arc;
 use store::{Commit, Memory, Store, Timestamp};
-use tests::account::{World, gpus, h100, job, tenant, workspace};
+use tests::books::account::{World, gpus, h100, job, tenant, workspace};
 use workflows::{
     scheduling::{
         admission::{self, Request},

@@ -1,7 +1,7 @@
 //! Whom those wait behind who are younger, and whom not: nobody waits where that serves nobody (S-33).
 
 use std::time::Duration;
-use tests::account::{World, gpus, h100, job, tenant};
+use tests::books::account::{World, gpus, h100, job, tenant};
 use workflows::{
     policy::{PlatformPolicy, publish},
     scheduling::admission::{self, Request},

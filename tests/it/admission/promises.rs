@@ -4,7 +4,7 @@ use super::histories::NAMES;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
-use tests::account::{World, tenant, workspace};
+use tests::books::account::{World, tenant, workspace};
 use workflows::{scheduling::admission, tenancy::*};
 
 /// I-9: a loan that has ended never changes again. I-20: every decision follows again from its grounds.

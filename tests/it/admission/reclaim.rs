@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use store::ExecutionId;
-use tests::account::{self, World, gpus, h100, job, tenant, workspace};
+use tests::books::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{scheduling::admission::*, tenancy::*};
 
 fn by(n: u8) -> ExecutionId {

@@ -1,7 +1,7 @@
 //! Who need not give way after all, as nobody lacks what it holds any more: the moment before its eviction begins, and only then.
 
 use store::ExecutionId;
-use tests::account::{self, World, gpus, h100, job, tenant, workspace};
+use tests::books::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{scheduling::admission::*, tenancy::*};
 
 const OWNERS: [&str; 2] = ["a", "b"];

@@ -1,6 +1,6 @@
 //! What is admitted, what waits, what is rejected, and why.
 
-use tests::account::{World, gpus, job};
+use tests::books::account::{World, gpus, job};
 use workflows::tenancy::*;
 
 #[test]

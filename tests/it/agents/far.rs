@@ -11,7 +11,7 @@ use std::{
     process::{Command as Program, Stdio},
     time::{Duration, Instant},
 };
-use tests::door::Asked;
+use tests::under_test::door::Asked;
 use workflows::platform::{LayoutState, ScrubLevel};
 
 const SECRET: &[u8] = b"weights of a model that was ours";

@@ -11,8 +11,8 @@ use std::{
 };
 use tempfile::TempDir;
 use tests::{
-    door::{Asked, Came},
     processes::{Caller, Process, Server},
+    under_test::door::{Asked, Came},
 };
 use tokio::sync::MutexGuard;
 use workflows::platform::GpuLayout;

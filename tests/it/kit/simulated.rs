@@ -82,7 +82,7 @@ fn changes(asked: &Asked) -> bool {
 impl Through {
     pub(super) async fn a_proxy(of: Capability) -> Self {
         let world = Arc::new(LocalWorld::new());
-        let address = tests::world::serve_here(world.clone()).await.unwrap();
+        let address = tests::servers::world::serve_here(world.clone()).await.unwrap();
         let remote = RemoteWorld::new(&format!("http://{address}")).unwrap();
         drop(remote);
         let client = reqwest::Client::builder().no_proxy().build().unwrap();

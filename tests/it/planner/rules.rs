@@ -1,4 +1,7 @@
-//! The rules that Kueue does not have: filters, the guard, gangs, nodes, slices, evictions in flight, cooling down.
+//! The rules that Kueue does not have: filters, gangs, nodes and slices; the guard and time in modules of their own.
+
+mod guard;
+mod in_flight;
 
 use super::{gpus, h100, kueue, on, reclaim, tenant, verdict, victims};
 use workflows::scheduling::planner::*;
@@ -170,78 +173,6 @@ fn a_forbidden_pair_takes_nothing_from_one_another() {
     assert_eq!(*verdict(&error.explanation, "r-3"), Verdict::Filtered(Filter::ForbiddenPair));
 }
 
-// ---------------------------------------------------------------- P-4
-
-/// KAI#1565: a request of 48 GPUs evicted 376.
-#[test]
-fn a_plan_that_frees_far_more_than_was_asked_for_needs_an_approval() {
-    let mut snapshot = tenant(&[("production", 376), ("research", 0)]);
-    for n in 0..47 {
-        snapshot
-            .admit(Workload { checkpoints: true, ..Workload::new(&format!("r-{n:02}"), "research", gpus(8)) })
-            .unwrap();
-    }
-    let guard = Guard { share_percent: 100, ratio_percent: 200, ..Guard::default() };
-    let settings = Settings { guard: Some(guard.clone()), ..Settings::default() };
-
-    let small = reclaim(&snapshot, &demand(48), &settings);
-    assert!(!small.needs_approval(), "{:?}", small.breaches);
-
-    let one = reclaim(&snapshot, &demand(3), &settings);
-    let ratio =
-        Breach::Ratio { resource: "nvidia.com/gpu".to_owned(), victims: 8, requested: 3, percent: 200 };
-    assert_eq!(one.breaches, std::slice::from_ref(&ratio));
-    assert!(one.needs_approval());
-
-    let hard = Settings { guard: Some(Guard { hard: true, ..guard }), ..Settings::default() };
-    assert_eq!(why(&snapshot, &demand(3), &hard), Why::Guard { breaches: vec![ratio] });
-}
-
-#[test]
-fn a_plan_that_frees_a_large_part_of_the_tenant_needs_an_approval() {
-    let settings = Settings::default();
-
-    assert!(!reclaim(&lent(), &demand(2), &settings).needs_approval());
-    let plan = reclaim(&lent(), &demand(4), &settings);
-
-    let share = Breach::TenantShare { kind: h100(), victims: 4, capacity: 8, percent: 25 };
-    assert_eq!(plan.breaches, [share]);
-}
-
-#[test]
-fn a_large_or_long_running_victim_needs_an_approval() {
-    let guard = Guard { share_percent: 100, ..Guard::default() };
-    let settings = Settings { guard: Some(guard.clone()), ..Settings::default() };
-    let mut snapshot = tenant(&[("production", 9), ("research", 0)]);
-    snapshot.admit(Workload::new("r-0", "research", gpus(9))).unwrap();
-
-    let later = Demand { now: 25 * HOUR, ..demand(9) };
-    let plan = reclaim(&snapshot, &later, &settings);
-    assert_eq!(
-        plan.breaches,
-        [
-            Breach::LargeVictim { workload: "r-0".to_owned(), gpus: 9, most: 8 },
-            Breach::LongRunning { workload: "r-0".to_owned(), ran: 25 * HOUR, most: 24 * HOUR },
-        ]
-    );
-
-    change(&mut snapshot, "r-0", |load| load.checkpoints = true);
-    assert_eq!(reclaim(&snapshot, &later, &settings).breaches.len(), 1, "a checkpoint makes age harmless");
-}
-
-#[test]
-fn a_hard_guard_passes_over_candidates_that_break_it_alone() {
-    let mut snapshot = tenant(&[("production", 10), ("research", 0)]);
-    snapshot.admit(Workload { reserved_at: HOUR, ..Workload::new("big", "research", gpus(9)) }).unwrap();
-    snapshot.admit(Workload::new("small", "research", gpus(1))).unwrap();
-    let guard = Guard { hard: true, share_percent: 100, ..Guard::default() };
-
-    let plan = reclaim(&snapshot, &demand(1), &Settings { guard: Some(guard), ..Settings::default() });
-
-    assert_eq!(victims(&plan), ["small"]);
-    assert_eq!(*verdict(&plan.explanation, "big"), Verdict::Filtered(Filter::Guard));
-}
-
 // ---------------------------------------------------------------- P-5
 
 fn gang(snapshot: &mut Snapshot, members: &[&str], min_available: u32) {
@@ -360,71 +291,4 @@ fn freed_slices_are_slices_on_their_gpu() {
     assert_eq!(plan_of_slices.placement, [Spot { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
     let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
     assert_eq!(why(&snapshot, &whole, &free()), Why::Fragmentation, "a layout is no GPU");
-}
-
-// ---------------------------------------------------------------- P-7, P-8
-
-#[test]
-fn while_gpus_are_in_transit_for_a_demand_it_waits() {
-    let mut snapshot = lent();
-    for victim in victims(&reclaim(&snapshot, &demand(4), &free())) {
-        snapshot.mark_evicted(victim, "d-1").unwrap();
-    }
-
-    let again = plan(&snapshot, &demand(4), &free());
-
-    assert_eq!(again, Ok(Answer::Wait { freeing: ["r-2".to_owned(), "r-3".to_owned()].into() }));
-    let other = reclaim(&snapshot, &Demand { id: "d-2".to_owned(), ..demand(2) }, &free());
-    assert_eq!(victims(&other), ["r-1"], "nobody else counts on them");
-}
-
-#[test]
-fn a_victim_that_does_not_end_is_replaced_by_the_next_within_the_guard() {
-    let mut snapshot = lent();
-    snapshot.mark_evicted("r-3", "d-1").unwrap();
-    snapshot.mark_evicted("r-2", "d-1").unwrap();
-    let stuck = Demand { stuck: ["r-3".to_owned()].into(), ..demand(4) };
-    let guard = |ratio_percent, hard| {
-        let guard = Guard { ratio_percent, hard, share_percent: 100, ..Guard::default() };
-        Settings { guard: Some(guard), ..Settings::default() }
-    };
-
-    let more = reclaim(&snapshot, &stuck, &guard(150, true));
-
-    assert_eq!(victims(&more), ["r-1"], "r-2 still ends, r-3 does not");
-    assert_eq!(*verdict(&more.explanation, "r-3"), Verdict::Filtered(Filter::Stuck));
-    let breach =
-        Breach::Ratio { resource: "nvidia.com/gpu".to_owned(), victims: 6, requested: 4, percent: 149 };
-    assert_eq!(why(&snapshot, &stuck, &guard(149, true)), Why::Guard { breaches: vec![breach.clone()] });
-    assert_eq!(reclaim(&snapshot, &stuck, &guard(149, false)).breaches, [breach], "what is stuck counts too");
-}
-
-// ---------------------------------------------------------------- P-9
-
-#[test]
-fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
-    let (mut reclaims, calm) = (Reclaims::default(), Calm { cooldown: 100, ..Calm::default() });
-
-    reclaims.victim("r-0", 1000);
-
-    assert_eq!(reclaims.cools_until("r-0", 1099, &calm), Some(1100));
-    assert_eq!(reclaims.cools_until("r-0", 1100, &calm), None);
-    assert_eq!(reclaims.cools_until("r-1", 1000, &calm), None);
-}
-
-#[test]
-fn a_pair_that_reclaims_three_times_in_an_hour_halves_what_may_be_borrowed() {
-    let (mut reclaims, calm) = (Reclaims::default(), Calm::default());
-
-    for at in [0, HOUR, HOUR + 1, HOUR + 2] {
-        assert_eq!(reclaims.borrowing_limit("research", 9, at), 9, "{at}");
-        reclaims.pair("research", "production", at, &calm);
-    }
-
-    let last = HOUR + 2;
-    assert_eq!(reclaims.borrowing_limit("research", 9, last), 4);
-    assert_eq!(reclaims.borrowing_limit("research", 9, last + HOUR), 9);
-    assert_eq!(reclaims.borrowing_limit("other", 9, last), 9);
-    reclaims.forget(last + HOUR, &calm);
-    assert_eq!(reclaims, Reclaims::default());
 }

@@ -2,8 +2,8 @@
 
 use std::{path::Path, time::Duration};
 use tests::{
-    chaos::{Size, Wanted, run},
-    postgres::{Cluster, Disk, installed},
+    campaigns::chaos::{Size, Wanted, run},
+    servers::postgres::{Cluster, Disk, installed},
 };
 
 /// S07, S08, S09, S10, S11. The bench `chaos` does the same for ten minutes.

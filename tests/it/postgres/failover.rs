@@ -13,8 +13,8 @@ use store::{
     postgres::{Postgres, PostgresOptions},
 };
 use tests::{
-    postgres::{Cluster, Disk, installed},
-    proxy::Proxy,
+    proxies::tcp::Proxy,
+    servers::postgres::{Cluster, Disk, installed},
 };
 
 /// With a synchronous standby no commit that was acknowledged is lost, and writing goes on by itself.

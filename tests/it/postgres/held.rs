@@ -7,7 +7,7 @@ use store::{
     postgres::{Postgres, PostgresOptions},
     transfer::Source,
 };
-use tests::postgres::{Cluster, installed, schema};
+use tests::servers::postgres::{Cluster, installed, schema};
 
 const TTL: Duration = Duration::from_millis(100);
 

@@ -13,8 +13,8 @@ use store::{
     postgres::PostgresOptions,
 };
 use tests::{
-    postgres::{Cluster, installed},
-    proxy::Proxy,
+    proxies::tcp::Proxy,
+    servers::postgres::{Cluster, installed},
 };
 
 /// Of two that have read the same, one commits.

@@ -15,7 +15,7 @@ mod versions;
 
 use std::sync::Arc;
 use store::postgres::{Postgres, PostgresOptions};
-use tests::postgres::{Cluster, installed, schema};
+use tests::servers::postgres::{Cluster, installed, schema};
 
 /// How to open a store of its own on the shared server; `None` where there is none.
 pub(crate) fn options() -> Option<PostgresOptions> {

@@ -8,7 +8,7 @@ use store::{
     postgres::{Postgres, PostgresOptions},
     transfer::{self, Source},
 };
-use tests::postgres::schema;
+use tests::servers::postgres::schema;
 
 fn embedded(dir: &Path) -> Arc<Embedded> {
     Arc::new(Embedded::open(dir, Options::default()).unwrap().store)

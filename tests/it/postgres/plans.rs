@@ -6,7 +6,7 @@ use store::{
     Commit, Epoch, ExecutionId, Record, Revision, Settle, Store, Task, TaskId, Timestamp, Write,
     postgres::PostgresOptions,
 };
-use tests::postgres::{Cluster, installed};
+use tests::servers::postgres::{Cluster, installed};
 
 const HOLDER: &str = "somebody";
 

@@ -2,8 +2,8 @@
 
 use std::{path::Path, time::Duration};
 use tests::{
-    postgres::{Cluster, Disk, installed},
-    rolling::run,
+    campaigns::rolling::run,
+    servers::postgres::{Cluster, Disk, installed},
 };
 
 /// S08, S58. No client is answered with an error, and none of them asks twice; nothing is stranded, done twice, or lost. What was

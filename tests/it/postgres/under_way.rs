@@ -2,7 +2,7 @@
 
 use super::options;
 use strum::VariantArray as _;
-use tests::{errands::Kind, moving};
+use tests::campaigns::{errands::Kind, moving};
 
 /// They end as a twin that stayed does: in the same states, by the same ways, with the same done outside, and nothing
 /// done twice. So do those that moved back half way. The bench `moving` does the same with 10,000.

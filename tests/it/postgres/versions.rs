@@ -5,7 +5,7 @@ use store::{
     Commit, Error, Key, Put, Store,
     postgres::{Postgres, PostgresOptions},
 };
-use tests::postgres::{Cluster, installed};
+use tests::servers::postgres::{Cluster, installed};
 
 fn sql(options: &PostgresOptions, sql: &str) {
     let cluster = Cluster::shared(installed().unwrap()).unwrap();

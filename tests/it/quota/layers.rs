@@ -206,7 +206,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
 #[tokio::test]
 async fn what_others_have_set_since_is_neither_overwritten_nor_taken_back() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
-    let calls = tests::calls::Calls::new().await;
+    let calls = tests::actions::calls::Calls::new().await;
     let quotas = std::collections::BTreeMap::from([("research/gpu/H100".to_owned(), 2)]);
     let (cluster, tenant) = ("west-1".to_owned(), "acme".to_owned());
     let make = CreateCohort { cluster: cluster.clone(), tenant: tenant.clone(), quotas };

@@ -5,10 +5,7 @@ use engine::{Engine, Error, ManualClock, Person, Request as Asked, Verdict, View
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use store::{Commit, Document, ExecutionId, Key, Memory, Store, Timestamp};
-use tests::{
-    account::job,
-    books::{Books, rows},
-};
+use tests::books::{Books, account::job, rows};
 use workflows::{
     incident::IncidentResponse,
     offboarding::Offboarding,

@@ -11,12 +11,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> std::process::ExitCode {
     match std::env::var("UNDER_TEST").as_deref() {
         Ok("later") => api::main_with(later),
-        Ok("door") => api::main_with(tests::door::open),
-        Ok("shifted") => api::main_with(tests::shifted::registered),
+        Ok("door") => api::main_with(tests::under_test::door::open),
+        Ok("shifted") => api::main_with(tests::under_test::shifted::registered),
         _ => api::main(),
     }
 }
 
 fn later(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
-    engine.with::<tests::later::Later>()
+    engine.with::<tests::under_test::later::Later>()
 }

@@ -46,6 +46,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     world.script(options.script);
     let listener = TcpListener::bind(options.listen.ok_or(USAGE)?).await?;
     println!("listening on {}", listener.local_addr()?);
-    tests::world::serve(listener, Arc::new(world), options.slow).await?;
+    tests::servers::world::serve(listener, Arc::new(world), options.slow).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use backends::{
 };
 use engine::Action as _;
 use std::{fs, sync::Arc};
-use tests::calls::Calls;
+use tests::actions::calls::Calls;
 use workflows::platform::{Estate, Eyes, ShredKey, codes};
 
 const PLAIN: &str = "plaintext of acme, 7";

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
-use tests::calls::Calls;
+use tests::actions::calls::Calls;
 use workflows::platform::{ReadGpuLayout, Stamp};
 
 pub const CLUSTER: &str = "c1";

@@ -16,7 +16,7 @@ use tests::{
         self,
         proxy::{Asked, Proxy},
     },
-    vault::{Rights, StandIn},
+    servers::vault::{Rights, StandIn},
 };
 use workflows::platform::{Estate, Eyes, Keys, Stamp, codes};
 

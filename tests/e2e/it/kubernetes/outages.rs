@@ -8,7 +8,7 @@ use super::{
 };
 use engine::Class;
 use std::time::Duration;
-use tests::pairs::Deed;
+use tests::actions::pairs::Deed;
 use workflows::platform::codes;
 
 /// S3. Killed in the middle of every step and of every undo, at moments that differ, and started again: all is done once, and all

@@ -8,7 +8,7 @@ use backends::{
 use engine::{ActionError, Class};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::Epoch;
-use tests::{calls::Calls, pairs::Deed};
+use tests::actions::{calls::Calls, pairs::Deed};
 use workflows::{platform::*, tenancy::Tier};
 
 pub const CLUSTER: &str = "eu-1";

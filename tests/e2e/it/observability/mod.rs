@@ -97,7 +97,7 @@ async fn in_trouble(dir: &Path) -> (Server, Caller) {
     let refuses = |action| Fault::on(action, What::RefuseBefore).named("*broken*").times(0);
     let faults = vec![refuses("CreateIdentity"), refuses("DestroyTenantKey")];
     world.script(Script { faults, random: None });
-    let platform = format!("http://{}", tests::world::serve_here(world).await.unwrap());
+    let platform = format!("http://{}", tests::servers::world::serve_here(world).await.unwrap());
     let server = Server::start_with(TENURE.as_ref(), &dir.join("data"), Some(&platform), Vec::new());
     let staff = server.caller(&server.admin());
     let rows: String = (1..=2).map(|node| format!("n-{node},96000,786432,8,H100\n")).collect();

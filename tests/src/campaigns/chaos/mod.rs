@@ -9,10 +9,10 @@ mod watch;
 pub use load::Wanted;
 
 use crate::{
-    campaign::{import, vote},
-    postgres::Cluster,
+    campaigns::crash::{import, vote},
     processes::{Server, World},
-    proxy::Proxy,
+    proxies::tcp::Proxy,
+    servers::postgres::Cluster,
 };
 use load::Load;
 use std::{

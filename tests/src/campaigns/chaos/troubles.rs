@@ -2,9 +2,9 @@
 
 use super::watch::{Eyes, Struck, now};
 use crate::{
-    postgres::Cluster,
     processes::{Server, World},
-    proxy::Proxy,
+    proxies::tcp::Proxy,
+    servers::postgres::Cluster,
 };
 use serde_json::{Value, json};
 use std::{

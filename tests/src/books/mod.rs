@@ -1,6 +1,8 @@
 //! The ledger as a plain map: decisions driven through a view and applied at once, without a store.
 
-use crate::calls::Calls;
+pub mod account;
+
+use crate::actions::calls::Calls;
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use std::collections::BTreeMap;
 use store::{Document, ExecutionId, Key, Put, Read, Sequence, Timestamp};

@@ -1,7 +1,7 @@
 //! Executions in every condition, moved from the embedded store into a database while they are under way, and from there
 //! back: the campaign behind `tests/it/postgres/under_way.rs` and the `moving` bench. What stayed is the measure of what moved.
 
-use crate::errands::{Errand, Kind, Yard};
+use crate::campaigns::errands::{Errand, Kind, Yard};
 use engine::{Clock as _, Engine, HOUR, ManualClock, Order, Person, Request, SECOND, Verdict};
 use std::{
     collections::BTreeMap,

@@ -2,10 +2,10 @@
 //! `tests/it/postgres/rolling.rs`. Nothing here is asked twice.
 
 use crate::{
-    balancer::Balancer,
-    campaign::{self, Outcome, Size},
-    postgres::Cluster,
+    campaigns::crash::{self, Outcome, Size},
     processes::{Caller, Server, World},
+    proxies::balancer::Balancer,
+    servers::postgres::Cluster,
 };
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -241,7 +241,7 @@ pub async fn run(
     let mut servers: Vec<Server> =
         NAMES.iter().map(|name| start(tenure, &dir.join(name), &world.url, (name, cluster))).collect();
     let admin = servers[0].caller(&servers[0].admin());
-    campaign::import(&admin, &servers[0], nodes).await;
+    crash::import(&admin, &servers[0], nodes).await;
     let ports: Vec<u16> = servers.iter().map(Server::port).collect();
     let balancer = Balancer::before(&ports).await.expect("a port for the balancer");
     let seen = Arc::new(Seen::default());
@@ -275,13 +275,13 @@ pub async fn run(
 
     let size =
         Size { tenants: asked, nodes, killing: began.elapsed(), every: pause, rest: Duration::from_secs(90) };
-    if !campaign::come_to_rest(&through, size, began).await {
+    if !crash::come_to_rest(&through, size, began).await {
         rolled.outcome.wrong.push(format!("not at rest {:?} after the last replacement", size.rest));
     }
     background.iter().for_each(tokio::task::JoinHandle::abort);
     (rolled.took[2], rolled.outcome.took) = (began.elapsed(), began.elapsed());
-    campaign::watch(&world, &mut rolled.outcome).await;
-    campaign::judge(&through, &world, size, asked * 8, &mut rolled.outcome).await;
+    crash::watch(&world, &mut rolled.outcome).await;
+    crash::judge(&through, &world, size, asked * 8, &mut rolled.outcome).await;
     for one in through.all("/v1/executions").await {
         let later = one["schema"] != 1;
         rolled.schemas.0 += usize::from(!later);

@@ -1,6 +1,6 @@
 //! Eyes on the database: who had which task when, what was refused, and whose each node is. Nothing here asks a server.
 
-use crate::postgres::Client;
+use crate::servers::postgres::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,

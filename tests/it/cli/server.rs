@@ -1,0 +1,130 @@
+//! Commands that run a server or work on its folder: start, stop, the admin token, store export and import, the demo.
+
+use crate::served::{NODES, Ran, Running, Served, TENURE, large, small, tenure};
+use rustix::process::Signal;
+use std::{fs, process::Stdio};
+
+/// It is shown once, by a start that comes to something.
+#[test]
+fn a_start_on_a_port_that_another_has_draws_no_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+
+    let ran = tenure(dir.path()).args(["serve", "--listen", &address]).output().unwrap();
+
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(!ran.status.success() && said.contains("another program has it"), "{said}");
+    assert!(!dir.path().join("tenure-data/admin.token").exists());
+}
+
+/// Neither a log that nobody reads any more nor one on a full disk keeps the server from answering and from ending in order.
+#[test]
+fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap().into();
+    for log in [Stdio::piped as fn() -> Stdio, full] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Running::start_telling(dir.path(), &[("TENURE_LOG", "debug")], log());
+        drop(server.child.stderr.take());
+        for _ in 0..3 {
+            let listed =
+                Ran::of(tenure(dir.path()).args(["--server", &server.url, "tenants", "list", "-o", "json"]));
+            assert_eq!((listed.exit, listed.out.trim()), (0, "[]"), "{listed:?}");
+        }
+        assert_eq!(server.stop(Signal::TERM), Some(0));
+    }
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
+    let served = Served::start();
+    let second = Ran::of(tenure(served.dir.path()).args(["serve", "--listen", "127.0.0.1:0"]));
+    assert_eq!(second.exit, 74, "{second:?}");
+    assert!(second.err.contains("in use") || second.err.contains("another process"), "{}", second.err);
+    assert!(!second.err.contains("panicked"));
+    assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
+}
+
+#[test]
+fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
+    fs::write(dir.path().join("acme.yaml"), small("acme")).unwrap();
+    let server = Running::start(dir.path(), &[("TENURE_SIMULATED_DELAY_MS", "200")]);
+    let url = server.url.clone();
+    let run =
+        |url: &str, arguments: &[&str]| Ran::of(tenure(dir.path()).args(["--server", url]).args(arguments));
+    assert_eq!(run(&url, &["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]).exit, 0);
+    let id = run(&url, &["-o", "json", "tenant", "onboard", "-f", "acme.yaml"]).json()["id"].clone();
+
+    assert_eq!(server.stop(Signal::TERM), Some(0));
+    let checked = run(&url, &["store", "check"]);
+    assert_eq!(checked.exit, 0, "{checked:?}");
+
+    let server = Running::start(dir.path(), &[]);
+    let url = server.url.clone();
+    let waited = run(&url, &["executions", "wait", id.as_str().unwrap(), "--timeout", "20s"]);
+    assert_eq!(waited.exit, 0, "{waited:?}");
+    assert_eq!(server.stop(Signal::INT), Some(0));
+}
+
+#[test]
+fn a_store_travels_with_its_executions_in_flight() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
+    fs::write(dir.path().join("acme.yaml"), large("acme")).unwrap();
+    let run =
+        |url: &str, arguments: &[&str]| Ran::of(tenure(dir.path()).args(["--server", url]).args(arguments));
+    let server = Running::start(dir.path(), &[]);
+    let url = server.url.clone();
+    run(&url, &["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]);
+    assert_eq!(run(&url, &["tenant", "onboard", "-f", "acme.yaml", "--wait"]).exit, 10);
+    drop(server);
+
+    let exported = run(&url, &["store", "export", "all.jsonl"]);
+    assert_eq!(exported.exit, 0, "{exported:?}");
+    fs::rename(dir.path().join("tenure-data"), dir.path().join("old")).unwrap();
+    let imported = run(&url, &["store", "import", "all.jsonl"]);
+    assert_eq!(imported.exit, 0, "{imported:?}");
+    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "it is not written over");
+
+    let server = Running::start(dir.path(), &[]);
+    let url = server.url.clone();
+    assert_eq!(run(&url, &["approvals", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
+    drop(server);
+}
+
+#[tokio::test]
+async fn the_admin_token_is_shown_once_kept_to_its_owner_and_replaced_when_its_file_is_gone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tenure-data/admin.token");
+    let start = || {
+        let mut server = Running::start(dir.path(), &[]);
+        let said = std::mem::take(&mut server.said).join("\n");
+        assert_eq!(server.stop(Signal::TERM), Some(0));
+        said
+    };
+    let first = start();
+    let token = fs::read_to_string(&file).unwrap();
+    assert!(first.contains(token.trim()));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!start().contains("tn_"), "the second start shows nothing");
+    fs::remove_file(&file).unwrap();
+    let third = start();
+    let renewed = fs::read_to_string(&file).unwrap();
+    assert!(third.contains(renewed.trim()) && renewed != token);
+}
+
+#[test]
+fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = Ran::of(tenure(dir.path()).arg("demo").env("TMPDIR", dir.path()));
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(
+        ran.out.contains("killed in TakingNodes") && ran.out.contains("nothing was left behind"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
+}

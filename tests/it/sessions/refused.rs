@@ -1,0 +1,122 @@
+//! Sign-ins that are refused: forged or changed tokens, codes without the tab that left, and no provider.
+
+use super::{House, challenge, fragment};
+use reqwest::{Client, Url, redirect::Policy};
+use serde_json::json;
+use tests::servers::identity::now;
+
+/// Who has the address that a browser came back to, and not the tab, gets nothing; nor does a tab that is led to another's.
+#[tokio::test]
+async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_left() {
+    let house = House::start().await;
+    let came = house.by_browser("of the first tab").await;
+    for verifier in ["of the second tab", "", &challenge("of the first tab")] {
+        let proof = json!({ "code": came[0].1, "verifier": verifier });
+        assert_eq!(house.prove(proof).await.1["code"], "login.refused");
+    }
+    // And still for the one that left.
+    let proof = json!({ "code": came[0].1, "verifier": "of the first tab" });
+    assert_eq!(house.prove(proof).await.0, 201);
+}
+
+/// A state that was changed, of another house, or of none; a code that was used; what the provider itself refuses.
+#[tokio::test]
+async fn nobody_comes_back_who_has_not_left() {
+    let house = House::start().await;
+    let back = house.through(&challenge("mine")).await;
+    let state = back.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+    let other = House::start().await;
+    for (wrong, why) in [
+        (back.as_str().replace("state=", "state=1"), "no attempt"),
+        (back.as_str().replace(&state, ""), "no attempt"),
+        (back.as_str().replace(&house.url, &other.url), "no attempt"),
+        (format!("{}/login/callback?state={state}&error=access_denied", house.url), "access_denied"),
+        (format!("{}/login/callback?state={state}&code=never", house.url), "invalid_grant"),
+        (format!("{}/login/callback?state={state}", house.url), "neither"),
+        (format!("{}/login/callback", house.url), "no attempt"),
+    ] {
+        let wrong = Url::parse(&wrong).unwrap();
+        let came = fragment(&house.follow(&wrong).await);
+        assert!(came[0].0 == "problem" && came[0].1.contains(why), "{wrong}: {came:?}");
+    }
+    assert_eq!(fragment(&house.follow(&back).await)[0].0, "code");
+    let again = fragment(&house.follow(&back).await);
+    assert!(again[0].0 == "problem" && again[0].1.contains("invalid_grant"), "{again:?}");
+    let entry = house.refused("unknown", "GET /login/callback", "login.refused").await;
+    assert!(!entry.to_string().contains(&state) && entry["subject"] == "/login/callback", "{entry}");
+}
+
+/// Each thing that can be wrong with an ID token by itself.
+#[tokio::test]
+async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
+    let house = House::start().await;
+    let identity = &house.identity;
+    let header = |alg: &str| json!({ "alg": alg, "typ": "JWT", "kid": "first" });
+    let good = identity.token(&json!({}));
+    let (front, _) = good.rsplit_once('.').unwrap();
+    let swapped = identity.token(&json!({ "sub": "mallory" }));
+    for (token, why) in [
+        (identity.token(&json!({ "aud": "another" })), "not for the client"),
+        (identity.token(&json!({ "iss": "http://127.0.0.1:9" })), "is not of"),
+        (identity.token(&json!({ "exp": now() - 120 })), "has expired"),
+        (identity.token(&json!({ "nbf": now() + 600 })), "not valid yet"),
+        (identity.token(&json!({ "exp": null })), "cannot be taken"),
+        (identity.token(&json!({ "aud": null })), "cannot be taken"),
+        (identity.token(&json!({ "aud": ["tenure", "another"] })), "another client"),
+        (identity.token(&json!({ "azp": "another" })), "another client"),
+        (identity.token_under(&header("none"), &json!({})), "cannot be read"),
+        (identity.token_under(&header("HS256"), &json!({})), "proves nothing"),
+        (identity.token_under(&header("RS256"), &json!({})), "cannot be taken"),
+        (identity.token_under(&json!({ "alg": "ES256", "kid": "another" }), &json!({})), "does not publish"),
+        (format!("{front}.{}", swapped.rsplit_once('.').unwrap().1), "not signed"),
+        (format!("{front}."), "not signed"),
+        ("a.b.c".into(), "cannot be read"),
+        (String::new(), "cannot be read"),
+        ("x".repeat(100_000), "longer"),
+    ] {
+        let (status, problem) = house.with(token).await;
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert_eq!((status, problem["code"].as_str()), (401, Some("login.refused")), "{why}: {problem}");
+        assert!(detail.contains(why), "{why}: {detail}");
+    }
+    assert_eq!(house.with(good).await.0, 201);
+    assert_eq!(house.with(identity.token(&json!({ "aud": ["tenure", "b"], "azp": "tenure" }))).await.0, 201);
+    for (proof, status) in [
+        (json!({}), 422),
+        (json!({ "code": "a" }), 422),
+        (json!({ "id_token": "a", "code": "b" }), 422),
+        (json!({ "tokn": "a" }), 400),
+    ] {
+        assert_eq!(house.prove(proof).await.0, status);
+    }
+}
+
+/// Without a provider there is nothing to sign in with, and that is said.
+#[tokio::test]
+async fn a_server_without_a_provider_says_so() {
+    let served = crate::served::Served::start();
+    let offered = served.get("/v1/login").await;
+    assert_eq!(offered.body, json!({ "token": true, "oidc": null }));
+    let http = Client::builder().redirect(Policy::none()).build().unwrap();
+    let challenge = challenge("x");
+    let left = http.get(format!("{}/login?challenge={challenge}", served.url)).send().await.unwrap();
+    assert_eq!(left.status(), 404);
+    let odd = http.get(format!("{}/login?challenge=short", served.url)).send().await.unwrap();
+    assert_eq!(odd.status(), 400);
+}
+
+/// Whatever is done to a token, in whatever place: it is refused.
+#[tokio::test]
+async fn a_token_that_was_changed_anywhere_is_refused() {
+    let house = House::start().await;
+    let good = house.identity.token(&json!({}));
+    // Not the last character: two of its bits carry nothing.
+    for at in 0..good.len() - 1 {
+        let mut changed = good.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).unwrap();
+        let (status, answer) = house.with(changed).await;
+        assert_eq!(status, 401, "{at}: {answer}");
+    }
+    assert_eq!(house.with(good).await.0, 201);
+}

@@ -1,0 +1,90 @@
+//! Actions on the world: things are made, taken away, paid and destroyed.
+
+use crate::world::{Deed, World};
+use engine::{Action, ActionError, Call, Probe, Repeat};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a call made, and for which visit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// What.
+    pub name: String,
+    /// In which state.
+    pub state: String,
+    /// Which time.
+    pub entered: u32,
+}
+
+/// Makes a thing. Safe to run twice: the world knows the key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Make {
+    /// Its name.
+    pub name: String,
+}
+impl Action for Make {
+    const NAME: &'static str = "Make";
+    type Platform = Arc<World>;
+    type Output = Made;
+    async fn run(&self, on: &Arc<World>, call: &Call) -> Result<Made, ActionError> {
+        on.perform(Deed::Make, &self.name, call).await?;
+        Ok(self.made(call))
+    }
+    async fn probe(&self, on: &Arc<World>, call: &Call) -> Result<Probe<Made>, ActionError> {
+        on.ask(call, self.made(call)).await
+    }
+}
+impl Make {
+    fn made(&self, call: &Call) -> Made {
+        Made { name: self.name.clone(), state: call.state.clone(), entered: call.states_entered }
+    }
+}
+
+/// Takes a thing away. Tolerates that it is not there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Unmake {
+    /// Its name.
+    pub name: String,
+}
+impl Action for Unmake {
+    const NAME: &'static str = "Unmake";
+    type Platform = Arc<World>;
+    type Output = ();
+    async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
+        on.perform(Deed::Unmake, &self.name, call).await
+    }
+}
+
+/// Pays. Not to be repeated before a probe has said that it did not happen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pay {
+    /// For what.
+    pub name: String,
+}
+impl Action for Pay {
+    const NAME: &'static str = "Pay";
+    type Platform = Arc<World>;
+    type Output = ();
+    const REPEAT: Repeat = Repeat::AfterProbe;
+    async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
+        on.perform(Deed::Pay, &self.name, call).await
+    }
+    async fn probe(&self, on: &Arc<World>, call: &Call) -> Result<Probe<()>, ActionError> {
+        on.ask(call, ()).await
+    }
+}
+
+/// Destroys. Safe to run twice: what is gone is gone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wreck {
+    /// What.
+    pub name: String,
+}
+impl Action for Wreck {
+    const NAME: &'static str = "Wreck";
+    type Platform = Arc<World>;
+    type Output = ();
+    async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
+        on.perform(Deed::Wreck, &self.name, call).await
+    }
+}

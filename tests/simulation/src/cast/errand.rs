@@ -1,0 +1,151 @@
+//! Errands: workflows whose steps are data.
+
+use super::{ANSWER_WITHIN, Chore, Made, Make, Pay, Release, Reserve, SLEEP, Unmake, policy};
+use crate::world::{PATIENCE, World};
+use engine::{
+    ChildEnd, HOUR, Outcome, Plan, Rule, Seat, Step, Subject, Workflow, act, act_each, approval,
+    await_signal, children, end, wait, when,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+use strum::{IntoStaticStr, VariantArray};
+
+/// What one of the numbered states of an errand does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Spec {
+    /// Makes these side by side.
+    Make(Vec<String>),
+    /// Takes so many tokens out of the pool.
+    Reserve(u64),
+    /// Asks two people who hold `boss`.
+    Ask,
+    /// Waits for the signal `go`.
+    Listen,
+    /// Ten minutes.
+    Sleep,
+    /// Sends others on chores.
+    Send(Vec<Chore>),
+    /// Pays once, past which there is no way back.
+    Pay(String),
+}
+
+/// Steps to be taken one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Errand {
+    /// Names it.
+    pub name: String,
+    /// The steps.
+    pub steps: Vec<Spec>,
+    /// What calls have answered.
+    pub noted: Vec<Made>,
+    /// How chores have ended.
+    pub sent: Vec<String>,
+}
+
+/// Where an errand may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Going {
+    Leaving,
+    First,
+    Second,
+    Third,
+    Fourth,
+    Fifth,
+    Done,
+    Declined,
+    Lapsed,
+}
+
+impl Errand {
+    /// The step that a state stands for.
+    #[must_use]
+    pub fn spec(&self, state: &str) -> Option<&Spec> {
+        let place = ["First", "Second", "Third", "Fourth", "Fifth"].iter().position(|name| *name == state)?;
+        self.steps.get(place)
+    }
+
+    fn at(&self, state: Going, next: Going) -> Step<Self> {
+        let note = |me: &mut Self, made: Made| me.noted.push(made);
+        let sent = |me: &mut Self, end: ChildEnd<Vec<Made>>| {
+            let outcome: &str = end.outcome.into();
+            me.sent.push(outcome.into());
+        };
+        let none: Vec<Make> = Vec::new();
+        let unmake = |make: &Make| Unmake { name: make.name.clone() };
+        match self.spec(state.into()).cloned() {
+            None => act_each(none).undo_each(unmake).then(next),
+            Some(Spec::Make(names)) => act_each(names.into_iter().map(|name| Make { name }))
+                .undo_each(unmake)
+                .record(note)
+                .retry(policy())
+                .attempt_within(PATIENCE)
+                .within(6 * HOUR)
+                .then(next),
+            Some(Spec::Reserve(tokens)) => {
+                act(Reserve { tokens }).undo(Release { tokens }).retry(policy()).within(6 * HOUR).then(next)
+            }
+            Some(Spec::Ask) => approval([Seat::of("boss", 2)])
+                .within(ANSWER_WITHIN)
+                .granted(next)
+                .refused(Going::Declined)
+                .expired(Going::Lapsed),
+            Some(Spec::Listen) => await_signal("go").within(ANSWER_WITHIN).then(next).expired(Going::Lapsed),
+            Some(Spec::Sleep) => wait(SLEEP).then(next),
+            Some(Spec::Send(chores)) => children(chores)
+                .answer(|chore| chore.noted.clone())
+                .cancelled()
+                .within(24 * HOUR)
+                .record(sent)
+                .then(next),
+            Some(Spec::Pay(name)) => {
+                act(Pay { name }).forward_only().retry(policy()).attempt_within(PATIENCE).then(next)
+            }
+        }
+    }
+}
+
+impl Workflow for Errand {
+    const NAME: &'static str = "errand";
+    const SCHEMA: u32 = 1;
+    const INITIAL: Going = Going::Leaving;
+    type State = Going;
+    type Platform = Arc<World>;
+
+    fn step(&self, state: Going) -> Step<Self> {
+        match state {
+            // Policy lets every errand pass, so that what is paid is authorised.
+            Going::Leaving => when(true, "always", Going::First)
+                .waived_by(Rule { name: "simulation".into(), version: "1".into() })
+                .or_when(false, "never", Going::Declined)
+                .otherwise("late", Going::Lapsed),
+            Going::First => self.at(state, Going::Second),
+            Going::Second => self.at(state, Going::Third),
+            Going::Third => self.at(state, Going::Fourth),
+            Going::Fourth => self.at(state, Going::Fifth),
+            Going::Fifth => self.at(state, Going::Done),
+            Going::Done => end(Outcome::Completed),
+            Going::Declined => end(Outcome::Refused),
+            Going::Lapsed => end(Outcome::Expired),
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject { tenant: "home".into(), name: format!("errand/{}", self.name), guard: None }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan { title: self.name.clone(), decides: json!({ "name": self.name }), placement: json!(self.noted) }
+    }
+
+    fn examples() -> Vec<Self> {
+        let chore = Chore { name: "c".into(), dawdles: false, noted: vec![] };
+        let of = |steps: Vec<Spec>| Self { name: "example".into(), steps, noted: vec![], sent: vec![] };
+        vec![
+            of(vec![Spec::Make(vec!["a".into()]); 5]),
+            of(vec![Spec::Reserve(1); 5]),
+            of(vec![Spec::Send(vec![chore]); 5]),
+        ]
+    }
+}

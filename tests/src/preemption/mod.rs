@@ -1,0 +1,169 @@
+//! A second planner, slow and without any index, to compare the real one with.
+//!
+//! It is written from the rules alone: every quantity is counted anew from the leaves, every list is built whole and
+//! sorted whole. It knows one tree of cohorts and no rule beyond Kueue's.
+
+mod oracle;
+mod tree;
+
+pub use oracle::choose;
+
+use tree::{Tree, wide};
+use workflows::scheduling::planner::{Demand, Kind, Preemption, Quota, Sharing, Snapshot, Weight, Workload};
+
+/// A cohort or workspace.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The cohort above, by its place in the list; always earlier.
+    pub parent: Option<usize>,
+    /// Whether it is a cohort.
+    pub cohort: bool,
+    /// Its weight, in billionths.
+    pub weight: u64,
+    /// What it owns of each kind; none: nothing was ever set.
+    pub quotas: Vec<Option<Quota>>,
+    /// Whom its demands may preempt.
+    pub preemption: Preemption,
+}
+
+/// A workload that runs.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Its id.
+    pub id: String,
+    /// Its workspace, by its place in the list.
+    pub at: usize,
+    /// What it holds of each kind; none: it does not use it.
+    pub usage: Vec<Option<u64>>,
+    /// Its priority.
+    pub priority: i64,
+    /// When it was queued.
+    pub queued_at: i64,
+    /// When it got its quota.
+    pub reserved_at: i64,
+    /// Whether it is being evicted.
+    pub evicted: bool,
+}
+
+/// A state and a demand in it.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The tree; parents come before their children.
+    pub places: Vec<Place>,
+    /// What runs.
+    pub running: Vec<Running>,
+    /// Who asks.
+    pub asks: usize,
+    /// What is asked for, of each kind.
+    pub requests: Vec<u64>,
+    /// Its priority.
+    pub priority: i64,
+    /// When it was queued.
+    pub queued_at: i64,
+}
+
+/// A rule that can be left out, to see that the cases notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// None.
+    None,
+    /// Lending limits do not count.
+    NoLendingLimit,
+    /// Borrowing limits do not count.
+    NoBorrowingLimit,
+    /// Borrowing is tried first where it should be last.
+    SwappedAttempts,
+    /// Whoever runs is a candidate, whatever it uses.
+    AnyKind,
+}
+
+/// The name of a place.
+#[must_use]
+pub fn name(at: usize) -> String {
+    format!("p{at}")
+}
+
+/// The kinds, by their place in lists.
+#[must_use]
+pub fn kinds(count: usize) -> Vec<Kind> {
+    [Kind::gpu("m0"), Kind::cpu(), Kind::gpu("m1")].into_iter().take(count).collect()
+}
+
+/// The resource of a kind: GPUs of two models are one.
+fn resource(kind: usize) -> usize {
+    kind % 2
+}
+
+impl State {
+    fn kinds(&self) -> std::ops::Range<usize> {
+        0..self.requests.len()
+    }
+
+    /// The same for the planner.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let (mut snapshot, kinds) = (Snapshot::new(), kinds(self.requests.len()));
+        for (at, place) in self.places.iter().enumerate() {
+            let (own, above) = (name(at), place.parent.map(name));
+            let sharing = Sharing { weight: Weight::billionths(place.weight), min_runtime: None };
+            if place.cohort {
+                snapshot.add_cohort(&own, above.as_deref(), sharing).unwrap();
+            } else {
+                snapshot.add_workspace(&own, above.as_deref(), place.preemption, sharing).unwrap();
+            }
+            for (kind, quota) in kinds.iter().zip(&place.quotas) {
+                let Some(quota) = quota else { continue };
+                if place.cohort {
+                    snapshot.set_cohort_quota(&own, kind, *quota).unwrap();
+                } else {
+                    snapshot.set_quota(&own, kind, *quota).unwrap();
+                }
+            }
+        }
+        for running in &self.running {
+            snapshot.admit(self.workload(running)).unwrap();
+        }
+        snapshot
+    }
+
+    /// A running workload, for the planner.
+    #[must_use]
+    pub fn workload(&self, running: &Running) -> Workload {
+        let kinds = kinds(self.requests.len()).into_iter().zip(&running.usage);
+        let usage = kinds.filter_map(|(kind, amount)| amount.map(|amount| (kind, amount))).collect();
+        Workload {
+            priority: running.priority,
+            queued_at: running.queued_at,
+            reserved_at: running.reserved_at,
+            evicted: running.evicted,
+            ..Workload::new(&running.id, &name(running.at), usage)
+        }
+    }
+
+    /// The demand, for the planner.
+    #[must_use]
+    pub fn demand(&self) -> Demand {
+        let kinds = kinds(self.requests.len()).into_iter();
+        let requests =
+            kinds.clone().zip(self.requests.iter().copied()).filter(|(_, amount)| *amount > 0).collect();
+        let contested =
+            kinds.enumerate().filter(|(at, _)| self.contested().contains(at)).map(|(_, kind)| kind);
+        Demand {
+            priority: self.priority,
+            queued_at: self.queued_at,
+            contested: Some(contested.collect()),
+            ..Demand::new("d", &name(self.asks), requests)
+        }
+    }
+
+    /// Kinds that the demand cannot have as things are.
+    #[must_use]
+    pub fn contested(&self) -> Vec<usize> {
+        let tree = Tree::new(self, Mistake::None);
+        self.kinds()
+            .filter(|kind| {
+                self.requests[*kind] > 0 && wide(self.requests[*kind]) > tree.available(self.asks, *kind)
+            })
+            .collect()
+    }
+}

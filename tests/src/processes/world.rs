@@ -1,0 +1,62 @@
+//! The simulated world as a process.
+
+use super::{Process, with_crypto};
+use reqwest::Client;
+use serde_json::Value;
+use std::{path::Path, process::Command};
+
+/// The simulated world as a process.
+#[derive(Debug)]
+pub struct World {
+    _process: Process,
+    /// Where it listens, such as `http://127.0.0.1:20001`.
+    pub url: String,
+}
+
+impl World {
+    /// Starts `program` with its log in `dir`.
+    #[must_use]
+    pub fn start(program: &Path, dir: &Path) -> Self {
+        with_crypto();
+        let mut command = Command::new(program);
+        command.args(["--listen", "127.0.0.1:0", "--log"]).arg(dir.join("world.log"));
+        let (process, line) = Process::start(&mut command, "listening on ");
+        let address = line.rsplit(' ').next().unwrap_or_default().to_owned();
+        Self { _process: process, url: format!("http://{address}") }
+    }
+
+    /// Asks the world for something as one of its own, with the fields of a request, again until it is answered; answers with
+    /// what it said.
+    ///
+    /// # Panics
+    /// When the world is away, or does not do it.
+    pub async fn call(&self, request: &Value) -> Value {
+        let mut said = Value::Null;
+        for _ in 0..20 {
+            let answer = Client::new().post(format!("{}/call", self.url)).json(request).send().await;
+            said = answer.expect("the world answers").json().await.expect("the world speaks JSON");
+            if said["Ok"].is_object() {
+                return said["Ok"].take();
+            }
+        }
+        panic!("{request}: {said}");
+    }
+
+    /// Plays this script of faults from here on, in place of any other.
+    ///
+    /// # Panics
+    /// When the world does not answer.
+    pub async fn script(&self, script: &Value) {
+        let answer = Client::new().post(format!("{}/script", self.url)).json(script).send().await;
+        assert!(answer.expect("the world answers").status().is_success(), "{script}");
+    }
+
+    /// One of the world's own records: `violations`, `effects`, `owners`, `snapshot`.
+    ///
+    /// # Panics
+    /// When the world does not answer.
+    pub async fn look(&self, what: &str) -> Value {
+        let answer = reqwest::get(format!("{}/{what}", self.url)).await.expect("the world answers");
+        answer.json().await.expect("the world speaks JSON")
+    }
+}

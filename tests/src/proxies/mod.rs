@@ -1,0 +1,5 @@
+//! Proxies for TCP between processes: one that can be cut, one that counts and delays, and a load balancer.
+
+pub mod balancer;
+pub mod counting;
+pub mod tcp;
