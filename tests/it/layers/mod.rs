@@ -2,6 +2,7 @@
 
 mod circles;
 mod modules;
+mod sizes;
 
 use circles::circles;
 use modules::Modules;
