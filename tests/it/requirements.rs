@@ -54,13 +54,21 @@ fn every_row_is_answered_once() {
 
 #[test]
 fn every_test_that_is_named_exists() {
-    for (row, answer) in rows(&page()) {
+    let page = page();
+    let rows = rows(&page);
+    assert_eq!(rows.len(), ROWS);
+    let mut seen = 0;
+    for (row, answer) in rows {
         let tests = named(answer);
+        seen += tests.len();
         assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or says why not");
         for test in tests {
             assert!(exists(test), "{row} names {test}, which does not exist");
         }
     }
+    assert!(seen > ROWS, "only {seen} tests are named");
+    let misnamed = "tenancy::histories::no_test_has_this_name";
+    assert!(!exists(misnamed) && !exists("no_such_module::every_row_is_answered_once"));
 }
 
 #[test]
