@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 program=${1:-$root/target/dist/tenure}
 folder=${2:-$root/target/packages}
-[ -x "$program" ] || { echo "deb: $program is not there: cargo build --profile dist -p api --bin tenure --no-default-features --features packaged" >&2; exit 2; }
+[ -x "$program" ] || { echo "deb: $program is not there: cargo build --profile dist -p cli --bin tenure --no-default-features --features packaged" >&2; exit 2; }
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 arch=$(dpkg --print-architecture)

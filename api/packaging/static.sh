@@ -58,11 +58,11 @@ case $target in
     ;;
 esac
 # All of a package, but for what loads libraries.
-features=$(sed -n 's/^packaged = \[\(.*\)\]$/\1/p' "$root/api/Cargo.toml" | tr -d '" ' | tr ',' '\n' | grep -vxE 'nvml|pkcs11' | paste -s -d ,)
-[ -n "$features" ] || fail "api/Cargo.toml names no features of packages"
+features=$(sed -n 's/^packaged = \[\(.*\)\]$/\1/p' "$root/api/cli/Cargo.toml" | tr -d '" ' | tr ',' '\n' | grep -vxE 'nvml|pkcs11' | paste -s -d ,)
+[ -n "$features" ] || fail "api/cli/Cargo.toml names no features of packages"
 
 # Named as a target, so that what is built for the build itself (macros, which are loaded) is not static.
-(cd "$root" && RUSTFLAGS=$flags cargo build --locked -p api --bin tenure --profile "$profile" --target "$target" \
+(cd "$root" && RUSTFLAGS=$flags cargo build --locked -p cli --bin tenure --profile "$profile" --target "$target" \
     --target-dir "$folder" --no-default-features --features "$features" >&2)
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 install -D -m 0755 "$folder/$target/$built/tenure" "$out"

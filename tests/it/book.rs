@@ -1,7 +1,7 @@
 //! The pages: all of them are in the book, every link in them leads somewhere, and every command in them is one.
 
 use crate::typed::{blocks, choices, commands, named};
-use api::Reading;
+use cli::Reading;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -178,7 +178,7 @@ fn every_command_of_every_page_is_understood() {
         let text = read(page);
         let mut judge = |line: usize, said: &str, words: &[String], whole: bool| {
             tried += 1;
-            let why = match api::reads(&meant(words)) {
+            let why = match cli::reads(&meant(words)) {
                 Reading::Whole => return,
                 Reading::Lacks(_) if !whole => return,
                 Reading::Lacks(why) | Reading::Wrong(why) => why,

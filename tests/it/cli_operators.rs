@@ -44,7 +44,7 @@ fn shells_and_manuals_know_every_command() {
     let page = run(dir.path(), &["man"]);
     assert!(page.exit == 0 && page.out.contains(".TH tenure 1") && page.out.contains("doctor"), "{page:?}");
     assert_eq!(run(dir.path(), &["man", "--dir", "pages/man1"]).exit, 0);
-    for (usage, _) in api::commands() {
+    for (usage, _) in cli::commands() {
         let words = usage.split(' ').take_while(|word| !word.starts_with(['<', '[', '-']));
         let name = words.collect::<Vec<_>>().join("-");
         let page = fs::read_to_string(dir.path().join("pages/man1").join(format!("{name}.1")));
@@ -327,5 +327,5 @@ async fn every_exit_code_is_reached_by_what_it_stands_for() {
         assert_eq!(is, wanted);
     }
     let walked: BTreeSet<u8> = reached.iter().map(|(code, _)| u8::try_from(*code).unwrap()).collect();
-    assert_eq!(walked, api::exits().into_iter().collect());
+    assert_eq!(walked, program::exit::exits().into_iter().collect());
 }

@@ -29,7 +29,7 @@ fn has(found: &[(String, String, String)], check: &str, state: &str, part: &str)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     const CHECK: &str = "identity provider";
-    api::install_tls();
+    program::install_tls();
     let (identity, dir) = (Identity::start().await, tempfile::tempdir().unwrap());
     let dir = dir.path();
     let house = |issuer: &str, more: &str| {

@@ -95,7 +95,7 @@ fn the_codes_are_the_golden_ones() {
             writeln!(list, "failure {area} {code}").unwrap();
         }
     }
-    for code in api::exits() {
+    for code in program::exit::exits() {
         writeln!(list, "exit {code}").unwrap();
     }
     compare("codes.txt", &list);
@@ -104,7 +104,7 @@ fn the_codes_are_the_golden_ones() {
 /// Every command with its own options, and below them the options that every command takes.
 #[test]
 fn the_commands_and_their_options_are_the_golden_ones() {
-    let mut list: String = api::commands().into_iter().map(|(usage, _)| usage + "\n").collect();
+    let mut list: String = cli::commands().into_iter().map(|(usage, _)| usage + "\n").collect();
     let dir = tempfile::tempdir().unwrap();
     let help = Ran::of(tenure(dir.path()).arg("--help"));
     assert_eq!(help.exit, 0, "{help:?}");

@@ -181,7 +181,7 @@ impl Served {
     }
 
     fn of(dir: TempDir, process: Running) -> Self {
-        api::install_tls();
+        program::install_tls();
         let url = process.url.clone();
         // None, where the store is shared and another server has made the first admin.
         let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap_or_default();

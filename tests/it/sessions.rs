@@ -28,7 +28,7 @@ impl House {
     }
 
     async fn start_with(session: &str) -> Self {
-        api::install_tls();
+        program::install_tls();
         let (identity, dir) = (Identity::start().await, tempfile::tempdir().unwrap());
         fs::write(dir.path().join("secret"), format!("{SECRET}\n")).unwrap();
         let settings = format!(

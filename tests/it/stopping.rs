@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// answer, so that nobody is cut off when it ends.
 #[tokio::test]
 async fn a_server_that_is_to_stop_says_so_and_goes_on_answering_for_its_grace() {
-    api::install_tls();
+    program::install_tls();
     let dir = tempfile::tempdir().unwrap();
     let server = Running::start(dir.path(), &[("TENURE_HTTP_GRACE", "1s")]);
     let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap();

@@ -104,7 +104,7 @@ const TAKEN: &str = "tenure_tls_certificate_reads_total{outcome=\"taken\"}";
 /// A connection that is kept, and a stream, live through it; who comes after sees the new one.
 #[tokio::test]
 async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
-    api::install_tls();
+    program::install_tls();
     let authority = Authority::new();
     authority.signs("one", 3);
     authority.signs("two", 5);
@@ -147,7 +147,7 @@ async fn stopped(served: Served, mut stream: Stream) -> Option<i32> {
 /// Keys of others, certificates that are over, files that are gone: each is said, and counted, and changes nothing.
 #[tokio::test]
 async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
-    api::install_tls();
+    program::install_tls();
     let authority = Authority::new();
     authority.signs("one", 3);
     authority.signs("two", 5);
@@ -222,7 +222,7 @@ async fn the_command_line_verifies_a_server_of_a_private_authority() {
 /// Who connects and says nothing keeps nobody else waiting; who speaks plain HTTP is not answered.
 #[tokio::test]
 async fn a_handshake_that_is_slow_or_none_keeps_nobody_waiting() {
-    api::install_tls();
+    program::install_tls();
     let authority = Authority::new();
     authority.signs("one", 3);
     authority.lays("one", "one");

@@ -1,11 +1,12 @@
 //! Who is calling, proved by a bearer token.
 
 use crate::auth::{
-    Role, Session, Token, User, UserKind, Verb,
+    Role, Session, User, UserKind, Verb,
     policy::{Circumstances, Decision, Law, Place, Principal},
     stored_token::Kept,
 };
 use engine::{Entity, Person};
+use program::token::Token;
 use serde::de::DeserializeOwned;
 use std::sync::{
     Arc,

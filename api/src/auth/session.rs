@@ -1,9 +1,9 @@
 //! Sessions: tokens with an end, for people whom an identity provider has named (`docs/adr/0018`).
 
-use super::{Person, Token, User, UserKind};
-use crate::encoding::hex;
+use super::{Person, User, UserKind};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use engine::{Engine, Entity, Error, View};
+use program::{encoding::hex, token::Token};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;

@@ -2,12 +2,10 @@
 //!
 //! Invariant: a token opens something while its user names it. Taking its name off the user is what ends it.
 
-use super::{
-    Token,
-    user::{ADMIN, User, draw},
-};
+use super::user::{ADMIN, User, draw};
 use chrono::DateTime;
 use engine::{ActionError, Engine, Entity, Error, Undecided};
+use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! Users, as documents of the store.
 
 use crate::auth::{
-    Delegation, Group, Role, Token,
+    Delegation, Group, Role,
     stored_token::{Kept, NewToken, ends},
 };
 use engine::{ActionError, Engine, Entity, Error, Undecided, View};
+use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{

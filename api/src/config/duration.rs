@@ -6,7 +6,7 @@ use workflows::policy::duration;
 
 /// A span of time, written like `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub struct Span(pub Duration);
 
 impl Serialize for Span {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Span {
 
 /// How long something is kept; `None` is for ever and written `never`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept(pub(crate) Option<Duration>);
+pub struct Kept(pub Option<Duration>);
 
 impl Serialize for Kept {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {

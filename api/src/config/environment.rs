@@ -67,10 +67,7 @@ impl Config {
     ///
     /// # Errors
     /// What is wrong, in words: the file, line and key, or the variable.
-    pub(crate) fn load(
-        file: Option<&Path>,
-        environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, String> {
+    pub fn load(file: Option<&Path>, environment: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut table = toml::Table::new();
         if let Some(file) = file {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -105,7 +102,7 @@ const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 
 /// What is to be said of variables that look like settings and are none. They are warned of, not refused: the environment is
 /// not always one's own.
-pub(crate) fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
+pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let known: Vec<String> = KEYS.iter().map(|key| variable(key)).collect();
     let is_known = |name: &String| known.contains(name) || OTHERS.contains(&name.as_str());
     let is_linked = |name: &String| LINKS.iter().any(|link| name.starts_with(link));

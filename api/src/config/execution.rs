@@ -7,18 +7,18 @@ use std::time::Duration;
 /// How executions are worked on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Work {
+pub struct Work {
     /// Tasks worked on at once. Default 64.
-    pub(crate) concurrency: usize,
+    pub concurrency: usize,
     /// How long a lease lasts unless renewed. Default `30s`.
-    pub(crate) lease: Span,
+    pub lease: Span,
     /// A task handed out more often than this without a result is poison. Default 8.
-    pub(crate) poison_after: u32,
+    pub poison_after: u32,
     /// How long a stop waits for work in flight. Default `10s`.
-    pub(crate) drain: Span,
+    pub drain: Span,
     /// The commands that take effect only when a second person agrees, with commas between: `edit`, `mark_done`,
     /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`. Default `mark_done,skip,undo_with`.
-    pub(crate) second_person: String,
+    pub second_person: String,
 }
 
 /// What [`Work::second_person`] may name.
@@ -37,7 +37,7 @@ const COMMANDS: &[&str] = &[
 
 impl Work {
     /// The commands that need a second person.
-    pub(crate) fn second_person(&self) -> impl Iterator<Item = &str> {
+    pub fn second_person(&self) -> impl Iterator<Item = &str> {
         self.second_person.split(',').map(str::trim).filter(|name| !name.is_empty())
     }
 
@@ -73,11 +73,11 @@ impl Default for Work {
 /// How the simulated world behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Simulated {
+pub struct Simulated {
     /// How long a change in the local world takes, in milliseconds; to watch an execution at work. Default 0.
-    pub(crate) delay_ms: u64,
+    pub delay_ms: u64,
     /// Whether the server itself sees what is on simulated clusters; if not, facts are pushed as for real ones. Default true.
-    pub(crate) observe: bool,
+    pub observe: bool,
 }
 
 impl Default for Simulated {
@@ -89,9 +89,9 @@ impl Default for Simulated {
 /// How those who wait for capacity are woken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Waitlist {
+pub struct Waitlist {
     /// How often it is looked whether someone can be served, beside whenever an execution moves. Default `30s`.
-    pub(crate) every: Span,
+    pub every: Span,
 }
 
 impl Default for Waitlist {

@@ -7,37 +7,37 @@ use std::time::Duration;
 /// What the HTTP server accepts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Http {
+pub struct Http {
     /// The largest body, in bytes. Default 16 MiB.
-    pub(crate) body_limit_bytes: usize,
+    pub body_limit_bytes: usize,
     /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
     /// balancer sends nobody here any more by the time that it ends. Default `0s`.
-    pub(crate) grace: Span,
+    pub grace: Span,
     /// Streams of events at once, of everybody together. Default 1000.
-    pub(crate) streams: usize,
+    pub streams: usize,
     /// The same under one token. Default 16.
-    pub(crate) streams_per_token: usize,
+    pub streams_per_token: usize,
     /// Different wrong tokens or sign-ins from one network address within a minute that are answered at once; further ones
     /// are answered late. Default 20.
-    pub(crate) guesses: u32,
+    pub guesses: u32,
     /// Whether whoever reaches the port reads `/metrics` and the checks of `/readyz` in full. If not, that takes a token, but for
     /// who asks on this machine. Default false.
-    pub(crate) open_metrics: bool,
+    pub open_metrics: bool,
     /// How long the head of a request may take to come, and its body for what it holds more than a second for each 64 KiB.
     /// Default `30s`.
-    pub(crate) read_timeout: Span,
+    pub read_timeout: Span,
     /// How long a connection stays open on which nothing is asked, or whose answer is not taken. Default `2m`.
-    pub(crate) idle_timeout: Span,
+    pub idle_timeout: Span,
     /// Connections at once; further ones wait until one ends. Default 8192.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Requests to `/v1` in a second that each caller may send on and on; 0 for as many as they like. Default 100.
-    pub(crate) rate: u32,
+    pub rate: u32,
     /// So many of them may come at once after a quiet while. Default 400.
-    pub(crate) rate_burst: u32,
+    pub rate_burst: u32,
 }
 
 /// How long a server may take to answer a client.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// The most that a rate or a burst can be.
 const MOST_REQUESTS: u32 = 1_000_000;

@@ -4,9 +4,7 @@ mod access;
 mod duration;
 mod environment;
 mod execution;
-pub(crate) mod files;
 mod http;
-mod log;
 mod notify;
 mod oidc;
 mod paths;
@@ -16,65 +14,65 @@ mod suggest;
 mod tls;
 mod traces;
 
-pub(crate) use access::Access;
-pub(crate) use duration::{Kept, Span};
-pub(crate) use environment::unknown_variables;
-pub(crate) use execution::{Simulated, Waitlist, Work};
-pub(crate) use http::{ANSWER_WITHIN, Http};
-pub(crate) use log::{Log, LogFormat};
-pub(crate) use notify::{Channel, MailTls, Means, Notify, Routed};
+pub use access::Access;
+pub use duration::{Kept, Span};
+pub use environment::unknown_variables;
+pub use execution::{Simulated, Waitlist, Work};
+pub use http::{ANSWER_WITHIN, Http};
+pub use notify::{Channel, MailTls, Means, Notify, Routed};
 #[cfg(test)]
-pub(crate) use oidc::Granted;
-pub(crate) use oidc::Oidc;
-pub(crate) use paths::{admin_file, store_dir};
-pub(crate) use records::{Audit, Retention, Seal};
-pub(crate) use storage::Keep;
-pub(crate) use tls::Tls;
-pub(crate) use traces::Traces;
+pub use oidc::Granted;
+pub use oidc::Oidc;
+pub use paths::{admin_file, store_dir};
+pub use records::{Audit, Retention, Seal};
+pub use storage::Keep;
+pub use tls::Tls;
+pub use traces::Traces;
 
+use program::logs::Log;
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// All settings of `tenure serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// The folder that holds everything. Default `./tenure-data`.
-    pub(crate) data: PathBuf,
+    pub data: PathBuf,
     /// Where everything is kept.
-    pub(crate) store: Keep,
+    pub store: Keep,
     /// Where HTTP is served; port 0 takes a free one. Default `127.0.0.1:7878`.
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// The simulated world to act on: `local` keeps one in the data folder, a URL names another process. Default `local`.
-    pub(crate) platform: String,
+    pub platform: String,
     /// The file that says which backend serves what. Default none: everything is simulated.
-    pub(crate) targets: String,
+    pub targets: String,
     /// What is logged and how.
-    pub(crate) log: Log,
+    pub log: Log,
     /// How executions are worked on.
-    pub(crate) engine: Work,
+    pub engine: Work,
     /// What the HTTP server accepts.
-    pub(crate) http: Http,
+    pub http: Http,
     /// With which certificate it speaks TLS, if it does.
-    pub(crate) tls: Tls,
+    pub tls: Tls,
     /// How the simulated world behaves.
-    pub(crate) simulated: Simulated,
+    pub simulated: Simulated,
     /// How those who wait for capacity are woken.
-    pub(crate) waitlist: Waitlist,
+    pub waitlist: Waitlist,
     /// When the audit is signed.
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     /// How long finished executions are kept.
-    pub(crate) retention: Retention,
+    pub retention: Retention,
     /// Who is told when somebody has to look.
-    pub(crate) notify: Notify,
+    pub notify: Notify,
     /// Whether records are sealed.
-    pub(crate) seal: Seal,
+    pub seal: Seal,
     /// Through whom people sign in.
-    pub(crate) oidc: Oidc,
+    pub oidc: Oidc,
     /// Where traces are sent.
-    pub(crate) traces: Traces,
+    pub traces: Traces,
     /// Who may do what, beside what is shipped.
-    pub(crate) access: Access,
+    pub access: Access,
 }
 
 impl Default for Config {
@@ -104,13 +102,13 @@ impl Default for Config {
 
 impl Config {
     /// The platform that is kept in the data folder.
-    pub(crate) const LOCAL: &'static str = "local";
+    pub const LOCAL: &'static str = "local";
 
     /// The settings, if each makes sense by itself.
     ///
     /// # Errors
     /// The key at fault, and what to write.
-    pub(crate) fn checked(self) -> Result<Self, String> {
+    pub fn checked(self) -> Result<Self, String> {
         let is_url = self.platform.starts_with("http://") || self.platform.starts_with("https://");
         if self.platform != Self::LOCAL && !is_url {
             return Err(format!("platform: {:?} is neither `local` nor a URL", self.platform));

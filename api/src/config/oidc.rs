@@ -8,44 +8,44 @@ use std::time::Duration;
 /// Where people sign in, and what their groups may do. Without an issuer nobody does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Oidc {
+pub struct Oidc {
     /// The provider, as its discovery document names it: https, or http on this machine. Default none.
-    pub(crate) issuer: String,
+    pub issuer: String,
     /// What the provider knows this service as.
-    pub(crate) client_id: String,
+    pub client_id: String,
     /// The client of the command line, which has no secret and may sign in by the device flow. Default: that of `client_id`.
-    pub(crate) device_client_id: String,
+    pub device_client_id: String,
     /// A file with the client's secret. Default none: a public client.
-    pub(crate) client_secret_file: String,
+    pub client_secret_file: String,
     /// A file with the certificates that the provider's is signed by. Default none: those of the machine.
-    pub(crate) ca_file: String,
+    pub ca_file: String,
     /// The address at which browsers reach this service, such as `https://tenure.example.com`; the provider sends them back to its
     /// `/login/callback`. Default none: the console offers no sign-in, the command line does.
-    pub(crate) url: String,
+    pub url: String,
     /// What is asked for, with spaces between. Default `openid profile email groups`.
-    pub(crate) scopes: String,
+    pub scopes: String,
     /// The claim that names a person; whoever it names must be the same person for ever. Default `sub`.
-    pub(crate) name_claim: String,
+    pub name_claim: String,
     /// The claim with the groups, or its place as a JSON pointer (`/realm_access/roles`). Default `groups`.
-    pub(crate) groups_claim: String,
+    pub groups_claim: String,
     /// How long somebody stays signed in. Default `8h`.
-    pub(crate) session: Span,
+    pub session: Span,
     /// What groups may do; only in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) groups: Vec<Granted>,
+    pub groups: Vec<Granted>,
 }
 
 /// What members of a group may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Granted {
+pub struct Granted {
     /// The group; one `*` stands for any text.
-    pub(crate) group: String,
+    pub group: String,
     /// The roles of its members.
-    pub(crate) roles: Vec<Role>,
+    pub roles: Vec<Role>,
     /// The only tenant whose things they see; `*` is what the `*` of the group stands for. Default none: they see all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tenant: Option<String>,
+    pub tenant: Option<String>,
 }
 
 impl Default for Oidc {
@@ -68,17 +68,17 @@ impl Default for Oidc {
 
 impl Oidc {
     /// Whether people can sign in at all.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         !self.issuer.is_empty()
     }
 
     /// The client of the command line.
-    pub(crate) fn device_client(&self) -> &str {
+    pub fn device_client(&self) -> &str {
         if self.device_client_id.is_empty() { &self.client_id } else { &self.device_client_id }
     }
 
     /// The clients whose ID tokens are for this service.
-    pub(crate) fn clients(&self) -> [&str; 2] {
+    pub fn clients(&self) -> [&str; 2] {
         [&self.client_id, self.device_client()]
     }
 

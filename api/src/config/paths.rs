@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// The folder of the embedded store within a data folder.
-pub(crate) fn store_dir(data: &Path) -> PathBuf {
+pub fn store_dir(data: &Path) -> PathBuf {
     data.join("store")
 }
 
 /// The file with the first admin's token within a data folder.
-pub(crate) fn admin_file(data: &Path) -> PathBuf {
+pub fn admin_file(data: &Path) -> PathBuf {
     data.join("admin.token")
 }

@@ -7,11 +7,11 @@ use std::{collections::BTreeMap, time::Duration};
 /// When the audit is signed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Audit {
+pub struct Audit {
     /// After so many entries a checkpoint is signed. Default 1000.
-    pub(crate) checkpoint_entries: u64,
+    pub checkpoint_entries: u64,
     /// After so long a checkpoint is signed, if anything was sealed. Default `1m`.
-    pub(crate) checkpoint_every: Span,
+    pub checkpoint_every: Span,
 }
 
 impl Default for Audit {
@@ -37,12 +37,12 @@ impl Audit {
 /// How long finished executions are kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Retention {
+pub struct Retention {
     /// From the end of an execution on; a span, or `never` to forget none. Default `never`.
-    pub(crate) after: Kept,
+    pub after: Kept,
     /// The same for executions of a workflow, by its name; only in the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) workflows: BTreeMap<String, Kept>,
+    pub workflows: BTreeMap<String, Kept>,
 }
 
 impl Retention {
@@ -62,13 +62,13 @@ impl Retention {
 /// Whether records are sealed, with what, and where the keys are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Seal {
+pub struct Seal {
     /// A file with the platform's key, of 64 hexadecimal digits: it wraps the record keys. Default none: records are not sealed.
-    pub(crate) key_file: String,
+    pub key_file: String,
     /// The key that wrapped them before, to be wrapped anew by the other. Default none.
-    pub(crate) earlier_key_file: String,
+    pub earlier_key_file: String,
     /// The folder of the record keys. Default `record-keys` in the data folder.
-    pub(crate) keys: String,
+    pub keys: String,
 }
 
 impl Seal {

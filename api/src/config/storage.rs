@@ -7,19 +7,19 @@ use std::time::Duration;
 /// Where everything is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Keep {
+pub struct Keep {
     /// A PostgreSQL database, as `postgres://user@host/database`, without a password. Default none: the embedded store.
-    pub(crate) url: String,
+    pub url: String,
     /// The schema of its tables. Default `tenure`.
-    pub(crate) schema: String,
+    pub schema: String,
     /// What this process is called among those that share the database. Default the host's name.
-    pub(crate) name: String,
+    pub name: String,
     /// Connections at the most. Default 8.
-    pub(crate) connections: u32,
+    pub connections: u32,
     /// How long a commit or a read is tried again while the database is away. Default `30s`.
-    pub(crate) patience: Span,
+    pub patience: Span,
     /// Whether an embedded store is held whose folder was copied. Default true; false where a file system numbers its files anew.
-    pub(crate) notice_copies: bool,
+    pub notice_copies: bool,
 }
 
 /// What may stand behind the question mark of a URL.

@@ -1,7 +1,7 @@
 //! Words that are none of those expected, with the one that was probably meant.
 
 /// What the parser says of a mistake; of an unknown word also which of those expected is nearest.
-pub(crate) fn meant(why: &str) -> String {
+pub(super) fn meant(why: &str) -> String {
     let unknown = why.split_once("unknown field `").or_else(|| why.split_once("unknown variant `"));
     let Some((word, rest)) = unknown.and_then(|(_, rest)| rest.split_once('`')) else {
         return why.to_owned();

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 /// With which certificate the server speaks TLS. Both or neither.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Tls {
+pub struct Tls {
     /// A file with the server's certificate and those that lead from it to its authority, as PEM. Default none: plain HTTP.
-    pub(crate) certificate_file: String,
+    pub certificate_file: String,
     /// A file with the certificate's private key, as PEM. Default none.
-    pub(crate) key_file: String,
+    pub key_file: String,
 }
 
 impl Tls {
     /// Whether TLS is spoken.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         !self.certificate_file.is_empty()
     }
 

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Where traces of executions are sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Traces {
+pub struct Traces {
     /// The address of a collector that takes OTLP over HTTP, with its path. Default none: nothing is sent.
-    pub(crate) url: String,
+    pub url: String,
 }
 
 impl Traces {

@@ -1,6 +1,6 @@
 //! Addresses of routes: as they are written, and as they are matched.
 
-use crate::encoding::percent::decode;
+use program::encoding::percent::decode;
 
 /// Where an agent comes for its orders, and is kept waiting while there are none.
 pub(super) const AGENT_PULL: &str = "/v1/agents/{cluster}/{node}:pull";

@@ -1,6 +1,6 @@
 //! Credentials of a request, as its headers carry them.
 
-use crate::auth::Token;
+use program::token::Token;
 
 /// The token of an `Authorization` header with the scheme `Bearer`.
 pub(super) fn bearer(header: &str) -> Option<Token> {

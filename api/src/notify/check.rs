@@ -8,7 +8,7 @@ use crate::config;
 
 /// Where a channel leads, without what is secret of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Leads {
+pub enum Leads {
     /// To a service that is spoken to by HTTP: its address without a path.
     Http(String),
     /// To a mail server: host and port.
@@ -18,7 +18,7 @@ pub(crate) enum Leads {
 }
 
 /// Each channel with where it leads, or why the server would not start with it.
-pub(crate) fn look(settings: &config::Notify) -> Vec<(String, Result<Leads, String>)> {
+pub fn look(settings: &config::Notify) -> Vec<(String, Result<Leads, String>)> {
     let made = settings.all().into_iter().map(|(name, set)| {
         let found = Channel::of(&name, &set).and_then(|_| leads(&set));
         (name, found)

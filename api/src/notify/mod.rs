@@ -17,9 +17,9 @@ mod send;
 mod tests;
 mod text;
 
-pub(crate) use channel::signature::Keys;
+pub use channel::signature::{Keys, Unsigned};
 pub(crate) use channel::{Channel, Sent};
-pub(crate) use check::{Leads, look};
+pub use check::{Leads, look};
 pub(crate) use commands::{Did, Place};
 pub(crate) use counts::Tally;
 pub(crate) use delivery::{Dead, Delivery, Order, Settled, State, Waiting};

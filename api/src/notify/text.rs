@@ -4,9 +4,9 @@
 //! that cannot be read, or names what there is not, is refused when the server starts; if one fails all the same, the text
 //! that there is anyway is sent.
 
-use crate::encoding::rfc3339::format_time;
 use engine::Notification;
 use minijinja::{Environment, UndefinedBehavior, context};
+use program::encoding::rfc3339::format_time;
 use std::{fs, path::Path};
 use store::Timestamp;
 use workflows::notices::{KINDS, Kind, kind_of, matter};

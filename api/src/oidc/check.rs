@@ -13,13 +13,13 @@ const SHORTEST_RSA: usize = 256;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
+pub struct Looked {
     /// Keys that it publishes and that could be read.
-    pub(crate) published: usize,
+    pub published: usize,
     /// Those of them that an ID token may be signed with here.
-    pub(crate) usable: usize,
+    pub usable: usize,
     /// Whether it offers sign-in for devices, which is how the command line signs in.
-    pub(crate) has_devices: bool,
+    pub has_devices: bool,
 }
 
 impl Provider {
@@ -27,7 +27,7 @@ impl Provider {
     ///
     /// # Errors
     /// [`Unopened::Unavailable`]: it does not answer, not as OpenID Connect says, or calls itself otherwise.
-    pub(crate) async fn look(&self, now: Timestamp) -> Result<Looked, Unopened> {
+    pub async fn look(&self, now: Timestamp) -> Result<Looked, Unopened> {
         let (metadata, keys) = self.seen(now).await?;
         Ok(Looked {
             published: keys.len(),

@@ -10,16 +10,16 @@ const SLOWER: Duration = Duration::from_secs(5);
 
 /// What somebody has to do, and what is asked with meanwhile.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Consent {
+pub struct Consent {
     device_code: String,
     /// What is typed in there.
-    pub(crate) user_code: String,
+    pub user_code: String,
     /// Where.
-    pub(crate) verification_uri: String,
+    pub verification_uri: String,
     /// The two in one, if the provider has such.
-    pub(crate) verification_uri_complete: Option<String>,
+    pub verification_uri_complete: Option<String>,
     /// How long it holds, in seconds.
-    pub(crate) expires_in: u64,
+    pub expires_in: u64,
     #[serde(default = "five")]
     interval: u64,
 }
@@ -41,7 +41,7 @@ impl Provider {
     ///
     /// # Errors
     /// [`Unopened::Off`] where the provider has no device flow, or [`Unopened::Unavailable`].
-    pub(crate) async fn ask_consent(&self, now: Timestamp) -> Result<Consent, Unopened> {
+    pub async fn ask_consent(&self, now: Timestamp) -> Result<Consent, Unopened> {
         let metadata = self.metadata(now).await?;
         let Some(endpoint) = &metadata.device_authorization_endpoint else {
             let why = "the provider offers no sign-in for devices; sign in with the console, or with --id-token-file";
@@ -56,7 +56,7 @@ impl Provider {
     ///
     /// # Errors
     /// [`Unopened::Refused`] when they did not, or not in time; or [`Unopened::Unavailable`].
-    pub(crate) async fn await_consent(&self, consent: &Consent, now: Timestamp) -> Result<String, Unopened> {
+    pub async fn await_consent(&self, consent: &Consent, now: Timestamp) -> Result<String, Unopened> {
         let token_endpoint = self.metadata(now).await?.token_endpoint;
         let form = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),

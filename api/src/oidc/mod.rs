@@ -11,13 +11,13 @@ mod person;
 mod provider;
 
 pub(crate) use attempt::{Attempt, Attempts};
-pub(crate) use device::Consent;
+pub use device::Consent;
 pub(crate) use keys::install_signatures;
-pub(crate) use provider::Provider;
+pub use provider::Provider;
 
 /// Why somebody was not signed in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unopened {
+pub enum Unopened {
     /// The settings name no provider, or not what this way needs.
     #[error("{0}")]
     Off(String),

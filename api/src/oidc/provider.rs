@@ -34,7 +34,7 @@ const FRESH: Duration = Duration::from_secs(10 * 60);
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// An identity provider, as the settings name it.
-pub(crate) struct Provider {
+pub struct Provider {
     settings: Oidc,
     secret: Option<String>,
     http: Client,
@@ -67,7 +67,7 @@ impl Provider {
     ///
     /// # Errors
     /// The key at fault, and what to write.
-    pub(crate) fn of(settings: &Oidc) -> Result<Option<Self>, String> {
+    pub fn of(settings: &Oidc) -> Result<Option<Self>, String> {
         if !settings.is_on() {
             return Ok(None);
         }

@@ -6,7 +6,6 @@ use crate::telemetry::traces::Spans;
 use crate::{
     auth::policy::Book,
     config::Config,
-    exit::{Exit, Failure},
     http, notify, oidc,
     state::{
         App, Shared, access_denials::Denials, change_feed::Feed, connections::Edge, progress::Paces,
@@ -20,6 +19,7 @@ use backends::{
     simulated::{LocalWorld, Random, RemoteWorld, Script, World},
 };
 use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
+use program::exit::{Exit, Failure};
 use prometheus_client::registry::Registry;
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -36,7 +36,7 @@ use workflows::{
 const RELAY: Duration = Duration::from_secs(10);
 
 /// Workflows beside those of the product, or in place of one of the same name.
-pub(crate) type Also = fn(Engine<Platform>) -> Result<Engine<Platform>, Unsound>;
+pub type Also = fn(Engine<Platform>) -> Result<Engine<Platform>, Unsound>;
 
 /// The world that actions act on.
 pub(super) fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {

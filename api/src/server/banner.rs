@@ -1,10 +1,10 @@
 //! The first thing that `tenure serve` says.
 
 use crate::{
-    auth::Token,
     config::{Config, admin_file},
     state::{App, targets},
 };
+use program::token::Token;
 use std::net::SocketAddr;
 
 /// Whether others reach the server, and without TLS.

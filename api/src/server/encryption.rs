@@ -1,11 +1,9 @@
 //! Sealed records, where the settings ask for them: the platform's key, the folder of record keys, and the store before the store.
 
-use crate::{
-    config::{Config, Seal},
-    exit::{Exit, Failure},
-};
+use crate::config::{Config, Seal};
 use backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords};
 use engine::SystemClock;
+use program::exit::{Exit, Failure};
 use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 use store::{
     Store,

@@ -7,18 +7,17 @@ mod encryption;
 pub(crate) mod jobs;
 mod shared_key;
 
-pub(crate) use assembly::Also;
+pub use assembly::Also;
 
 use crate::{
     auth::ensure_admin,
     config::{Config, admin_file},
-    exit::Failure,
     state::{Shared, storage::Storage, targets},
-    terminal::say,
 };
 use assembly::{assemble, world};
 use banner::{banner, is_in_the_clear};
 use encryption::Kept;
+use program::{exit::Failure, terminal::say};
 use std::{
     io,
     net::SocketAddr,
@@ -36,7 +35,7 @@ use tokio::{
 ///
 /// # Errors
 /// When a part cannot be made or ends by itself.
-pub(crate) async fn serve(config: Config, more: Also) -> Result<(), Failure> {
+pub async fn serve(config: Config, more: Also) -> Result<(), Failure> {
     let storage = Storage::open(&config).await?;
     let served = serve_on(config, storage.clone(), more).await;
     let closed = storage.close().await;

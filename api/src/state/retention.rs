@@ -26,7 +26,7 @@ impl Retention {
     ///
     /// # Errors
     /// The key at fault, and which names there are.
-    pub(crate) fn check(&self, known: &[String]) -> Result<(), String> {
+    pub fn check(&self, known: &[String]) -> Result<(), String> {
         match self.workflows.keys().find(|name| !known.contains(name)) {
             None => Ok(()),
             Some(name) => Err(format!(

@@ -1,7 +1,7 @@
 //! Where everything is kept: the embedded store in the data folder, or a PostgreSQL database.
 
-use crate::{
-    config::{Config, Keep, store_dir},
+use crate::config::{Config, Keep, store_dir};
+use program::{
     encoding::rfc3339::format_time,
     exit::{Failure, store_failure},
 };
@@ -105,7 +105,7 @@ fn shown(row: &store::postgres::EngineRow, here: bool) -> Value {
 
 impl Keep {
     /// How to use the database, if the settings name one.
-    pub(crate) fn options(&self) -> Option<PostgresOptions> {
+    pub fn options(&self) -> Option<PostgresOptions> {
         if self.url.is_empty() {
             return None;
         }

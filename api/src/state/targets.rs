@@ -1,16 +1,13 @@
 //! What serves which cluster: the file of targets, the simulated world for all else, and the ledger, which must say the same.
 
-use crate::{
-    config::Config,
-    exit::{Exit, Failure},
-    state::App,
-};
+use crate::{config::Config, state::App};
 use backends::{
     Connected,
     simulated::{World, simulated_platform},
     targets::Targets,
 };
 use engine::{ActionError, Undecided, View};
+use program::exit::{Exit, Failure};
 use std::{path::Path, sync::Arc};
 use workflows::{
     fleet::Sites,

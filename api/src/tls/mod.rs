@@ -6,8 +6,8 @@
 mod pair;
 mod validity;
 
-pub(crate) use pair::{Files, Pair};
-pub(crate) use validity::ends;
+pub use pair::{Files, Pair};
+pub use validity::ends;
 
 use crate::config::Tls as Settings;
 use chrono::{DateTime, Utc};

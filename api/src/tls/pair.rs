@@ -13,7 +13,7 @@ use std::{fs, sync::Arc};
 
 /// What both files hold, byte by byte.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Files {
+pub struct Files {
     chain: Vec<u8>,
     key: Vec<u8>,
 }
@@ -23,7 +23,7 @@ impl Files {
     ///
     /// # Errors
     /// The setting at fault, and why.
-    pub(crate) fn read(settings: &Settings) -> Result<Self, String> {
+    pub fn read(settings: &Settings) -> Result<Self, String> {
         let read = |setting: &str, file: &str| {
             fs::read(file).map_err(|error| format!("tls.{setting}: {file} cannot be read: {error}"))
         };
@@ -45,11 +45,11 @@ impl Files {
 
 /// A certificate with its key, which belong together.
 #[derive(Clone, Debug)]
-pub(crate) struct Pair {
+pub struct Pair {
     /// How handshakes are made with it.
     pub(super) config: Arc<ServerConfig>,
     /// Until when it is valid.
-    pub(crate) ends: DateTime<Utc>,
+    pub ends: DateTime<Utc>,
 }
 
 impl Pair {
@@ -57,7 +57,7 @@ impl Pair {
     ///
     /// # Errors
     /// The setting at fault, and what to do.
-    pub(crate) fn of(files: &Files, settings: &Settings) -> Result<Self, String> {
+    pub fn of(files: &Files, settings: &Settings) -> Result<Self, String> {
         let (chain_at, key_at) = (&settings.certificate_file, &settings.key_file);
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&files.chain).collect();
         let chain = chain.map_err(|error| format!("tls.certificate_file: {chain_at} is no PEM: {error}"))?;
@@ -81,7 +81,7 @@ impl Pair {
     ///
     /// # Errors
     /// When it was valid until.
-    pub(crate) fn in_force(self, now: DateTime<Utc>, settings: &Settings) -> Result<Self, String> {
+    pub fn in_force(self, now: DateTime<Utc>, settings: &Settings) -> Result<Self, String> {
         if now < self.ends {
             return Ok(self);
         }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use x509_cert::{Certificate, der::Decode as _};
 
 /// Until when a certificate (DER) is valid.
-pub(crate) fn ends(der: &[u8]) -> Option<DateTime<Utc>> {
+pub fn ends(der: &[u8]) -> Option<DateTime<Utc>> {
     let certificate = Certificate::from_der(der).ok()?;
     let ends = certificate.tbs_certificate().validity().not_after.to_unix_duration();
     DateTime::from_timestamp(i64::try_from(ends.as_secs()).ok()?, 0)

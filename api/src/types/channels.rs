@@ -1,7 +1,8 @@
 //! Channels, and what became of what they were to tell.
 
 use super::Time;
-use crate::{encoding::rfc3339::format_time, notify};
+use crate::notify;
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::Timestamp;

@@ -1,13 +1,11 @@
 //! Things as callers see them: times as RFC 3339, ids as text.
 
-use crate::{
-    encoding::rfc3339::format_time,
-    types::{
-        approvals::{Approval, Cast},
-        executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
-    },
+use crate::types::{
+    approvals::{Approval, Cast},
+    executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
 };
 use engine::{ApprovalCase, Ballot, Engine, Happening, Seat, Shown, Waiting, What};
+use program::encoding::rfc3339::format_time;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;

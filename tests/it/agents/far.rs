@@ -258,3 +258,24 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
     let (code, said) = start("http://tenure.example", "key");
     assert!(code == Some(2) && said.contains("in the clear"), "{said}");
 }
+
+#[tokio::test]
+async fn the_program_of_a_node_alone_does_what_the_agent_in_the_large_program_does() {
+    let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
+    let mut agent = rig.small_agent();
+    rig.until_present(true).await;
+
+    assert_eq!(rig.call(asked("carve", 1, set("mixed"))).await.unwrap(), Output::Done);
+    assert_eq!(rig.layout().await.profile, "mixed");
+
+    let second = Program::new(tenure())
+        .env("UNDER_TEST", "agent")
+        .args(["--cluster", CLUSTER, "--node", NODE, "--server", "https://tenure.example"])
+        .args(["--ledger".as_ref(), rig.folder.path().join("ledger").as_os_str()])
+        .args(["--key-file".as_ref(), rig.folder.path().join("key").as_os_str()])
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(5), "another agent runs with this ledger: {second:?}");
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.ended(), Some(0));
+}

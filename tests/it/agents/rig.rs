@@ -110,9 +110,21 @@ impl Rig {
 
     /// The same, for these servers.
     pub fn agent_of(&self, servers: &str) -> Process {
-        let at = |name: &str| self.folder.path().join(name);
         let mut command = Program::new(tenure());
-        command.args(["agent", "--cluster", CLUSTER, "--node", NODE, "--server", servers]);
+        command.arg("agent");
+        self.started(command, servers)
+    }
+
+    /// Starts the agent of the node as the program `tenure-agent`, which has no server in it.
+    pub fn small_agent(&self) -> Process {
+        let mut command = Program::new(tenure());
+        command.env("UNDER_TEST", "agent");
+        self.started(command, &self.server.url())
+    }
+
+    fn started(&self, mut command: Program, servers: &str) -> Process {
+        let at = |name: &str| self.folder.path().join(name);
+        command.args(["--cluster", CLUSTER, "--node", NODE, "--server", servers]);
         command.arg("--key-file").arg(at("key")).arg("--ledger").arg(at("ledger"));
         command.arg("--library").arg(at("libnvidia-ml.so.1")).arg("--cuda-library").arg(at("libcuda.so.1"));
         command.args(["--looks-apart-ms", "1", "--layout", "mixed=3g.40gb,2g.20gb,1g.10gb"]);

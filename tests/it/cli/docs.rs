@@ -28,14 +28,14 @@ async fn the_examples_in_the_docs_do_what_the_readme_says() {
 #[test]
 fn the_commands_in_the_docs_are_those_that_there_are() {
     let line = |(command, about): (String, String)| format!("| `{command}` | {about} |\n");
-    let table: String = api::commands().into_iter().map(line).collect();
+    let table: String = cli::commands().into_iter().map(line).collect();
     generated("cli.md", "commands", &format!("| command | what it does |\n|---|---|\n{table}"));
 }
 
 #[test]
 fn every_exit_code_stands_in_the_docs() {
     let page = page("cli.md");
-    for code in api::exits() {
+    for code in program::exit::exits() {
         assert!(page.contains(&format!("| {code} |")), "docs/cli.md lacks exit code {code}");
     }
 }
@@ -67,11 +67,17 @@ fn every_code_that_an_error_can_carry_stands_in_operations() {
     let page = page("operations.md");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seen = 0;
-    for source in
-        ["engine/src", "workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src"]
-            .iter()
-            .flat_map(|dir| sources(&root.join(dir)))
-    {
+    let crates = [
+        "engine",
+        "workflows",
+        "workflows/backends",
+        "workflows/simulator",
+        "api/program",
+        "api/agent",
+        "api",
+        "api/cli",
+    ];
+    for source in crates.iter().flat_map(|name| sources(&root.join(name).join("src"))) {
         let text = fs::read_to_string(&source).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
         for maker in [

@@ -74,13 +74,16 @@ fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
 }
 
 /// The crates, from the lowest to the highest, with the largest circle of files that each may have.
-const CRATES: [(&str, usize); 6] = [
+const CRATES: [(&str, usize); 9] = [
     ("store", 8),
     ("engine", 12),
     ("workflows", 8),
     ("workflows/backends", 8),
     ("workflows/simulator", 8),
+    ("api/program", 8),
+    ("api/agent", 8),
     ("api", 8),
+    ("api/cli", 8),
 ];
 
 /// The folder that a file belongs to: that of its name if there is one, else the one it lies in; a file at the top of a
@@ -109,7 +112,7 @@ fn no_folders_and_few_files_know_each_other_in_a_circle() {
     for (name, most) in CRATES {
         let modules = Modules::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name));
         let (files, dependencies) = (modules.files(), modules.dependencies());
-        assert!(files.len() > 5, "{name} has files");
+        assert!(files.len() > 3, "{name} has files");
         let mut by_file: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let mut by_folder: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let mut ties: BTreeMap<(&str, &str), String> = BTreeMap::new();

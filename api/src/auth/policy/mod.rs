@@ -12,9 +12,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::store::{AccessPolicies, Book, read};
+pub(crate) use self::store::AccessPolicies;
+pub use self::store::{Book, read};
 pub(crate) use request::{Circumstances, Place, Principal};
-pub(crate) use schema::generated as schema;
+pub use schema::generated as schema;
 
 use super::{Role, Verb};
 use cedar_policy::{
@@ -31,12 +32,12 @@ use std::{
 use strum::VariantArray as _;
 
 /// The policies that Tenure ships.
-pub(crate) const SHIPPED: &str = include_str!("access.cedar");
+pub const SHIPPED: &str = include_str!("access.cedar");
 /// What they are called where something is said of them.
 const SHIPPED_NAME: &str = "the shipped policies";
 
 /// The policies in force, ready to decide.
-pub(crate) struct Law {
+pub struct Law {
     policies: PolicySet,
     names: Option<Names>,
     version: String,
@@ -87,7 +88,7 @@ impl Law {
     ///
     /// # Errors
     /// Everything that is wrong with them, a sentence each.
-    pub(crate) fn of(house: Option<(&str, &str)>) -> Result<Self, Vec<String>> {
+    pub fn of(house: Option<(&str, &str)>) -> Result<Self, Vec<String>> {
         let names = Names::new().map_err(|e| vec![format!("the schema: {e}")])?;
         let shipped = Source { name: SHIPPED_NAME, text: SHIPPED };
         let house = house.map(|(name, text)| Source { name, text });
@@ -107,12 +108,12 @@ impl Law {
                 return Err(faults);
             }
         }
-        let version = crate::encoding::hex::encode(&digest.finalize());
+        let version = program::encoding::hex::encode(&digest.finalize());
         Ok(Self { policies, names: Some(names), version })
     }
 
     /// SHA-256 of the text of all policies, in hexadecimal.
-    pub(crate) fn version(&self) -> &str {
+    pub fn version(&self) -> &str {
         &self.version
     }
 

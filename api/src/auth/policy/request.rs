@@ -1,13 +1,11 @@
 //! A question as Cedar has it: who, what, for whom, and how.
 
 use super::schema::NAMESPACE;
-use crate::{
-    auth::{Role, Verb},
-    encoding::rfc3339::format_time,
-};
+use crate::auth::{Role, Verb};
 use cedar_policy::{
     Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression,
 };
+use program::encoding::rfc3339::format_time;
 use std::{
     collections::{HashMap, HashSet},
     net::IpAddr,

@@ -25,7 +25,7 @@ impl Verb {
 }
 
 /// The schema as Cedar writes one.
-pub(crate) fn generated() -> String {
+pub fn generated() -> String {
     let roles: Vec<String> = Role::VARIANTS.iter().map(|role| format!("\"{}\"", role.name())).collect();
     let mut text = format!(
         "// The names that policies of access may use; any other is refused. Made from the tables of the program.\n\

@@ -38,7 +38,7 @@ impl Entity for AccessPolicies {
 
 /// What is in force.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub struct Book {
     file: Option<PathBuf>,
     stands: RwLock<Stands>,
 }
@@ -57,7 +57,7 @@ impl Book {
     ///
     /// # Errors
     /// Every mistake in it, a line each.
-    pub(crate) fn open(file: &str) -> Result<Self, String> {
+    pub fn open(file: &str) -> Result<Self, String> {
         if file.is_empty() {
             let stands = Stands { law: Law::shipped(), seen: Ok(String::new()), text: String::new() };
             return Ok(Self { file: None, stands: RwLock::new(stands) });
@@ -120,7 +120,7 @@ impl Book {
 ///
 /// # Errors
 /// Why it cannot be read.
-pub(crate) fn read(file: &Path) -> Result<String, String> {
+pub fn read(file: &Path) -> Result<String, String> {
     let problem = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
     let length = fs::metadata(file).map_err(problem)?.len();
     if length > LONGEST {

@@ -9,7 +9,7 @@ use workflows::notices::{Quiet, Severity};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub(crate) enum Means {
+pub enum Means {
     /// CloudEvents by POST, signed.
     Webhook,
     /// The JSON of incoming webhooks of Slack, which others take too.
@@ -25,7 +25,7 @@ pub(crate) enum Means {
 /// How mail is kept from being read on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum MailTls {
+pub enum MailTls {
     /// STARTTLS, or nothing is sent.
     #[default]
     Starttls,
@@ -38,60 +38,60 @@ pub(crate) enum MailTls {
 /// One channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Channel {
+pub struct Channel {
     /// How it tells.
-    pub(crate) kind: Means,
+    pub kind: Means,
     /// `webhook`, `pagerduty`: where to. Of `pagerduty` default the address of its Events API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) url: String,
+    pub url: String,
     /// `slack`: a file with the address, which is a secret.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) url_file: String,
+    pub url_file: String,
     /// `webhook`: a file with the secret that signs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) secret_file: String,
+    pub secret_file: String,
     /// `webhook`: the secret before it, which signs too.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) earlier_secret_file: String,
+    pub earlier_secret_file: String,
     /// `pagerduty`: a file with the integration key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) key_file: String,
+    pub key_file: String,
     /// `email`: the server, as `smtp.example.com:587`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) server: String,
+    pub server: String,
     /// `email`: how it is kept from being read on its way. Default `starttls`.
     #[serde(default)]
-    pub(crate) tls: MailTls,
+    pub tls: MailTls,
     /// `email`: a file with certificates that the server's is signed by, PEM. Default none: those of the machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) ca_file: String,
+    pub ca_file: String,
     /// `email`: as whom to sign in. Default: nobody signs in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) user: String,
+    pub user: String,
     /// `email`: a file with the password.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) password_file: String,
+    pub password_file: String,
     /// `email`: from whom.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) from: String,
+    pub from: String,
     /// `email`: to whom.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) to: Vec<String>,
+    pub to: Vec<String>,
     /// `file`: which file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) path: String,
+    pub path: String,
     /// When what is not urgent waits. Default never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) quiet: Option<Quiet>,
+    pub quiet: Option<Quiet>,
     /// What is urgent, and so told in quiet hours too: from this on. Default `error`.
     #[serde(default = "urgent")]
-    pub(crate) urgent: Severity,
+    pub urgent: Severity,
     /// How often a notification is tried before it is dead. Default 20.
     #[serde(default = "attempts")]
-    pub(crate) attempts: u32,
+    pub attempts: u32,
     /// How long the same event of the same matter is not told again. Default `10m`.
     #[serde(default = "dedup")]
-    pub(crate) dedup: Span,
+    pub dedup: Span,
 }
 
 fn urgent() -> Severity {
@@ -108,7 +108,7 @@ fn dedup() -> Span {
 
 impl Channel {
     /// Where PagerDuty takes events.
-    pub(crate) const PAGERDUTY: &'static str = "https://events.pagerduty.com/v2/enqueue";
+    pub const PAGERDUTY: &'static str = "https://events.pagerduty.com/v2/enqueue";
 
     /// A channel of this kind, with nothing set.
     pub(super) fn of(kind: Means) -> Self {

@@ -2,7 +2,7 @@
 
 mod channel;
 
-pub(crate) use channel::{Channel, MailTls, Means};
+pub use channel::{Channel, MailTls, Means};
 
 use super::Span;
 use channel::is_url;
@@ -13,44 +13,44 @@ use workflows::notices::{Pattern, Severity};
 /// Who is told when somebody has to look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Notify {
+pub struct Notify {
     /// Where notifications are sent, all of them, as CloudEvents by POST: the channel `default`. Default none.
-    pub(crate) url: String,
+    pub url: String,
     /// A file with the secret that signs them, of at least 16 bytes. Default none: they are not signed.
-    pub(crate) secret_file: String,
+    pub secret_file: String,
     /// The secret before it, which signs too, so that a receiver may still have that one. Default none.
-    pub(crate) earlier_secret_file: String,
+    pub earlier_secret_file: String,
     /// A folder of templates, one file an event. Default none: the texts that there are.
-    pub(crate) templates: String,
+    pub templates: String,
     /// Channels by name; only in the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) channels: BTreeMap<String, Channel>,
+    pub channels: BTreeMap<String, Channel>,
     /// Which events go to which channels; only in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) routes: Vec<Routed>,
+    pub routes: Vec<Routed>,
 }
 
 /// Which events go to which channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Routed {
+pub struct Routed {
     /// The events. Default all.
     #[serde(default = "all")]
-    pub(crate) events: Vec<Pattern>,
+    pub events: Vec<Pattern>,
     /// The tenants whose things are meant. Default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tenants: Vec<String>,
+    pub tenants: Vec<String>,
     /// The roles and groups of which one is asked or told. Default whomever it concerns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) roles: Vec<String>,
+    pub roles: Vec<String>,
     /// At least so grave. Default `info`.
     #[serde(default = "info")]
-    pub(crate) severity: Severity,
+    pub severity: Severity,
     /// Where to.
-    pub(crate) channels: Vec<String>,
+    pub channels: Vec<String>,
     /// Only if the matter is not over so long afterwards. Default `0s`.
     #[serde(default = "at_once")]
-    pub(crate) after: Span,
+    pub after: Span,
 }
 
 fn all() -> Vec<Pattern> {
@@ -67,10 +67,10 @@ fn at_once() -> Span {
 
 impl Notify {
     /// What the channel of `notify.url` is called.
-    pub(crate) const DEFAULT: &'static str = "default";
+    pub const DEFAULT: &'static str = "default";
 
     /// Every channel, that of `notify.url` included.
-    pub(crate) fn all(&self) -> BTreeMap<String, Channel> {
+    pub fn all(&self) -> BTreeMap<String, Channel> {
         let mut all = self.channels.clone();
         if !self.url.is_empty() {
             let channel = Channel {
@@ -86,7 +86,7 @@ impl Notify {
     }
 
     /// Every route, that to the channel of `notify.url` included.
-    pub(crate) fn all_routes(&self) -> Vec<Routed> {
+    pub fn all_routes(&self) -> Vec<Routed> {
         let to = vec![Self::DEFAULT.to_owned()];
         let (tenants, roles) = (Vec::new(), Vec::new());
         let all = Routed { events: all(), tenants, roles, severity: info(), channels: to, after: at_once() };
@@ -95,7 +95,7 @@ impl Notify {
     }
 
     /// Every file with a secret, by its key.
-    pub(crate) fn secrets(&self) -> Vec<(String, String)> {
+    pub fn secrets(&self) -> Vec<(String, String)> {
         let own = [("secret_file", &self.secret_file), ("earlier_secret_file", &self.earlier_secret_file)];
         let own = own.into_iter().map(|(key, file)| (format!("notify.{key}"), file.clone()));
         let of = self.channels.iter().flat_map(|(name, channel)| {

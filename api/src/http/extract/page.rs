@@ -3,11 +3,11 @@
 pub(in crate::http) mod scope;
 
 use crate::{
-    encoding::hex,
     http::problem::{Problem, code::Code},
     state::App,
 };
 use engine::Entity;
+use program::encoding::hex;
 use schemars::JsonSchema;
 use scope::OfPlatform;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,10 @@
 //! Lets in the agents of a cluster by their key.
 
 use crate::{
-    auth::Token,
     http::problem::{Problem, code::Code, denial::Asker},
     state::Shared,
 };
+use program::token::Token;
 
 /// Lets in the holder of a key of the cluster that `path` names. A key of another cluster opens nothing here, and the attempt is
 /// put on record (S-6).

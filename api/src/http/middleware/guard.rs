@@ -2,10 +2,9 @@
 
 use crate::{
     auth::{
-        Caller, Denied, Role, Token, Verb, authenticate,
+        Caller, Denied, Role, Verb, authenticate,
         policy::{Circumstances, Decision, Place, Principal},
     },
-    encoding::rfc3339::format_time,
     http::{
         address::outer_path,
         credentials::bearer,
@@ -23,6 +22,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use engine::{Behalf, on_behalf};
+use program::{encoding::rfc3339::format_time, token::Token};
 use std::sync::atomic::Ordering;
 use store::Hold;
 use workflows::tenancy::{ClusterKey, Scope, Standing};

@@ -6,7 +6,6 @@
 
 use crate::{
     auth::Caller,
-    encoding::hex,
     http::{
         extract::unread,
         middleware::idempotency_lock::{Claim, Taken, Under},
@@ -22,6 +21,7 @@ use axum::{
     response::Response,
 };
 use engine::{ActionError, Behalf, Entity, Schedule, Undecided, View, on_behalf};
+use program::encoding::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

@@ -5,7 +5,6 @@
 //! changes by the ledger is committed only while its claim stands, so that two servers never both do it.
 
 use crate::{
-    encoding::hex,
     http::{
         middleware::idempotency::{Kept, LARGEST_ANSWER},
         problem::{Problem, code::Code},
@@ -18,6 +17,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use engine::{ActionError, Condition, Entity, only_if};
+use program::encoding::hex;
 use serde::{Deserialize, Serialize};
 use std::{future::Future, time::Duration};
 use store::{Commit, Key, Put, Read, Timestamp};

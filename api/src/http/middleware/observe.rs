@@ -1,7 +1,6 @@
 //! A span, a request id and a count for every request.
 
 use crate::{
-    encoding::hex,
     http::{
         address::{AGENT_PULL, outer_path},
         middleware::{
@@ -19,6 +18,7 @@ use axum::{
     response::Response,
 };
 use engine::Stopwatch;
+use program::encoding::hex;
 use std::sync::atomic::Ordering;
 use tracing::Instrument as _;
 

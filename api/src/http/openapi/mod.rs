@@ -10,7 +10,6 @@ mod responses;
 pub use document::document;
 
 use crate::{
-    encoding::hex,
     http::{
         problem::{Problem, code::Code},
         resources::console::reference,
@@ -25,6 +24,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use program::encoding::hex;
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 

@@ -5,7 +5,6 @@ use crate::{
         Caller, Role, User, Verb,
         policy::{AccessPolicies, Circumstances, SHIPPED},
     },
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked,
@@ -22,6 +21,7 @@ use axum::{
     Json,
     extract::{Path, State},
 };
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::{net::IpAddr, str::FromStr as _};

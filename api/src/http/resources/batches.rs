@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Sent,
@@ -28,6 +27,7 @@ use engine::{
     BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
     BatchPreview, BatchVerb,
 };
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

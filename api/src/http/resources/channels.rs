@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::hex,
     http::{
         extract::{
             Asked, Sent,
@@ -21,6 +20,7 @@ use axum::{
     extract::{Path, State},
 };
 use engine::{Entity as _, Undecided, View, because};
+use program::encoding::hex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -3,8 +3,7 @@
 //! A secret is shown once, in the answer of the request that draws it; what is kept is its hash.
 
 use crate::{
-    auth::{Caller, Token, Verb},
-    encoding::rfc3339::format_time,
+    auth::{Caller, Verb},
     http::{
         extract::{Sent, page::document},
         middleware::idempotency::{Once, Secret, spent},
@@ -24,6 +23,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use engine::{ActionError, DAY, HOUR, because};
+use program::{encoding::rfc3339::format_time, token::Token};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;

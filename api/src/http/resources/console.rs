@@ -5,7 +5,6 @@
 
 use crate::{
     auth::{Caller, Verb, sitting},
-    encoding::{hex, rfc3339::format_time},
     http::{
         problem::{Problem, code::Code},
         route::{Access, Route},
@@ -20,6 +19,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use program::encoding::{hex, rfc3339::format_time};
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 use strum::VariantArray as _;

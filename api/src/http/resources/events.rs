@@ -3,7 +3,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::percent::decode,
     http::{
         extract::{Text, is_yaml, json, media},
         middleware::{guard::allowed, idempotency::fingerprint},
@@ -29,6 +28,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use program::encoding::percent::decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Verb, policy::Circumstances},
-    encoding::rfc3339::format_time,
     http::{
         extract::Asked,
         middleware::loopback,
@@ -19,6 +18,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::{hex, rfc3339::format_time},
     http::{
         extract::{
             Asked, Sent,
@@ -26,6 +25,7 @@ use axum::{
     response::Response,
 };
 use engine::{BreakerRule, BreakerState, Closed, Gate, KeyStatus, Limit, LimitError, Place, Rate, View};
+use program::encoding::{hex, rfc3339::format_time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Text,
@@ -22,6 +21,7 @@ use axum::{
     response::Response,
 };
 use engine::View;
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::Verb,
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked,
@@ -17,6 +16,7 @@ use crate::{
 };
 use axum::{Json, extract::State};
 use engine::Expiring;
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

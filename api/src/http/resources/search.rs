@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked,
@@ -21,6 +20,7 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Misread, Reason, parse_filter, parse_filter_knowing};
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

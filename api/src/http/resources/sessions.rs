@@ -3,7 +3,7 @@
 //! These routes are open, since who asks is what they find out. What they are sent is proved by the provider or refused.
 
 use crate::{
-    auth::{self, Caller, Session, Token, Verb, begin, random, redeem, remember},
+    auth::{self, Caller, Session, Verb, begin, redeem, remember},
     http::{
         extract::{
             Asked, Sent,
@@ -28,6 +28,7 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use engine::{Behalf, Entity, on_behalf};
+use program::token::{Token, random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -137,7 +138,7 @@ impl Entity for SignInKey {
 
 async fn attempts(app: &App) -> Result<Attempts, Problem> {
     let new = drawn::<32>()?;
-    let new = SignInKey { key: crate::encoding::hex::encode(&new) };
+    let new = SignInKey { key: program::encoding::hex::encode(&new) };
     let key = app.engine.ledger(true, |view| match view.get::<SignInKey>(&new.id())? {
         Some(key) => Ok(key),
         None => view.put(&new).map(|()| new.clone()),

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Sent,
@@ -20,6 +19,7 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Entity, Pending};
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

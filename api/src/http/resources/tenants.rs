@@ -1,7 +1,7 @@
 //! `/v1/tenants`: who has GPUs, how to ask for a tenant, and what would come of it.
 
 use crate::{
-    auth::{Caller, Token, Verb},
+    auth::{Caller, Verb},
     http::{
         extract::{
             Asked, Text,
@@ -32,6 +32,7 @@ use axum::{
     response::Response,
 };
 use engine::ActionError;
+use program::token::Token;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, tokens_of},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Sent,
@@ -22,6 +21,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 
 /// Lists the tokens of a user.

@@ -3,7 +3,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Sent,
@@ -21,6 +20,7 @@ use crate::{
 };
 use axum::{Extension, Json, extract::State};
 use engine::{Generation, Migration, MigrationAnswer};
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -2,7 +2,6 @@
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::page::{Listed, scope::one_seen_by},
         problem::Problem,
@@ -18,6 +17,7 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use program::encoding::rfc3339::format_time;
 use serde_json::{Map, Value, json};
 use workflows::{
     scheduling::admission::usage_so_far,

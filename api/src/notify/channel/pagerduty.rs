@@ -3,9 +3,9 @@
 
 use crate::{
     config,
-    encoding::rfc3339::format_time,
     notify::channel::{Message, Sent, ask, client, secret},
 };
+use program::encoding::rfc3339::format_time;
 use reqwest::Client;
 use serde_json::{Value, json};
 use workflows::notices::Act;

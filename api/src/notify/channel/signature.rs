@@ -8,11 +8,11 @@ use ring::hmac;
 const TOLERATED: u64 = 300;
 
 /// The secret, and the one before it: each signs.
-pub(crate) struct Keys(Vec<hmac::Key>);
+pub struct Keys(Vec<hmac::Key>);
 
 /// Why a message is not taken for what its sender sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
-pub(crate) enum Unsigned {
+pub enum Unsigned {
     /// It says no id, no moment or no signature.
     #[strum(serialize = "not signed")]
     Not,
@@ -29,13 +29,13 @@ impl Keys {
     ///
     /// # Errors
     /// The setting at fault.
-    pub(crate) fn of<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
+    pub fn of<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         files.map(|(key, file)| key_of(key, file)).collect::<Result<_, _>>().map(Self)
     }
 
     /// `sha256=` and the HMAC-SHA256 of the body under the first secret, in hexadecimal.
     pub(in crate::notify) fn first(&self, body: &str) -> Option<String> {
-        let tag = |key| crate::encoding::hex::encode(hmac::sign(key, body.as_bytes()).as_ref());
+        let tag = |key| program::encoding::hex::encode(hmac::sign(key, body.as_bytes()).as_ref());
         self.0.first().map(|key| format!("sha256={}", tag(key)))
     }
 
@@ -50,7 +50,7 @@ impl Keys {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn verify(
+    pub fn verify(
         &self,
         (id, seconds, signatures): (&str, &str, &str),
         body: &[u8],

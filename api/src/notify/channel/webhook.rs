@@ -4,12 +4,12 @@
 
 use crate::{
     config,
-    encoding::rfc3339::format_time,
     notify::{
         channel::{Message, Sent, ask, client, signature::Keys},
         delivery::Delivery,
     },
 };
+use program::encoding::rfc3339::format_time;
 use reqwest::Client;
 use serde_json::{Value, json};
 

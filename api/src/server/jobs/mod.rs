@@ -18,7 +18,8 @@ mod token_usage;
 #[cfg(feature = "otlp")]
 mod trace_export;
 
-use crate::{exit::Failure, state::Shared};
+use crate::state::Shared;
+use program::exit::Failure;
 use tokio::{sync::watch, task::JoinHandle};
 
 /// Starts every job but that of refusals, which outlasts `stop`.
@@ -29,7 +30,7 @@ pub(super) fn spawn(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<Jo
     let hangups = certificate_reload::hangups(app).map_err(Failure::other)?;
     #[cfg(feature = "otlp")]
     let follower = trace_export::follower(app)
-        .map_err(|why| Failure::new(crate::exit::Exit::Usage, format!("configuration: {why}")))?;
+        .map_err(|why| Failure::new(program::exit::Exit::Usage, format!("configuration: {why}")))?;
     Ok(vec![
         #[cfg(feature = "otlp")]
         tokio::spawn(trace_export::run(app.clone(), follower, stop.clone())),

@@ -5,8 +5,9 @@
 
 mod graph;
 
-use crate::{encoding::rfc3339::format_time, types::executions::Progress};
+use crate::types::executions::Progress;
 use engine::{Diagram, Engine};
+use program::encoding::rfc3339::format_time;
 use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},

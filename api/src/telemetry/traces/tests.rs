@@ -28,7 +28,7 @@ async fn collector(ears: &Ears) -> String {
 }
 
 fn follower(store: &Arc<Memory>, url: &str, holder: &str) -> Follower {
-    crate::install_tls();
+    program::install_tls();
     Follower {
         store: store.clone(),
         clock: Arc::new(ManualClock::at(Timestamp(10_000))),

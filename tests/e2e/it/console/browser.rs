@@ -50,7 +50,7 @@ impl Browser {
         if !installed {
             return None;
         }
-        api::install_tls();
+        program::install_tls();
         let mut command = Command::new("chromedriver");
         let (driver, line) = Process::start(command.arg("--port=0"), "started successfully on port");
         let port = line.trim_end_matches('.').rsplit(' ').next().and_then(|port| port.parse().ok());

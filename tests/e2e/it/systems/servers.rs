@@ -75,7 +75,7 @@ impl Scim {
 }
 
 pub fn client() -> Client {
-    api::install_tls();
+    program::install_tls();
     Client::builder().no_proxy().build().unwrap()
 }
 

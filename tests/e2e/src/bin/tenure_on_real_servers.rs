@@ -1,5 +1,5 @@
 //! The same program as the product, so that tests find it beside them.
 
 fn main() -> std::process::ExitCode {
-    api::main()
+    cli::main()
 }

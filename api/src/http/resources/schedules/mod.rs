@@ -6,7 +6,6 @@ pub(crate) mod startable;
 
 use crate::{
     auth::{Caller, Verb},
-    encoding::rfc3339::format_time,
     http::{
         extract::{
             Asked, Text,
@@ -34,6 +33,7 @@ use axum::{
 use chrono::DateTime;
 use definition::Wanted;
 use engine::{Occurrence, Origin, Schedule, Standing, Target, View};
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

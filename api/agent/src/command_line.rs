@@ -1,0 +1,73 @@
+//! The command line of `tenure-agent`: that of `tenure agent`, for nodes that need nothing else of Tenure.
+
+use crate::{Options, run};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use program::{
+    colour::When,
+    exit::{Exit, Failure},
+    terminal,
+};
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// Run on a node with GPUs, and do there what servers ask for.
+#[derive(Debug, Parser)]
+#[command(name = "tenure-agent", version, max_term_width = 110)]
+struct CommandLine {
+    /// The servers, with commas between.
+    #[arg(long, env = "TENURE_SERVER", value_name = "URL", hide_env_values = true)]
+    server: Option<String>,
+    /// Certificates of authorities to trust beside the system's (PEM).
+    #[arg(long, env = "TENURE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Whether to colour what people read.
+    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
+    color: When,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The program.
+#[must_use]
+pub fn main() -> ExitCode {
+    program::install_tls();
+    let read = CommandLine::command().color(When::asked(std::env::args()).into()).try_get_matches();
+    let line = match read.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
+        Ok(line) => line,
+        Err(error) => {
+            // Help goes to standard output and is no failure; a closed pipe is none either.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    let coloured = line.color.colours(io::stderr().is_terminal());
+    let ended = run(&line.options, line.server.as_deref(), line.ca_file.as_deref(), coloured);
+    ended.unwrap_or_else(|failure| failed(&failure, coloured)).into()
+}
+
+fn failed(failure: &Failure, coloured: bool) -> Exit {
+    if !failure.message.is_empty() {
+        let error = if coloured { "\u{1b}[31merror:\u{1b}[0m" } else { "error:" };
+        terminal::note(&format!("{error} {failure}"));
+    }
+    failure.exit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_are_those_of_the_agent_and_servers_authorities_and_colours_beside() {
+        CommandLine::command().debug_assert();
+        let words = "tenure-agent --server https://a.example,https://b.example --cluster eu-1 --node gpu-7 --key-file key \
+                     --ca-file ca.pem --color never --gpus 8 --layout mixed=3g.40gb --drain 5 --log-format json";
+        let line = CommandLine::try_parse_from(words.split_whitespace()).unwrap();
+        assert_eq!(line.server.as_deref(), Some("https://a.example,https://b.example"));
+        assert_eq!((line.options.gpus, line.options.drain, line.color), (Some(8), 5, When::Never));
+        assert!(CommandLine::try_parse_from(["tenure-agent"]).is_err(), "it needs cluster, node and key");
+    }
+}

@@ -1,0 +1,282 @@
+//! The link of an agent to one server: comes for orders, has them carried out, and brings the answers.
+
+use crate::options::Settings;
+use backends::agents::{Answer, Hand, Order, Pull, Pulled, Seen};
+use engine::ActionError;
+use program::encoding::percent::encode as escape;
+use reqwest::{Client, StatusCode};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::watch,
+    task::AbortHandle,
+    time::{Instant, sleep},
+};
+use workflows::platform::codes;
+
+/// How long it waits for orders before it asks again.
+const WAIT: Duration = Duration::from_secs(25);
+/// How long a server has for anything else.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long it leaves a server alone that cannot be reached: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
+/// And one that does not let it in.
+const REFUSED: Duration = Duration::from_secs(10);
+/// How long an answer is brought again after its order's deadline, before it is left to the repetition of the call.
+const LATE: Duration = Duration::from_secs(5);
+
+/// One server, as an agent knows it.
+pub(super) struct Link {
+    server: String,
+    base: String,
+    key_file: PathBuf,
+    instance: String,
+    http: Client,
+    hand: Arc<Hand>,
+    /// Orders that are not answered yet, by id.
+    holding: Mutex<BTreeMap<String, Held>>,
+}
+
+struct Held {
+    task: AbortHandle,
+}
+
+/// Why a server did not do what it was asked.
+enum Trouble {
+    /// It cannot be reached, or has trouble of its own.
+    Away(String),
+    /// It does not let this agent in.
+    Refused(String),
+}
+
+/// The key, read where it lies, so that it can be exchanged there.
+pub(super) fn key(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("--key-file: {} cannot be read: {error}", file.display()))?;
+    let key = text.trim();
+    if key.is_empty() {
+        return Err(format!("--key-file: {} is empty: `tenure agent key` draws one", file.display()));
+    }
+    Ok(key.to_owned())
+}
+
+impl Link {
+    /// The link to a server; it is not called.
+    pub(super) fn to(
+        server: &str,
+        settings: &Settings,
+        instance: &str,
+        hand: Arc<Hand>,
+    ) -> Result<Arc<Self>, reqwest::Error> {
+        let http = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(5))
+            .tls_certs_merge(settings.certificates.clone())
+            .user_agent(concat!("tenure-agent/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        let (cluster, node) = (escape(&settings.target.cluster), escape(&settings.target.node));
+        Ok(Arc::new(Self {
+            server: server.to_owned(),
+            base: format!("{server}/v1/agents/{cluster}/{node}"),
+            key_file: settings.key_file.clone(),
+            instance: instance.to_owned(),
+            http,
+            hand,
+            holding: Mutex::default(),
+        }))
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
+        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has orders that are not answered yet.
+    pub(super) fn has_orders(&self) -> bool {
+        !self.held().is_empty()
+    }
+
+    fn pull(&self, wait: Duration) -> Pull {
+        Pull {
+            instance: self.instance.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            holding: self.held().keys().cloned().collect(),
+            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        verb: &str,
+        body: &impl Serialize,
+        within: Duration,
+    ) -> Result<T, Trouble> {
+        let key = key(&self.key_file).map_err(Trouble::Refused)?;
+        let request = self.http.post(format!("{}:{verb}", self.base)).bearer_auth(key).timeout(within);
+        let away = |error: reqwest::Error| Trouble::Away(spelled_out(&error));
+        let answer = request.json(body).send().await.map_err(away)?;
+        match answer.status() {
+            status if status.is_success() => answer.json().await.map_err(away),
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) => {
+                let said = answer.text().await.unwrap_or_default();
+                Err(Trouble::Refused(format!("{status}: {}", detail(&said))))
+            }
+            status => {
+                let said = answer.text().await.unwrap_or_default();
+                Err(Trouble::Away(format!("{status}: {}", detail(&said))))
+            }
+        }
+    }
+
+    /// Comes for orders until it is to stop, over every outage of the server.
+    pub(super) async fn come_for_orders(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let (mut pause, mut linked) = (PAUSE.0, None);
+        while !*stop.borrow() {
+            let (began, pull) = (Instant::now(), self.pull(WAIT));
+            let pulled: Result<Pulled, Trouble> = tokio::select! {
+                pulled = self.send("pull", &pull, WAIT + ANSWER_WITHIN) => pulled,
+                _ = stop.wait_for(|stop| *stop) => break,
+            };
+            let rest = match pulled {
+                Ok(pulled) => {
+                    if linked != Some(true) {
+                        tracing::info!(server = self.server, "linked");
+                    }
+                    (pause, linked) = (PAUSE.0, Some(true));
+                    let idle = pulled == Pulled::default() && began.elapsed() < WAIT / 2;
+                    self.begin(pulled);
+                    // A server that is about to stop keeps nobody waiting.
+                    if idle { PAUSE.0 } else { Duration::ZERO }
+                }
+                Err(trouble) => {
+                    let (why, rest) = match trouble {
+                        Trouble::Away(why) => (why, pause),
+                        Trouble::Refused(why) => (why, REFUSED.min(pause * 4)),
+                    };
+                    if linked != Some(false) {
+                        tracing::warn!(server = self.server, why, "no link; it is tried again");
+                    }
+                    (pause, linked) = ((pause * 2).min(PAUSE.1), Some(false));
+                    rest
+                }
+            };
+            tokio::select! {
+                () = sleep(rest) => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+        // What was handed over and did not arrive is for the next agent; a server that is away forgets it by itself.
+        let left: Result<serde_json::Value, Trouble> =
+            self.send("leave", &self.pull(Duration::ZERO), Duration::from_secs(2)).await;
+        if let Err(Trouble::Away(why) | Trouble::Refused(why)) = left {
+            tracing::info!(server = self.server, why, "it could not be told that no more orders are taken");
+        }
+    }
+
+    fn begin(self: &Arc<Self>, pulled: Pulled) {
+        for id in &pulled.withdrawn {
+            if let Some(held) = self.held().remove(id) {
+                tracing::info!(server = self.server, id, "nobody waits for this order any more");
+                held.task.abort();
+            }
+        }
+        for order in pulled.orders {
+            let mut held = self.held();
+            if held.contains_key(&order.id) {
+                continue;
+            }
+            let id = order.id.clone();
+            // The lock is held until the task is known, so that it cannot be answered before.
+            let task = tokio::spawn(self.clone().carry_out(order)).abort_handle();
+            held.insert(id, Held { task });
+        }
+    }
+
+    async fn carry_out(self: Arc<Self>, order: Order) {
+        let until = Instant::now() + Duration::from_millis(order.deadline_ms) + LATE;
+        let call = <&str>::from(&order.command);
+        tracing::info!(
+            server = self.server,
+            id = order.id,
+            call,
+            key = order.key,
+            epoch = order.epoch,
+            "begun"
+        );
+        let outcome = self.hand.carry_out(&order).await;
+        match &outcome {
+            Ok(_) => tracing::info!(id = order.id, call, key = order.key, "done"),
+            Err(error) => {
+                tracing::info!(
+                    id = order.id,
+                    call,
+                    key = order.key,
+                    code = error.code,
+                    why = error.message,
+                    "not done"
+                );
+            }
+        }
+        self.bring(Answer { id: order.id.clone(), outcome }, until).await;
+        self.held().remove(&order.id);
+    }
+
+    /// Brings an answer, again while the server is away. One that comes too late is found out by the call's repetition.
+    async fn bring(&self, answer: Answer, until: Instant) {
+        let mut pause = PAUSE.0;
+        loop {
+            let brought: Result<serde_json::Value, Trouble> =
+                self.send("answer", &answer, ANSWER_WITHIN).await;
+            let Err(Trouble::Away(why) | Trouble::Refused(why)) = brought else { return };
+            if Instant::now() + pause >= until {
+                tracing::warn!(
+                    server = self.server,
+                    id = answer.id,
+                    why,
+                    "an answer could not be brought in time"
+                );
+                return;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    /// Ends what is still in hand, and says that its outcome is not known.
+    pub(super) async fn give_up(&self) {
+        let held = std::mem::take(&mut *self.held());
+        for (id, held) in held {
+            held.task.abort();
+            let why = "the agent was stopped in the middle; the same call finds out or finishes it";
+            let outcome = Err(ActionError::unknown(codes::NO_ANSWER, why));
+            let _: Result<serde_json::Value, Trouble> =
+                self.send("answer", &Answer { id, outcome }, Duration::from_secs(2)).await;
+        }
+    }
+
+    /// Says what was seen; false when the server did not hear it.
+    pub(super) async fn say_seen(&self, seen: &Seen) -> bool {
+        self.send::<serde_json::Value>("see", seen, ANSWER_WITHIN).await.is_ok()
+    }
+}
+
+/// What a problem says, or the beginning of whatever was answered.
+fn detail(said: &str) -> String {
+    let problem: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
+    let detail = problem.get("detail").and_then(serde_json::Value::as_str).unwrap_or(said);
+    detail.chars().take(300).collect()
+}
+
+fn spelled_out(error: &reqwest::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(deeper) = cause {
+        said = format!("{said}: {deeper}");
+        cause = deeper.source();
+    }
+    said
+}

@@ -1,0 +1,257 @@
+//! A server, asked over HTTP.
+
+pub(crate) mod contexts;
+pub(crate) mod event_stream;
+
+pub(crate) use program::encoding::percent::encode as escape;
+
+use crate::{
+    client::{contexts::Target, event_stream::Stream},
+    common::Common,
+};
+use api::config::ANSWER_WITHIN;
+use program::{
+    exit::{Exit, Failure},
+    files,
+};
+use reqwest::{Certificate, Method, header};
+use serde_json::Value;
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
+
+/// Items asked for at once.
+const PAGE: usize = 1_000;
+/// How long one stream is listened to; then another goes on.
+const LISTENED: Duration = Duration::from_secs(86_400);
+
+/// A server and who asks.
+pub(crate) struct Client {
+    base: String,
+    token: Option<String>,
+    token_file: PathBuf,
+    http: reqwest::Client,
+}
+
+/// A body to send.
+pub(crate) struct Body {
+    /// Its media type.
+    pub(crate) media: &'static str,
+    /// Its text.
+    pub(crate) text: String,
+    /// Asks for the same once.
+    pub(crate) key: Option<String>,
+    /// Written on the execution that it begins.
+    pub(crate) labels: Vec<String>,
+}
+
+impl Body {
+    /// A JSON body.
+    pub(crate) fn json(value: &Value) -> Self {
+        Self { media: "application/json", text: value.to_string(), key: None, labels: Vec::new() }
+    }
+}
+
+/// An answer.
+pub(crate) struct Answer {
+    /// The body.
+    pub(crate) text: String,
+    /// Its key was seen before.
+    pub(crate) replayed: bool,
+    /// A secret that is shown once.
+    pub(crate) cluster_key: Option<String>,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub(crate) fn value(&self) -> Result<Value, Failure> {
+        let unread = |e| Failure::other(format!("the server's answer cannot be read: {e}"));
+        let mut value: Value = serde_json::from_str(&self.text).map_err(unread)?;
+        value.sort_all_objects();
+        Ok(value)
+    }
+}
+
+impl Client {
+    /// The server and identity that the command line names.
+    pub(crate) fn of(common: &Common) -> Result<Self, Failure> {
+        let Target { server, token, token_file, ca_file, .. } = contexts::target(common)?;
+        let (base, token) = (server.value, token.map(|token| token.value));
+        let trusted = files::authorities(ca_file.as_ref().map(|found| found.value.as_path()))?;
+        Self::trusting(trusted, base, token, token_file)
+    }
+
+    /// The server at `base`, as the holder of `token`.
+    pub(crate) fn to(base: String, token: Option<String>, token_file: PathBuf) -> Result<Self, Failure> {
+        Self::trusting(Vec::new(), base, token, token_file)
+    }
+
+    fn trusting(
+        trusted: Vec<Certificate>,
+        base: String,
+        token: Option<String>,
+        token_file: PathBuf,
+    ) -> Result<Self, Failure> {
+        let http = reqwest::Client::builder()
+            .tls_certs_merge(trusted)
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(ANSWER_WITHIN)
+            .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Failure::other)?;
+        Ok(Self { base, token, token_file, http })
+    }
+
+    /// The same server, as the holder of another token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self {
+            base: self.base.clone(),
+            token: Some(token.to_owned()),
+            token_file: self.token_file.clone(),
+            http: self.http.clone(),
+        }
+    }
+
+    /// Who it acts as.
+    pub(crate) fn token(&self) -> &str {
+        self.token.as_deref().unwrap_or_default()
+    }
+
+    /// Reads.
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::GET, path, None).await
+    }
+
+    /// Asks for a change.
+    pub(crate) async fn post(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Puts something in its place.
+    pub(crate) async fn put(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.send(Method::PUT, path, Some(body)).await
+    }
+
+    /// Removes.
+    pub(crate) async fn delete(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::DELETE, path, None).await
+    }
+
+    /// Every item of a list; behind them the channels that stand beside what is stuck.
+    pub(crate) async fn all(&self, path: &str, query: &str) -> Result<Vec<Value>, Failure> {
+        let (mut items, mut channels, mut cursor) = (Vec::new(), Vec::new(), String::new());
+        loop {
+            let page = self.get(&format!("{path}?limit={PAGE}{query}{cursor}")).await?;
+            let mut page = page.value()?;
+            if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
+                items.extend(found);
+            }
+            if let Some(Value::Array(found)) = page.get_mut("channels").map(Value::take) {
+                channels.extend(found);
+            }
+            match page.get("next").and_then(Value::as_str) {
+                Some(next) => cursor = format!("&cursor={}", escape(next)),
+                None => {
+                    items.append(&mut channels);
+                    return Ok(items);
+                }
+            }
+        }
+    }
+
+    /// Listens, behind the event of this id; `None` where nothing will follow.
+    pub(crate) async fn listen(&self, path: &str, after: Option<&str>) -> Result<Option<Stream>, Failure> {
+        let mut request = self.http.get(format!("{}{path}", self.base)).timeout(LISTENED);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match answer.status().as_u16() {
+            204 => Ok(None),
+            status if status < 400 => Ok(Some(Stream::of(answer))),
+            status => {
+                let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
+                Err(self.refused(status, &text))
+            }
+        }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, Failure> {
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.header(header::CONTENT_TYPE, body.media).body(body.text);
+            if let Some(key) = body.key {
+                request = request.header("idempotency-key", key);
+            }
+            request =
+                body.labels.iter().fold(request, |request, label| request.header("tenure-label", label));
+        }
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = answer.status().as_u16();
+        let text_of = |name: &str| {
+            answer.headers().get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
+        };
+        let (replayed, cluster_key) =
+            (text_of("idempotency-replayed").is_some(), text_of("tenure-cluster-key"));
+        let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
+        if status < 400 {
+            return Ok(Answer { text, replayed, cluster_key });
+        }
+        Err(self.refused(status, &text))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let mut why = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            let _ = write!(why, ": {inner}");
+            source = inner.source();
+        }
+        let message = format!(
+            "the server at {} cannot be reached: {why}\nis it running? start it with `tenure serve`, or name another with --server",
+            self.base
+        );
+        Failure::new(Exit::Unreachable, message)
+    }
+
+    fn refused(&self, status: u16, text: &str) -> Failure {
+        let Ok(problem) = serde_json::from_str::<Value>(text) else {
+            return Failure::new(Exit::of_status(status), format!("the server answered {status}: {text}"));
+        };
+        let part = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
+        let mut message = format!("{} ({})", part("detail"), part("code"));
+        if !part("remedy").is_empty() {
+            let _ = write!(message, "\nwhat to do: {}", part("remedy"));
+        }
+        if status == 401 && self.token.is_none() {
+            let _ = write!(
+                message,
+                "\nno token was given, and there is none in {}: use --token, TENURE_TOKEN or --data",
+                self.token_file.display()
+            );
+        }
+        Failure { exit: Exit::of_status(status), message, problem: Some(problem) }
+    }
+}
+
+/// Runs what a client does.
+pub(crate) fn ask(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::other)?.block_on(work)
+}
+
+/// Filters such as `state=active` as parameters of an address.
+pub(crate) fn filters(filters: &[String]) -> Result<String, Failure> {
+    filters.iter().try_fold(String::new(), |mut query, filter| {
+        let Some((field, value)) = filter.split_once('=') else {
+            let message = format!("{filter:?} is no filter: write FIELD=VALUE, like state=active");
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        let _ = write!(query, "&{}={}", escape(field), escape(value));
+        Ok(query)
+    })
+}

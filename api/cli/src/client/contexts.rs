@@ -1,0 +1,255 @@
+//! The file of contexts: servers with the tokens that open them, each under a name.
+//!
+//! Invariant: a token is read from a file that its owner alone may read, is sent to the server it stands with and to no other,
+//! and is printed nowhere.
+
+use crate::common::{Common, Place};
+use api::config::{Config, admin_file};
+use program::exit::{Exit, Failure};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    env, fmt, fs,
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// A server, and who asks it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Context {
+    /// Its URL.
+    pub(crate) server: String,
+    /// The token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+    /// A file with the token, read at each use, such as one that a secret store keeps fresh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the authorities of the server's certificate, trusted beside those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// Written by hand, as a token must not come into any message.
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token.as_ref().map(|_| "…");
+        f.debug_struct("Context")
+            .field("server", &self.server)
+            .field("token", &token)
+            .field("token_file", &self.token_file)
+            .field("ca_file", &self.ca_file)
+            .finish()
+    }
+}
+
+/// The file of contexts, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Contexts {
+    /// The one that holds where none is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) current: Option<String>,
+    /// By name.
+    pub(crate) contexts: BTreeMap<String, Context>,
+}
+
+/// Where the file is: `$XDG_CONFIG_HOME/tenure/contexts.toml`, below `~/.config` where that is not set.
+pub(crate) fn file() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CONFIG_HOME").filter(|base| base.is_absolute());
+    let base = base.or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("tenure").join("contexts.toml"))
+}
+
+fn usage(file: &Path, why: impl fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, format!("{}: {why}", file.display()))
+}
+
+impl Contexts {
+    /// What the file says; nothing where there is none.
+    ///
+    /// # Errors
+    /// Others may read it, or it is not as it should be.
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        let text = match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(usage(file, error)),
+        };
+        for_its_owner_alone(file)?;
+        // The parser quotes the line, which may hold a token.
+        let read = toml::from_str::<Self>(&text).map_err(|error| {
+            let line = error.span().map_or(0, |at| text.get(..at.start).unwrap_or("").lines().count());
+            usage(file, format!("line {}: {}", line.max(1), error.message()))
+        })?;
+        Ok(read)
+    }
+
+    /// Writes the file, for its owner alone; who reads it meanwhile finds the old one or the new.
+    pub(crate) fn write(&self, file: &Path) -> Result<(), Failure> {
+        let text = toml::to_string(self).map_err(Failure::other)?;
+        let failed = |error: io::Error| Failure::other(format!("{}: {error}", file.display()));
+        if let Some(folder) = file.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        }
+        let part = file.with_extension(format!("part-{}", std::process::id()));
+        let mut out = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&part)
+            .map_err(failed)?;
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.sync_all());
+        written.and_then(|()| fs::rename(&part, file)).map_err(failed)
+    }
+
+    /// The one of this name.
+    pub(crate) fn named(&self, name: &str) -> Result<&Context, Failure> {
+        self.contexts.get(name).ok_or_else(|| self.missing(name))
+    }
+
+    /// That there is none of this name.
+    pub(crate) fn missing(&self, name: &str) -> Failure {
+        let known: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
+        let meant = match engine::nearest(name, known.iter().copied()) {
+            Some(near) => format!("; did you mean {near}?"),
+            None if known.is_empty() => "; `tenure context set NAME --server URL` makes one".into(),
+            None => format!("; these are: {}", known.join(", ")),
+        };
+        Failure::new(Exit::NotFound, format!("there is no context {name}{meant}"))
+    }
+}
+
+/// Refuses a file with secrets that others may read.
+fn for_its_owner_alone(file: &Path) -> Result<(), Failure> {
+    let mode = fs::metadata(file).map_err(|error| usage(file, error))?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let why = format!(
+        "its mode is {:o}, so others may read the tokens: `chmod 600 {}`, and have those replaced that were seen",
+        mode & 0o777,
+        file.display()
+    );
+    Err(usage(file, why))
+}
+
+/// What was said somewhere, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found<T> {
+    pub(crate) value: T,
+    /// For people: `--server`, `TENURE_SERVER`, `context eu`.
+    pub(crate) by: String,
+}
+
+/// Which server is asked, and as whom.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) server: Found<String>,
+    pub(crate) token: Option<Found<String>>,
+    /// The context that is in force, and by what.
+    pub(crate) context: Option<Found<String>>,
+    /// Where a token is looked for that is not said: that of the data folder, or that of contexts.
+    pub(crate) token_file: PathBuf,
+    /// A file with authorities to trust beside those of the system.
+    pub(crate) ca_file: Option<Found<PathBuf>>,
+}
+
+/// Which server the command line, the environment and the contexts come to, in this order.
+///
+/// A context that is named on the command line goes over the environment. Its token is for its server: where another one is
+/// named, the token stays at home.
+pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
+    let (name, context) = match chosen(common)? {
+        Some((name, context)) => (Some(name), Some(context)),
+        None => (None, None),
+    };
+    let by_flag = common.said.context == Place::Flag;
+    let heeded = |place: Place| place == Place::Flag || (place == Place::Environment && !by_flag);
+    let defaults = Config::default();
+    let called = |option: &str, place: Place| match place {
+        Place::Flag => format!("--{option}"),
+        Place::Environment | Place::Nowhere => format!("TENURE_{}", option.replace('-', "_").to_uppercase()),
+    };
+    let of_context = name.as_ref().map(|name| format!("context {}", name.value)).unwrap_or_default();
+    let said = |option: &str, value: &Option<String>, place: Place| {
+        let value = value.as_ref().filter(|value| !value.trim().is_empty() && heeded(place))?;
+        Some(Found { value: value.trim().to_owned(), by: called(option, place) })
+    };
+    let server = match (said("server", &common.server, common.said.server), &context) {
+        (Some(said), _) => Found { value: base(&said.value), ..said },
+        (None, Some(context)) => Found { value: base(&context.server), by: of_context.clone() },
+        (None, None) => Found { value: format!("http://{}", defaults.listen), by: "the default".into() },
+    };
+    let admin = admin_file(&common.data.clone().unwrap_or(defaults.data));
+    // Where another server is named, the context has no say in whom it is told of.
+    let own = context.as_ref().filter(|context| base(&context.server) == server.value);
+    // The token of the data folder is for a server on this machine, unless somebody names another.
+    let own_name = of_context.clone();
+    let token_file = if own.is_some() && !is_here(&server.value) { file().unwrap_or(admin) } else { admin };
+    let token = match (said("token", &common.token, common.said.token), own) {
+        (Some(said), _) => Some(said),
+        (None, Some(own)) => match own.secret()? {
+            Some(value) => Some(Found { value, by: of_context }),
+            None if is_here(&server.value) => kept(&token_file),
+            None => None,
+        },
+        (None, None) => kept(&token_file),
+    };
+    let ca_file = match common.ca_file.clone().filter(|_| heeded(common.said.ca_file)) {
+        Some(value) => Some(Found { value, by: called("ca-file", common.said.ca_file) }),
+        None => own.and_then(|own| Some(Found { value: own.ca_file.clone()?, by: own_name })),
+    };
+    let context = name.filter(|_| own.is_some());
+    Ok(Target { server, token, context, token_file, ca_file })
+}
+
+/// Whether a server's URL is one of this machine.
+pub(crate) fn is_here(server: &str) -> bool {
+    let host = reqwest::Url::parse(server).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str()))
+}
+
+fn kept(file: &Path) -> Option<Found<String>> {
+    let text = fs::read_to_string(file).ok()?;
+    Some(Found { value: text.trim().to_owned(), by: file.display().to_string() })
+}
+
+/// The context in force. The file is not looked at where server and token are both named and no context is.
+fn chosen(common: &Common) -> Result<Option<(Found<String>, Context)>, Failure> {
+    let named = common.context.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    let both = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.trim().is_empty());
+    if named.is_none() && both(&common.server) && both(&common.token) {
+        return Ok(None);
+    }
+    let Some(file) = file() else { return Ok(None) };
+    let contexts = Contexts::read(&file)?;
+    let (name, by) = match (named, &contexts.current, common.said.context) {
+        (Some(name), _, Place::Flag) => (name.to_owned(), "--context".to_owned()),
+        (Some(name), _, _) => (name.to_owned(), "TENURE_CONTEXT".to_owned()),
+        (None, Some(current), _) => (current.clone(), file.display().to_string()),
+        (None, None, _) => return Ok(None),
+    };
+    let context = contexts.named(&name)?.clone();
+    Ok(Some((Found { value: name, by }, context)))
+}
+
+impl Context {
+    /// The token, if there is one.
+    fn secret(&self) -> Result<Option<String>, Failure> {
+        let Some(file) = &self.token_file else { return Ok(self.token.clone()) };
+        let text = fs::read_to_string(file).map_err(|error| usage(file, error))?;
+        for_its_owner_alone(file)?;
+        Ok(Some(text.trim().to_owned()))
+    }
+}
+
+/// A server's URL as it is asked at: with a scheme, and without a slash at its end.
+pub(crate) fn base(server: &str) -> String {
+    let server = server.trim().trim_end_matches('/');
+    if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
+}

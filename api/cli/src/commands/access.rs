@@ -1,0 +1,141 @@
+//! `tenure access`: who may do what. Checking a file of policies needs no server.
+
+use crate::{
+    client::{Client, escape},
+    common::{Common, Format},
+    output,
+};
+use api::{Role, auth::policy};
+use clap::{Args, Subcommand};
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+/// What is done about access.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Access {
+    /// Say whether somebody may do something, and by which policies.
+    Explain(Explain),
+    /// Show the policies in force, or those of an earlier version.
+    Show {
+        /// The version [default: the one in force].
+        #[arg(default_value = "current")]
+        version: String,
+    },
+    /// List which policies of the house were in force, and since when.
+    History,
+    /// Say what is wrong with a file of policies, by line; needs no server.
+    Check {
+        /// The policies (Cedar).
+        file: PathBuf,
+    },
+    /// Print the policies that are shipped; needs no server.
+    Shipped,
+    /// Print the names that policies may use, as a Cedar schema; needs no server.
+    Schema,
+}
+
+/// Who is asked about, and what.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// What is to be done, such as `hold_store`.
+    action: String,
+    /// By this user.
+    #[arg(long, required_unless_present = "roles", conflicts_with = "roles")]
+    user: Option<String>,
+    /// By somebody who holds these roles.
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<Role>,
+    /// Who is bound to this tenant.
+    #[arg(long, requires = "roles")]
+    tenant: Option<String>,
+    /// From this address of the network.
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+    /// Asking only what would be done.
+    #[arg(long)]
+    plans: bool,
+}
+
+pub(crate) const HISTORY: [output::Column; 4] =
+    [("version", "/id"), ("since", "/since"), ("in force", "/in_force"), ("file", "/file")];
+
+pub(crate) async fn run(common: &Common, command: Access) -> Result<Exit, Failure> {
+    match command {
+        Access::Explain(asked) => explain(common, &asked).await,
+        Access::Show { version } => show(common, &version).await,
+        Access::History => {
+            let items = Client::of(common)?.all("/v1/access-policies", "").await?;
+            output::list(common.output, items, &HISTORY)?;
+            Ok(Exit::Done)
+        }
+        Access::Check { file } => check(common, &file),
+        Access::Shipped => said(policy::SHIPPED),
+        Access::Schema => said(&policy::schema()),
+    }
+}
+
+fn said(text: &str) -> Result<Exit, Failure> {
+    output::say(text)?;
+    Ok(Exit::Done)
+}
+
+async fn explain(common: &Common, asked: &Explain) -> Result<Exit, Failure> {
+    let roles: Vec<_> = asked.roles.iter().map(|role| role.name()).collect();
+    let from = asked.from.map(|from| from.to_string());
+    let parts = [
+        ("action", Some(asked.action.clone())),
+        ("user", asked.user.clone()),
+        ("roles", (!roles.is_empty()).then(|| roles.join(","))),
+        ("tenant", asked.tenant.clone()),
+        ("from", from),
+        ("plans", asked.plans.then(|| "true".to_owned())),
+    ];
+    let query =
+        parts.iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(value.as_deref()?))));
+    let query = query.collect::<Vec<_>>().join("&");
+    let answer = Client::of(common)?.get(&format!("/v1/access?{query}")).await?.value()?;
+    output::one(common.output, &answer)?;
+    let allows = answer.get("allows").and_then(Value::as_bool).unwrap_or_default();
+    Ok(if allows { Exit::Done } else { Exit::Failed })
+}
+
+async fn show(common: &Common, version: &str) -> Result<Exit, Failure> {
+    let found =
+        Client::of(common)?.get(&format!("/v1/access-policies/{}", escape(version))).await?.value()?;
+    if let format @ (Format::Json | Format::Yaml) = common.output {
+        output::one(format, &found)?;
+        return Ok(Exit::Done);
+    }
+    let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
+    let mut page = format!("// version {}\n", text("id"));
+    for (title, part) in [("shipped", "shipped"), (text("file"), "text")] {
+        if !text(part).is_empty() {
+            page.push_str(&format!("\n// ---- {title}\n{}\n", text(part).trim_end()));
+        }
+    }
+    said(&page)
+}
+
+fn check(common: &Common, file: &Path) -> Result<Exit, Failure> {
+    let text = policy::read(file).map_err(Failure::other)?;
+    let found = policy::Law::of(Some((&file.display().to_string(), &text)));
+    let faults = found.as_ref().err().cloned().unwrap_or_default();
+    match (common.output, &found) {
+        (format @ (Format::Json | Format::Yaml), _) => {
+            let version = found.as_ref().ok().map(|law| law.version());
+            output::one(
+                format,
+                &json!({ "valid": faults.is_empty(), "version": version, "faults": faults }),
+            )?;
+        }
+        (Format::Table, Ok(law)) => {
+            output::say(&format!("{}: valid, version {}\n", file.display(), law.version()))?;
+        }
+        (Format::Table, Err(faults)) => output::say(&format!("{}\n", faults.join("\n")))?,
+    }
+    Ok(if faults.is_empty() { Exit::Done } else { Exit::Failed })
+}

@@ -1,0 +1,238 @@
+//! `tenure approvals`. A decision names the plan that was read: the one shown, unless a digest is given.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::{Common, Format},
+    execution::status,
+    output::{self, preview::brief_placement},
+    resources::{
+        self,
+        kinds::{APPROVALS, REVIEWS},
+        watch_list::Watching,
+    },
+};
+use clap::{Args, Subcommand};
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+
+/// What is done about approvals.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Approvals {
+    /// List what waits for people.
+    List(Watching),
+    /// Show one with its plan, its votes and what has happened to it.
+    Show(Case),
+    /// Agree to the plan.
+    Approve(Decide),
+    /// Refuse the plan; one refusal is enough. Needs --reason.
+    Refuse(Decide),
+    /// Take your vote back, or one that was cast for you, before anything is decided.
+    Withdraw {
+        /// The approval's id, or that of the execution that waits for it.
+        id: String,
+        /// Why, for the journal.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Agree alone, in an emergency, where policy lets you; somebody else reviews it afterwards. Needs --reason.
+    BreakGlass(Alone),
+    /// List what was decided alone and nobody has reviewed yet.
+    Reviews {
+        /// Those that are done instead.
+        #[arg(long)]
+        done: bool,
+    },
+    /// Review what somebody else decided alone.
+    Review {
+        /// The approval's id, as `reviews` lists it, or that of its execution.
+        id: String,
+        /// What you found.
+        #[arg(long)]
+        note: String,
+    },
+}
+
+/// One approval.
+#[derive(Debug, Args)]
+pub(crate) struct Case {
+    /// The approval's id, or that of its execution, which means the last one asked for.
+    pub(crate) id: String,
+}
+
+/// A decision.
+#[derive(Debug, Args)]
+pub(crate) struct Decide {
+    /// The approval's id, or that of the execution that waits for it.
+    pub(crate) id: String,
+    /// Why, for the journal.
+    #[arg(long, default_value = "")]
+    pub(crate) reason: String,
+    /// The plan you have read [default: the one that stands, which is shown first].
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+    /// Vote for somebody who has delegated to you.
+    #[arg(long = "for", value_name = "NAME")]
+    pub(crate) on_behalf_of: Option<String>,
+}
+
+/// A decision taken alone.
+#[derive(Debug, Args)]
+pub(crate) struct Alone {
+    /// The approval's id, or that of the execution that waits for it.
+    pub(crate) id: String,
+    /// Why it cannot wait for those who are asked.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// The plan you have read [default: the one that stands, which is shown first].
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+}
+
+pub(crate) async fn run(common: &Common, command: Approvals) -> Result<Exit, Failure> {
+    match command {
+        Approvals::List(watching) => resources::search(common, &APPROVALS, None, &[], &watching).await,
+        Approvals::Show(case) => {
+            let case = read(&Client::of(common)?, &case.id).await?;
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => output::one(format, &case)?,
+                Format::Table => output::say(&page(&case))?,
+            }
+            Ok(Exit::Done)
+        }
+        Approvals::Approve(decide) => cast(common, "approve", decide).await,
+        // Before the plan is shown, under which it would be overlooked.
+        Approvals::Refuse(decide) if decide.reason.trim().is_empty() => {
+            let why = "a refusal needs --reason: whoever asked reads why";
+            Err(Failure::new(Exit::Usage, why.to_owned()))
+        }
+        Approvals::Refuse(decide) => cast(common, "refuse", decide).await,
+        Approvals::BreakGlass(Alone { id, reason, digest }) => {
+            cast(common, "break-glass", Decide { id, reason, digest, on_behalf_of: None }).await
+        }
+        Approvals::Withdraw { id, reason } => {
+            let client = Client::of(common)?;
+            let path = format!("/v1/approvals/{}:withdraw", escape(&id));
+            let item = client.post(&path, Body::json(&json!({ "reason": reason }))).await?.value()?;
+            say_progress(common, &item)
+        }
+        Approvals::Reviews { done } => {
+            let wanted = if done { vec!["state=done".to_owned()] } else { Vec::new() };
+            resources::list(common, &REVIEWS, &wanted).await
+        }
+        Approvals::Review { id, note } => {
+            let path = format!("/v1/approvals/{}:review", escape(&id));
+            let item =
+                Client::of(common)?.post(&path, Body::json(&json!({ "note": note }))).await?.value()?;
+            output::one(common.output, &item)?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+async fn read(client: &Client, id: &str) -> Result<Value, Failure> {
+    client.get(&format!("/v1/approvals/{}", escape(id))).await?.value()
+}
+
+/// An approval for reading: who asks, who must agree, and what will be done.
+pub(crate) fn page(case: &Value) -> String {
+    let part = |name: &str| case.get(name).and_then(Value::as_str).unwrap_or("-");
+    let plan = |name: &str| case.pointer(&format!("/plan/{name}")).cloned().unwrap_or(Value::Null);
+    let mut text = format!(
+        "{}  {}\nexecution:    {}\nrequested by: {} (who may not decide)\nasked for:    {}\nopened:       {}\ndeadline:     {}\ndigest:       {}\n",
+        part("id"),
+        part("title"),
+        part("execution"),
+        part("requested_by"),
+        part("wanted"),
+        part("opened_at"),
+        part("deadline"),
+        part("digest"),
+    );
+    if let Some(ruling) = case.get("ruling").and_then(Value::as_str) {
+        let effect = case.get("takes_effect").and_then(Value::as_str);
+        let effect = effect.map(|when| format!("; takes effect {when}")).unwrap_or_default();
+        text.push_str(&format!("ruling:       {ruling}{effect}\n"));
+    }
+    if let Some(name) = case.get("broken_by").and_then(Value::as_str) {
+        text.push_str(&format!(
+            "ALONE:        {name} broke the glass; those who were asked did not decide\n"
+        ));
+    }
+    text.push_str(&people(case));
+    if plan("decides").get("simulated") == Some(&Value::Bool(true)) {
+        text.push_str("simulated:    nothing real is behind the cluster\n");
+    }
+    text.push_str("\nwhat is decided\n");
+    text.push_str(&inset(&plan("decides")));
+    text.push_str("\nproposed placement (may still change within what is decided)\n");
+    text.push_str(&inset(&brief_placement(plan("placement"))));
+    text
+}
+
+/// Who has decided, for whom, and what has happened meanwhile.
+fn people(case: &Value) -> String {
+    let list = |name: &str| case.get(name).and_then(Value::as_array).into_iter().flatten();
+    let mut text = String::new();
+    for vote in list("votes") {
+        let said = |name: &str| vote.get(name).and_then(Value::as_str).unwrap_or_default();
+        let whose = match said("on_behalf_of") {
+            "" => String::new(),
+            other => format!(" for {other}"),
+        };
+        text.push_str(&format!(
+            "vote:         {} by {}{whose}: {}\n",
+            said("verdict"),
+            said("person"),
+            said("reason")
+        ));
+    }
+    for happened in list("history") {
+        let said = |name: &str| happened.get(name).and_then(Value::as_str).unwrap_or_default();
+        let what = match said("event") {
+            "escalated" => format!("escalated, {} asked instead", said("to")),
+            "extended" => format!("extended until {}", said("until")),
+            "withdrawn" => {
+                format!("vote of {} taken back by {}: {}", said("person"), said("by"), said("reason"))
+            }
+            "voided" => "the plan changed, and the votes before were void".into(),
+            other => other.to_owned(),
+        };
+        text.push_str(&format!("{}  {what}\n", said("at")));
+    }
+    text
+}
+
+fn inset(value: &Value) -> String {
+    output::outline(value).lines().map(|line| format!("  {line}\n")).collect()
+}
+
+async fn cast(common: &Common, verb: &str, decide: Decide) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let case = read(&client, &decide.id).await?;
+    let stands = case.get("digest").and_then(Value::as_str).unwrap_or_default();
+    if decide.digest.is_none() {
+        output::note(&page(&case));
+    }
+    let digest = decide.digest.as_deref().unwrap_or(stands);
+    let id = case.get("id").and_then(Value::as_str).unwrap_or_default();
+    let mut body = json!({ "digest": digest, "reason": decide.reason });
+    if let (Some(name), Some(fields)) = (decide.on_behalf_of, body.as_object_mut()) {
+        fields.insert("on_behalf_of".into(), name.into());
+    }
+    let item =
+        client.post(&format!("/v1/approvals/{}:{verb}", escape(id)), Body::json(&body)).await?.value()?;
+    say_progress(common, &item)
+}
+
+/// Where the execution stands after a decision.
+fn say_progress(common: &Common, item: &Value) -> Result<Exit, Failure> {
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
+        Format::Table => {
+            let execution = item.get("id").and_then(Value::as_str).unwrap_or_default();
+            output::say(&format!("{execution} {}\n", status::progress(item)))?;
+            status::held_back(item).iter().for_each(|held| output::note(held));
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,153 @@
+//! `tenure audit`: who did what; a file of it, and whether such a file holds, without a server.
+
+use crate::{
+    client::{Client, ask, escape},
+    commands::certificate::{bytes, trusted},
+    common::{Common, Format},
+    output::{self, Column},
+};
+use clap::{Args, Subcommand};
+use program::exit::{Exit, Failure};
+use serde_json::json;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use workflows::audit::{Verification, verify};
+
+/// What is done about the audit.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// List what was done, by whom, and with which outcome.
+    List {
+        #[command(flatten)]
+        part: Part,
+        /// Only what happened so, like access.denied.
+        #[arg(long)]
+        event: Option<String>,
+    },
+    /// List the signed checkpoints, to be kept elsewhere.
+    Checkpoints,
+    /// Write the audit of one tenant, or the platform's own, to a file that verifies without a server.
+    Export {
+        /// The file to write; `-` writes to standard output.
+        file: PathBuf,
+        #[command(flatten)]
+        part: Part,
+    },
+    /// Verify an exported file with the public key alone; names the record that was changed, removed or moved.
+    Verify {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+}
+
+/// Which part of the audit.
+#[derive(Debug, Args)]
+pub(crate) struct Part {
+    /// Whose; `-` is the platform's own [default: all of them in a list, the platform's own in a file].
+    #[arg(long)]
+    tenant: Option<String>,
+    /// From this moment on, like 2026-11-21T13:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Up to before this moment.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+}
+
+impl Part {
+    fn query(&self) -> String {
+        let fields = [("tenant", &self.tenant), ("from", &self.from), ("to", &self.to)];
+        let named = fields.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        named.map(|(name, value)| format!("&{name}={}", escape(value))).collect()
+    }
+}
+
+pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
+    match command {
+        Audit::List { part, event } => ask(list(common, part, event)),
+        Audit::Checkpoints => ask(checkpoints(common)),
+        Audit::Export { file, part } => ask(export(common, &file, part)),
+        Audit::Verify { file, keys } => {
+            let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => {
+                    let mut told = json!(found);
+                    if let Some(fields) = told.as_object_mut() {
+                        fields.insert("valid".into(), json!(found.holds()));
+                    }
+                    output::one(format, &told)?;
+                }
+                Format::Table => output::say(&told(&file, &found))?,
+            }
+            Ok(if found.holds() { Exit::Done } else { Exit::Failed })
+        }
+    }
+}
+
+pub(crate) const ENTRIES: &[Column] =
+    &[("id", "/id"), ("at", "/at"), ("who", "/actor"), ("outcome", "/outcome"), ("what", "/says")];
+
+async fn list(common: &Common, part: Part, event: Option<String>) -> Result<Exit, Failure> {
+    let event = event.map(|event| format!("&event={}", escape(&event))).unwrap_or_default();
+    let items = Client::of(common)?.all("/v1/audit", &format!("{}{event}", part.query())).await?;
+    output::list(common.output, items, ENTRIES)?;
+    Ok(Exit::Done)
+}
+
+async fn checkpoints(common: &Common) -> Result<Exit, Failure> {
+    let items = Client::of(common)?.all("/v1/audit/checkpoints", "").await?;
+    let columns = [
+        ("number", "/checkpoint/number"),
+        ("at", "/checkpoint/at"),
+        ("entries", "/checkpoint/entries"),
+        ("digest", "/digest"),
+    ];
+    output::list(common.output, items, &columns)?;
+    Ok(Exit::Done)
+}
+
+async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failure> {
+    let query = part.query();
+    let path = format!("/v1/audit/export?{}", query.trim_start_matches('&'));
+    let text = Client::of(common)?.get(&path).await?.text;
+    if file == Path::new("-") {
+        output::say(&text)?;
+        return Ok(Exit::Done);
+    }
+    fs::write(file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
+    output::note(&format!("whether it holds: tenure audit verify {}", file.display()));
+    output::done(common.output, "written", &file.display().to_string())?;
+    Ok(Exit::Done)
+}
+
+fn told(file: &Path, found: &Verification) -> String {
+    let file = file.display();
+    let mut lines = Vec::new();
+    if found.holds() {
+        let (entries, checkpoints) = (found.entries, found.checkpoints.len());
+        lines.push(format!("{file}: holds"));
+        let whose = match found.header.as_ref().map(|header| header.tenant.as_str()) {
+            Some("") | None => "the platform".to_owned(),
+            Some(tenant) => format!("tenant {tenant}"),
+        };
+        lines.push(format!(
+            "{entries} entries of {whose}, up to number {}, under {checkpoints} checkpoints, signed with key {}",
+            found.last,
+            found.signed_by.as_deref().unwrap_or_default()
+        ));
+        if let Some((number, digest)) = found.checkpoints.last() {
+            lines.push(format!("compare with a checkpoint kept elsewhere: number {number} is {digest}"));
+        }
+    } else {
+        lines.push(format!("{file}: DOES NOT HOLD"));
+        let problem =
+            |at: &workflows::audit::Problem| format!("- line {}, {}: {}", at.line, at.record, at.problem);
+        lines.extend(found.problems.iter().map(problem));
+    }
+    lines.iter().map(|line| format!("{}\n", output::harmless(line))).collect()
+}

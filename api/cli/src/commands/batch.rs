@@ -1,0 +1,258 @@
+//! One command to many executions: `tenure executions cancel --filter …`, and `tenure batch`.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::{Common, Format},
+    execution::{
+        act::{self, Act},
+        start::Following,
+    },
+    output::{self, Column},
+    resources::{self, kinds::Kind, watch_list::Watching},
+};
+use clap::{Args, Subcommand};
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
+
+/// What a command takes that is for one execution, or for all that a filter finds.
+#[derive(Debug, Args)]
+pub(crate) struct Acts {
+    /// The id of one; the first digits do if no other begins with them.
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    pub(crate) id: Option<String>,
+    /// All that match, like `phase = parked and age > 2h`; docs/search.md has the words.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+    /// Show which would be meant, and change nothing.
+    #[arg(long, requires = "filter")]
+    pub(crate) dry_run: bool,
+    /// With --dry-run: end with 11 where something would change.
+    #[arg(long, requires = "dry_run")]
+    pub(crate) exit_code: bool,
+    /// Refuse if more than so many match [default: 1000].
+    #[arg(long, requires = "filter", value_name = "N")]
+    pub(crate) cap: Option<usize>,
+    /// So many a second at the most, like `10/s` [default: 50/s].
+    #[arg(long, requires = "filter", value_name = "N/s", value_parser = rate)]
+    pub(crate) rate: Option<u32>,
+    /// Do not ask whether these are meant.
+    #[arg(long, requires = "filter")]
+    pub(crate) yes: bool,
+    /// Why, for the journal. Needed with --filter.
+    #[arg(long, default_value = "")]
+    pub(crate) reason: String,
+}
+
+fn rate(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    number.parse().map_err(|_| "expected a number a second, like 10/s".to_owned())
+}
+
+/// A command behind which executions move: one of them may be followed.
+#[derive(Debug, Args)]
+pub(crate) struct Moves {
+    #[command(flatten)]
+    pub(crate) acts: Acts,
+    #[command(flatten)]
+    pub(crate) following: Following,
+}
+
+/// What is done about batches.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Batch {
+    /// List them, the oldest first.
+    List(Watching),
+    /// Show one, with what became of each execution.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Leave those alone that have not had their turn.
+    Stop {
+        /// Its id.
+        id: String,
+    },
+}
+
+pub(crate) const BATCHES: Kind = Kind {
+    path: "/v1/batches",
+    columns: &[
+        ("id", "/id"),
+        ("verb", "/verb"),
+        ("state", "/state"),
+        ("total", "/total"),
+        ("done", "/done"),
+        ("refused", "/refused"),
+        ("skipped", "/skipped"),
+        ("by", "/by"),
+        ("filter", "/filter"),
+    ],
+};
+const ITEMS: &[Column] = &[("id", "/execution"), ("result", "/result"), ("why", "/why"), ("at", "/at")];
+const FIRST: &[Column] = &[
+    ("id", "/id"),
+    ("workflow", "/workflow"),
+    ("tenant", "/tenant"),
+    ("subject", "/subject"),
+    ("state", "/state"),
+    ("phase", "/phase"),
+    ("refuses", "/refuses"),
+];
+
+pub(crate) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure> {
+    match command {
+        Batch::List(watching) => resources::search(common, &BATCHES, None, &[], &watching).await,
+        Batch::Show { id } => {
+            let client = Client::of(common)?;
+            let batch = client.get(&format!("/v1/batches/{}", escape(&id))).await?.value()?;
+            ended(common, &client, &batch, true).await
+        }
+        Batch::Stop { id } => {
+            let client = Client::of(common)?;
+            let path = format!("/v1/batches/{}:stop", escape(&id));
+            let batch = client.post(&path, Body::json(&json!({}))).await?.value()?;
+            // It is stopped, whatever was refused before.
+            ended(common, &client, &batch, false).await.map(|_| Exit::Done)
+        }
+    }
+}
+
+/// Gives `verb` to one execution, and follows it where that is wanted, or to all that the filter finds.
+pub(crate) async fn order(
+    common: &Common,
+    verb: &str,
+    acts: Acts,
+    following: &Following,
+) -> Result<Exit, Failure> {
+    let Some(filter) = &acts.filter else {
+        let act = Act { id: acts.id.unwrap_or_default(), reason: acts.reason };
+        return act::order(common, verb, act, following).await;
+    };
+    if following.wait {
+        let why = "--wait: is for one execution; with --filter the command waits until each has had its turn, and `tenure executions list` shows where they stand";
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    many(common, verb, filter, &acts).await
+}
+
+/// Gives `verb` to all that the filter finds.
+async fn many(common: &Common, verb: &str, filter: &str, acts: &Acts) -> Result<Exit, Failure> {
+    if !acts.dry_run && acts.reason.trim().is_empty() {
+        return Err(Failure::new(Exit::Usage, "--reason: say why, for the journal of each execution"));
+    }
+    let client = Client::of(common)?;
+    let ask = |digest: Option<&str>| {
+        let mut ask =
+            json!({ "verb": verb, "filter": filter, "reason": acts.reason, "dry_run": digest.is_none() });
+        if let Some(fields) = ask.as_object_mut() {
+            fields.extend(acts.cap.map(|cap| ("cap".into(), cap.into())));
+            fields.extend(acts.rate.map(|rate| ("rate".into(), rate.into())));
+            fields.extend(digest.map(|digest| ("digest".into(), digest.into())));
+        }
+        Body::json(&ask)
+    };
+    let seen = client.post("/v1/executions:batch", ask(None)).await?.value()?;
+    if acts.dry_run {
+        match common.output {
+            format @ (Format::Json | Format::Yaml) => output::one(format, &seen)?,
+            Format::Table => {
+                output::list(Format::Table, first(&seen), FIRST)?;
+                output::note(&summary(verb, &seen));
+            }
+        }
+        let takes = number(&seen, "count") > number(&seen, "refusing");
+        return Ok(Exit::of_dry_run(acts.exit_code, takes));
+    }
+    if !acts.yes && !meant(verb, &seen)? {
+        return Err(Failure::new(Exit::Failed, "nothing was changed"));
+    }
+    let digest = seen.get("digest").and_then(Value::as_str).unwrap_or_default();
+    let batch = client.post("/v1/executions:batch", ask(Some(digest))).await?.value()?;
+    let batch = follow(&client, batch).await?;
+    ended(common, &client, &batch, false).await
+}
+
+fn first(seen: &Value) -> Vec<Value> {
+    seen.get("first").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn summary(verb: &str, seen: &Value) -> String {
+    let (count, refusing) = (number(seen, "count"), number(seen, "refusing"));
+    let more = count.saturating_sub(first(seen).len() as u64);
+    let more = if more > 0 { format!(", {more} of them not shown") } else { String::new() };
+    let refusing =
+        if refusing > 0 { format!("; {refusing} would not take it as they stand") } else { String::new() };
+    format!("{count} executions to {verb}{more}{refusing}")
+}
+
+/// Whether the person at the terminal means these.
+fn meant(verb: &str, seen: &Value) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        let message =
+            format!("{}; nobody can be asked here: look with --dry-run, then add --yes", summary(verb, seen));
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    output::list(Format::Table, first(seen), FIRST)?;
+    output::note(&format!("{}. Type yes to go on:", summary(verb, seen)));
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).map_err(Failure::other)?;
+    Ok(line.trim() == "yes")
+}
+
+/// Follows a batch to its end, and says how far it is.
+async fn follow(client: &Client, mut batch: Value) -> Result<Value, Failure> {
+    let id = batch.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let path = format!("/v1/batches/{}", escape(&id));
+    output::note(&format!("batch {id}; it goes on without you, `tenure batch show` tells how far it is"));
+    let mut told = 0;
+    while batch.get("state").and_then(Value::as_str) == Some("running") {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        batch = client.get(&path).await?.value()?;
+        let next = number(&batch, "next");
+        if next >= told + 500 {
+            output::note(&format!("{next} of {}", number(&batch, "total")));
+            told = next;
+        }
+    }
+    Ok(batch)
+}
+
+/// Shows how a batch stands, with its items if `all`, else with those that did not take the command.
+async fn ended(common: &Common, client: &Client, batch: &Value, all: bool) -> Result<Exit, Failure> {
+    let id = batch.get("id").and_then(Value::as_str).unwrap_or_default();
+    let mut items = client.all(&format!("/v1/batches/{}/items", escape(id)), "").await?;
+    if !all {
+        items
+            .retain(|item| matches!(item.get("result").and_then(Value::as_str), Some("refused" | "skipped")));
+    }
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => {
+            let mut whole = batch.clone();
+            if let Some(fields) = whole.as_object_mut() {
+                fields.insert("items".into(), Value::Array(items));
+            }
+            output::one(format, &whole)?;
+        }
+        Format::Table => {
+            if !items.is_empty() {
+                output::list(Format::Table, items, ITEMS)?;
+            }
+            let told = |name: &str| number(batch, name);
+            let state = batch.get("state").and_then(Value::as_str).unwrap_or_default();
+            let (total, done, refused, skipped) =
+                (told("total"), told("done"), told("refused"), told("skipped"));
+            output::note(&format!(
+                "batch {id} {state}: {done} of {total} done, {refused} refused, {skipped} skipped"
+            ));
+        }
+    }
+    Ok(if number(batch, "refused") > 0 { Exit::Failed } else { Exit::Done })
+}

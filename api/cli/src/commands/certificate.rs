@@ -1,0 +1,188 @@
+//! Certificates of destruction, without a server: the file and the public key are enough.
+
+use crate::{
+    client::{Client, ask, escape},
+    common::{Common, Format},
+    output, settings,
+};
+use clap::Subcommand;
+use program::{
+    exit::{Exit, Failure},
+    files,
+};
+use serde_json::json;
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+use workflows::{
+    destruction::certificate::{Verification, print, verify},
+    signing::{KeyFile, PublicKey},
+};
+
+/// What is done about certificates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Certificate {
+    /// Verify a certificate with the issuer's public key; names every field that was changed.
+    Verify {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+    /// Show what a certificate says, verified or not.
+    Show {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+    },
+    /// Write a certificate as an HTML page that prints well on A4.
+    Print {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        #[arg(long = "key", value_name = "PUBLIC.pem")]
+        keys: Vec<PathBuf>,
+    },
+    /// Fetch a certificate from the server, byte by byte as it was signed.
+    Download {
+        /// Its id; `tenure certificates list` shows them.
+        id: String,
+        /// The file to write; `-` writes to standard output [default: ID.json].
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Print the public key that this data folder signs with (PEM); made now if there is none.
+    Key,
+}
+
+pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
+    match command {
+        Certificate::Verify { file, keys } => {
+            let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => output::one(
+                    format,
+                    &json!({
+                        "valid": found.holds(),
+                        "signed_by": found.signed_by,
+                        "problems": found.problems,
+                        "proves": found.proves(),
+                        "proves_not": found.proves_not(),
+                    }),
+                )?,
+                Format::Table => output::say(&told(&file, &found))?,
+            }
+            Ok(if found.holds() { Exit::Done } else { Exit::Failed })
+        }
+        Certificate::Show { file } => {
+            let found = verify(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
+            let text = print::text(&found).ok_or_else(|| unreadable(&file, &found))?;
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => {
+                    output::one(
+                        format,
+                        &json!({ "certificate": found.certificate, "assets": found.assets }),
+                    )?;
+                }
+                Format::Table => {
+                    output::say(
+                        &text.lines().map(|line| format!("{}\n", output::harmless(line))).collect::<String>(),
+                    )?;
+                    output::note(
+                        "shown as the file says it; whether that is so: tenure certificate verify FILE",
+                    );
+                }
+            }
+            Ok(Exit::Done)
+        }
+        Certificate::Print { file, keys } => {
+            let found = verify(&bytes(&file)?, &trusted(common, &keys).unwrap_or_default());
+            output::say(&print::html(&found).ok_or_else(|| unreadable(&file, &found))?)?;
+            Ok(Exit::Done)
+        }
+        Certificate::Download { id, to } => ask(download(common, &id, to)),
+        Certificate::Key => {
+            let path = settings::settings(common)?.data.join(KeyFile::NAME);
+            let key = KeyFile::at(&path).key().map_err(Failure::other)?.public();
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => {
+                    output::one(format, &json!({ "id": key.id(), "pem": key.pem(), "file": path }))?
+                }
+                Format::Table => output::say(&key.pem())?,
+            }
+            Ok(Exit::Done)
+        }
+    }
+}
+
+async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit, Failure> {
+    let text = Client::of(common)?.get(&format!("/v1/certificates/{}", escape(id))).await?.text;
+    let file = to.unwrap_or_else(|| format!("{id}.json").into());
+    if file == Path::new("-") {
+        output::say(&text)?;
+        return Ok(Exit::Done);
+    }
+    fs::write(&file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
+    output::note(&format!("whether it holds: tenure certificate verify {}", file.display()));
+    output::done(common.output, "written", &file.display().to_string())?;
+    Ok(Exit::Done)
+}
+
+fn told(file: &Path, found: &Verification) -> String {
+    let file = file.display();
+    let mut lines = Vec::new();
+    if found.holds() {
+        let title = found.certificate.as_ref().map_or("", |certificate| &certificate.title);
+        lines.push(format!("{file}: holds"));
+        lines.push(title.to_owned());
+        lines.push("It proves:".into());
+        lines.extend(found.proves().into_iter().map(|line| format!("- {line}")));
+        lines.push("It does not prove:".into());
+        lines.extend(found.proves_not().into_iter().map(|line| format!("- {line}")));
+    } else {
+        lines.push(format!("{file}: DOES NOT HOLD"));
+        lines
+            .extend(found.problems.iter().map(|problem| format!("- {}: {}", problem.field, problem.problem)));
+        lines.push("It proves nothing.".into());
+    }
+    lines.iter().map(|line| format!("{}\n", output::harmless(line))).collect()
+}
+
+fn unreadable(file: &Path, found: &Verification) -> Failure {
+    let first = found.problems.first().map(|problem| format!("{}: {}", problem.field, problem.problem));
+    Failure::other(format!("{}: {}", file.display(), output::harmless(&first.unwrap_or_default())))
+}
+
+/// The keys that are named, or that of the data folder. Never one that comes with the certificate.
+pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
+    if named.is_empty() {
+        let path = settings::settings(common)?.data.join(KeyFile::NAME);
+        if !path.exists() {
+            let why = format!(
+                "whose signature is trusted? name the issuer's public key with --key PUBLIC.pem ({} is not there)",
+                path.display()
+            );
+            return Err(Failure::new(Exit::Usage, why));
+        }
+        return Ok(vec![KeyFile::at(path).key().map_err(Failure::other)?.public()]);
+    }
+    let mut keys = Vec::new();
+    for path in named {
+        let of_pem = PublicKey::all_of_pem(&bytes(path)?);
+        keys.extend(of_pem.map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", path.display())))?);
+    }
+    Ok(keys)
+}
+
+/// The bytes of `file`; `-` is standard input.
+pub(crate) fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
+    let named = |error: io::Error| files::unread(file, &error);
+    if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map_err(named)?;
+        return Ok(bytes);
+    }
+    fs::read(file).map_err(named)
+}

@@ -1,0 +1,187 @@
+//! `tenure demo`: a tenant onboarded in front of your eyes, with the server killed half way.
+//!
+//! Everything is real but the platform: a server process of its own, its embedded store on disk, its HTTP, SIGKILL.
+//! All of it lives in a temporary folder that is removed at the end, whatever happens.
+
+mod fleet;
+mod server_process;
+
+use crate::{
+    client::{Body, Client},
+    commands::{approvals, demo::server_process::Stage, fleet as imports},
+    execution::status::progress,
+    output::say,
+};
+use engine::Stopwatch;
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The whole demo ends within this.
+const AT_MOST: Duration = Duration::from_secs(60);
+/// How often an execution is looked at.
+const GLANCE: Duration = Duration::from_millis(40);
+
+/// Shows it.
+pub(crate) async fn run() -> Result<Exit, Failure> {
+    let watch = Stopwatch::start();
+    let shown = tokio::select! {
+        shown = show() => shown,
+        () = tokio::time::sleep(AT_MOST) => Err(Failure::other("the demo took too long")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+    };
+    shown?;
+    say(&format!(
+        "\neverything was as promised, in {:.1} s; nothing was left behind\n",
+        watch.elapsed().as_secs_f32()
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn tell(text: &str) -> Result<(), Failure> {
+    say(&format!("\n== {text}\n"))
+}
+
+/// Fails the demo unless `holds`.
+fn promised(holds: bool, what: &str) -> Result<(), Failure> {
+    if holds {
+        return say(&format!("   as promised: {what}\n"));
+    }
+    Err(Failure::other(format!("not as promised: {what}")))
+}
+
+async fn show() -> Result<(), Failure> {
+    let mut stage = Stage::set()?;
+    tell("a server starts, with an embedded store in a folder of its own")?;
+    let admin = stage.start().await?;
+    say(&format!("   {}\n", stage.address()))?;
+
+    tell("a fleet is imported: 48 nodes that exist for this demo alone")?;
+    let report = admin.post("/v1/fleet:import?cluster=eu-1&region=eu", csv(fleet::nodes())).await?.value()?;
+    say(&indented(&imports::page(&report)))?;
+    promised(report.pointer("/report/added") == Some(&json!(48)), "48 nodes are in the inventory")?;
+
+    tell("alice, who runs the platform, asks for a tenant: acme, 16 H100")?;
+    let (alice, bob) = (person(&admin, "alice").await?, person(&admin, "bob").await?);
+    let body = Body { media: "application/yaml", text: fleet::TENANT.into(), key: None, labels: Vec::new() };
+    let started = alice.post("/v1/tenants", body).await?.value()?;
+    let id = text(&started, "id").to_owned();
+    let asked = until(&alice, &id, |item| !waits_for(item).is_null()).await?;
+    let case = alice.get(&format!("/v1/approvals/{id}")).await?.value()?;
+    tell("it stops: people decide on this plan, and on no other")?;
+    say(&indented(&approvals::page(&case)))?;
+
+    let decision = json!({ "digest": case.get("digest"), "reason": "the order is signed" });
+    let approve = format!("/v1/approvals/{id}:approve");
+    tell("alice tries to approve her own request")?;
+    let own = alice.post(&approve, Body::json(&decision)).await;
+    let refusal = own.err().map(|failure| failure.body()).unwrap_or_default();
+    say(&format!("   {}\n", text(&refusal, "detail")))?;
+    promised(text(&refusal, "code") == "approval.own_request", "nobody decides on a request of their own")?;
+    tell("bob approves")?;
+    bob.post(&approve, Body::json(&decision)).await?;
+
+    let before = kill_half_way(&mut stage, &alice, &id, &asked).await?;
+    let admin = stage.start().await?;
+    let alice = admin.with_token(alice.token());
+    tell("it starts again on the same folder, and goes on by itself")?;
+    let done = follow(&alice, &id).await?;
+    check_the_end(&admin, &id, &done, before).await?;
+    stage.strike().await
+}
+
+/// Watches until the nodes are being taken, and kills the server there. Returns how many steps had been committed.
+async fn kill_half_way(stage: &mut Stage, as_who: &Client, id: &str, from: &Value) -> Result<usize, Failure> {
+    tell("it is provisioned; in the middle of it, the server is killed (SIGKILL)")?;
+    let mut told = text(from, "state").to_owned();
+    loop {
+        let item = as_who.get(&format!("/v1/executions/{id}")).await?.value()?;
+        if text(&item, "state") != told {
+            told = text(&item, "state").to_owned();
+            say(&format!("   {}\n", progress(&item)))?;
+        }
+        if text(&item, "state") == fleet::KILL_IN {
+            let steps = journal(as_who, id).await?.len();
+            stage.kill()?;
+            say(&format!("   killed in {told}, after {steps} lines of history\n"))?;
+            return Ok(steps);
+        }
+        if item.get("open") == Some(&Value::Bool(false)) {
+            return Err(Failure::other(format!("not as promised: it ended as {}", text(&item, "reason"))));
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+}
+
+/// Tells every state until the execution has finished.
+async fn follow(client: &Client, id: &str) -> Result<Value, Failure> {
+    let mut told = String::new();
+    loop {
+        let item = client.get(&format!("/v1/executions/{id}")).await?.value()?;
+        if text(&item, "state") != told {
+            told = text(&item, "state").to_owned();
+            say(&format!("   {}\n", progress(&item)))?;
+        }
+        if item.get("open") == Some(&Value::Bool(false)) || text(&item, "phase") == "parked" {
+            return Ok(item);
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+}
+
+async fn check_the_end(client: &Client, id: &str, done: &Value, before: usize) -> Result<(), Failure> {
+    promised(text(done, "reason") == "completed", "it completed")?;
+    let lines = journal(client, id).await?;
+    promised(lines.len() > before, "its history goes on where it had stopped; no committed step was lost")?;
+    let claims =
+        lines.iter().filter(|line| text(line, "from") == "Claiming" && text(line, "to") != "Claiming");
+    promised(claims.count() == 1, "its nodes were claimed once")?;
+    let tenant = client.get("/v1/tenants/acme").await?.value()?;
+    promised(text(&tenant, "state") == "active", "the tenant acme is active")?;
+    let nodes = client.all("/v1/nodes", "&owner=acme").await?;
+    let gpus: u64 = nodes.iter().filter_map(|node| node.pointer("/gpu/count").and_then(Value::as_u64)).sum();
+    promised(gpus == 16, "it owns 16 GPUs, on nodes of nobody else")?;
+    let serve = nodes.iter().all(|node| text(node, "state") == "in_service");
+    promised(serve, "every one of its nodes is in service")
+}
+
+async fn journal(client: &Client, id: &str) -> Result<Vec<Value>, Failure> {
+    let mut page = client.get(&format!("/v1/executions/{id}/journal")).await?.value()?;
+    match page.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Err(Failure::other("the journal is no list")),
+    }
+}
+
+/// A user with a token of their own.
+async fn person(admin: &Client, name: &str) -> Result<Client, Failure> {
+    let body = json!({ "name": name, "roles": ["platform_ops"] });
+    let added = admin.post("/v1/users", Body::json(&body)).await?.value()?;
+    Ok(admin.with_token(text(&added, "token")))
+}
+
+async fn until(client: &Client, id: &str, holds: impl Fn(&Value) -> bool) -> Result<Value, Failure> {
+    loop {
+        let item = client.get(&format!("/v1/executions/{id}")).await?.value()?;
+        if holds(&item) {
+            return Ok(item);
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+}
+
+fn waits_for(item: &Value) -> Value {
+    item.pointer("/waiting_for/approval").cloned().unwrap_or(Value::Null)
+}
+
+fn text<'a>(item: &'a Value, name: &str) -> &'a str {
+    item.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn csv(text: String) -> Body {
+    Body { media: "text/csv", text, key: None, labels: Vec::new() }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("   {line}\n")).collect()
+}

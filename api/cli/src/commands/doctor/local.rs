@@ -1,0 +1,327 @@
+//! What is on this machine: settings, the data folder, the store in it, the clock.
+
+use crate::{
+    commands::{
+        doctor::{
+            finding::{Findings, State},
+            server::RENEW_DAYS,
+        },
+        workflow,
+    },
+    common::Common,
+    output::{self, timestamps},
+};
+use ::store::{
+    postgres::{Postgres, PostgresOptions},
+    transfer,
+};
+use api::{
+    auth::policy::Book,
+    config::{Config, admin_file, store_dir, unknown_variables},
+    tls::{Files, Pair},
+};
+use std::{
+    fs::{self, TryLockError},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use workflows::signing::KeyFile;
+
+/// Below this much room it is warned, in bytes: the next journal files would not fit for long.
+const LITTLE_ROOM: u64 = 1 << 30;
+/// Below this much it has failed: the store refuses commits.
+const NO_ROOM: u64 = 64 << 20;
+/// A store larger than this is not read whole in passing, in bytes.
+const READ_WHOLE: u64 = 256 << 20;
+
+/// The settings, if they are any.
+pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Config> {
+    let read = Config::load(common.config.as_deref(), |name| std::env::var(name).ok());
+    let mut config = match read {
+        Ok(config) => config,
+        Err(why) => {
+            found.failed(
+                "configuration",
+                why,
+                "mend the file or the variable: docs/operations.md, configuration",
+            );
+            return None;
+        }
+    };
+    if let Some(data) = &common.data {
+        config.data.clone_from(data);
+    }
+    let known: Vec<String> =
+        workflow::diagrams().unwrap_or_default().into_iter().map(|drawn| drawn.workflow).collect();
+    match config.retention.check(&known) {
+        Ok(()) => {
+            let file = common.config.as_ref().map_or("defaults".into(), |file| file.display().to_string());
+            found.ok("configuration", format!("{file} and the environment are understood"));
+        }
+        Err(why) => {
+            found.failed("configuration", why, "name a workflow that there is: `tenure workflow list`")
+        }
+    }
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for strange in unknown_variables(names) {
+        found.warning("configuration", strange, "rename it, or take it out of the environment");
+    }
+    let files = [
+        ("seal.key_file".to_owned(), config.seal.key_file.clone()),
+        ("seal.earlier_key_file".to_owned(), config.seal.earlier_key_file.clone()),
+        ("tls.key_file".to_owned(), config.tls.key_file.clone()),
+        ("oidc.client_secret_file".to_owned(), config.oidc.client_secret_file.clone()),
+    ];
+    for (key, file) in config.notify.secrets().into_iter().chain(files).filter(|(_, file)| !file.is_empty()) {
+        secret(&format!("{key}: {file}"), Path::new(&file), "configuration", found);
+    }
+    if !config.oidc.ca_file.is_empty()
+        && let Err(error) = fs::read(&config.oidc.ca_file)
+    {
+        let says = format!("oidc.ca_file: {}: {error}", config.oidc.ca_file);
+        found.failed("configuration", says, "give the server a file that it can read");
+    }
+    certificate(&config, found);
+    if let Err(why) = Book::open(&config.access.policies) {
+        found.failed("access", why, "mend the file: `tenure access check FILE` says the same");
+    }
+    Some(config)
+}
+
+/// That the server's certificate can be read, has its key, and when it ends.
+fn certificate(config: &Config, found: &mut Findings) {
+    if !config.tls.is_on() {
+        if !config.listen.ip().to_canonical().is_loopback() {
+            let says = format!("{} is served without TLS: whoever is on the way reads tokens", config.listen);
+            let remedy = "name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a proxy with TLS reach it";
+            found.warning("tls", says, remedy);
+        }
+        return;
+    }
+    let remedy = "docs/operations.md, TLS: what both files have to hold";
+    match Files::read(&config.tls).and_then(|files| Pair::of(&files, &config.tls)) {
+        Err(why) => found.failed("tls", why, remedy),
+        Ok(pair) => {
+            let left = (pair.ends - timestamps::now()).num_days();
+            let file = &config.tls.certificate_file;
+            let says =
+                format!("{file} has its key, and is valid until {}, {left} days", pair.ends.to_rfc3339());
+            if pair.ends <= timestamps::now() {
+                found.failed(
+                    "tls",
+                    format!("{file} was valid until {}", pair.ends.to_rfc3339()),
+                    "renew it: a server that runs takes it over by itself",
+                );
+            } else if left < RENEW_DAYS {
+                found.warning(
+                    "tls",
+                    says,
+                    "renew it before then: a server that runs takes it over by itself",
+                );
+            } else {
+                found.ok("tls", says);
+            }
+        }
+    }
+}
+
+/// That a secret can be read, and by its owner alone.
+fn secret(what: &str, file: &Path, check: &'static str, found: &mut Findings) {
+    let read = fs::File::open(file).and_then(|open| open.metadata());
+    match read {
+        Err(error) => {
+            found.failed(check, format!("{what}: {error}"), "give the server a file that it can read");
+        }
+        Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
+            let says =
+                format!("{what} may be read by others: its mode is {:o}", facts.permissions().mode() & 0o777);
+            found.warning(check, says, format!("`chmod 600 {}`, and replace what was seen", file.display()));
+        }
+        Ok(_) => {}
+    }
+}
+
+/// Looks at the data folder. Who holds the store in it, if somebody does.
+pub(super) fn data(config: &Config, found: &mut Findings) -> Option<String> {
+    let dir = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
+    let shown = dir.display();
+    if !dir.exists() {
+        let says = format!("{shown} is not there yet: `tenure serve` makes it");
+        found.ok("data", says);
+        let above = dir.ancestors().skip(1).find(|above| above.exists()).map(Path::to_path_buf);
+        room(&above.unwrap_or(dir), found);
+        return None;
+    }
+    let probe = dir.join(format!(".doctor-{}", std::process::id()));
+    match fs::OpenOptions::new().write(true).create_new(true).open(&probe) {
+        Ok(_) => {
+            let _ = fs::remove_file(&probe);
+            found.ok("data", format!("{shown} can be written"));
+        }
+        Err(error) => {
+            let remedy = "give it to the user that the server runs as, or name another with --data";
+            found.failed("data", format!("{shown} cannot be written: {error}"), remedy);
+        }
+    }
+    for file in [admin_file(&dir), dir.join(KeyFile::NAME)].into_iter().filter(|file| file.exists()) {
+        secret(&file.display().to_string(), &file, "data", found);
+    }
+    room(&dir, found);
+    let holder = holder(&store_dir(&dir).join("LOCK"));
+    if let Some(holder) = &holder {
+        found.ok("data", format!("the store in it is in use by process {holder}"));
+    }
+    holder
+}
+
+fn room(dir: &Path, found: &mut Findings) {
+    let Ok(facts) = rustix::fs::statvfs(dir) else { return };
+    let (free, whole) =
+        (facts.f_bavail.saturating_mul(facts.f_frsize), facts.f_blocks.saturating_mul(facts.f_frsize));
+    let (state, says) = room_of(free, whole);
+    let remedy =
+        "make room, or move the folder to a larger disk; nothing is lost, and work goes on by itself";
+    match state {
+        State::Ok => found.ok("data", says),
+        State::Warning => found.warning("data", says, remedy),
+        State::Failed => found.failed("data", says, remedy),
+    }
+}
+
+fn room_of(free: u64, whole: u64) -> (State, String) {
+    let gib = |bytes: u64| format!("{}.{} GiB", bytes >> 30, ((bytes % (1 << 30)) * 10) >> 30);
+    let says = format!("{} of {} are free", gib(free), gib(whole));
+    let state = if free < NO_ROOM {
+        State::Failed
+    } else if free < LITTLE_ROOM {
+        State::Warning
+    } else {
+        State::Ok
+    };
+    (state, says)
+}
+
+/// The process that holds the lock. It is taken for a moment, together with whoever else only looks.
+fn holder(lock: &Path) -> Option<String> {
+    let file = fs::File::open(lock).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(lock).unwrap_or_default().trim().to_owned();
+            Some(if pid.is_empty() { "unknown".into() } else { output::harmless(&pid) })
+        }
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
+/// Looks at the database that keeps the store.
+async fn database(options: PostgresOptions, found: &mut Findings) {
+    let schema = tokio::time::timeout(options.patience, Postgres::schema(&options));
+    match schema.await {
+        Ok(Ok(schema)) if schema.lacks.is_empty() => {
+            found.ok(
+                "store",
+                format!("the database answers, and its schema {} is up to date", options.schema),
+            );
+        }
+        Ok(Ok(_)) => {
+            let says = format!("the schema {} of the database is not up to date", options.schema);
+            found.warning(
+                "store",
+                says,
+                "`tenure store migrate --check` says what it lacks; the server brings it up to date",
+            );
+        }
+        Ok(Err(error)) => {
+            found.failed(
+                "store",
+                error.to_string(),
+                "see store.url, PGPASSWORD and whether the database runs",
+            );
+        }
+        Err(_) => found.failed(
+            "store",
+            "the database does not answer",
+            "see whether it runs; --timeout waits for longer",
+        ),
+    }
+}
+
+/// Looks at the store, where no server does.
+pub(super) async fn store(
+    config: &Config,
+    holder: Option<String>,
+    served: bool,
+    patience: Duration,
+    found: &mut Findings,
+) {
+    if let Some(options) = config.store.options() {
+        return database(PostgresOptions { patience, ..options }, found).await;
+    }
+    let dir = store_dir(&config.data);
+    if let Some(holder) = holder {
+        // A server that answers has said how its store is; whether it is this one is not known.
+        if !served {
+            let says = format!("process {holder} has it open, and no server was asked");
+            found.warning("store", says, "name the server of that process with --server");
+        }
+        return;
+    }
+    if !dir.join("journal").is_dir() {
+        return found.ok("store", "there is none yet");
+    }
+    let bytes = size(&dir);
+    if bytes > READ_WHOLE {
+        let says = format!("{} MiB, too many to be read in passing", bytes >> 20);
+        return found.ok("store", format!("{says}: `tenure store check` reads all of it"));
+    }
+    match tokio::task::spawn_blocking(move || transfer::check(&dir)).await {
+        Ok(Ok(report)) if report.is_whole() => {
+            found.ok("store", format!("whole, up to commit {}; no server has it open", report.journal_to.0));
+        }
+        Ok(Ok(report)) => {
+            let says = report.problems.join("\n");
+            found.failed("store", says, "docs/store.md; keep a copy of the folder before anything else");
+        }
+        Ok(Err(error)) => found.failed("store", error.to_string(), "docs/store.md"),
+        Err(error) => found.failed("store", error.to_string(), "`tenure store check`"),
+    }
+}
+
+fn size(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let of = |path: PathBuf| {
+        if path.is_dir() { size(&path) } else { fs::metadata(&path).map_or(0, |facts| facts.len()) }
+    };
+    entries.map(|entry| of(entry.path())).sum()
+}
+
+/// Whether this machine's clock is kept, where that can be had.
+pub(super) async fn clock(patience: Duration, found: &mut Findings) {
+    let now = timestamps::now().format("%Y-%m-%dT%H:%M:%SZ");
+    let mut ask = tokio::process::Command::new("timedatectl");
+    ask.args(["show", "--property=NTPSynchronized", "--value"]).kill_on_drop(true);
+    let told = tokio::time::timeout(patience, ask.output()).await;
+    let told =
+        told.ok().and_then(Result::ok).map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
+    match told.as_deref() {
+        Some("yes") => found.ok("clock", format!("{now}, kept by NTP")),
+        Some("no") => {
+            let remedy = "turn NTP on: `timedatectl set-ntp true`, or whatever else keeps the clock here";
+            found.warning("clock", format!("{now}, and not kept by NTP"), remedy);
+        }
+        _ => found.ok("clock", format!("{now}; whether NTP keeps it cannot be told here")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_room_is_told_before_there_is_none() {
+        assert_eq!(room_of(3 << 30, 8 << 30), (State::Ok, "3.0 GiB of 8.0 GiB are free".into()));
+        assert_eq!(room_of(LITTLE_ROOM - 1, 8 << 30).0, State::Warning);
+        assert_eq!(room_of(NO_ROOM - 1, 8 << 30).0, State::Failed);
+    }
+}

@@ -1,0 +1,86 @@
+//! Whom the server tells by itself: channels of notifications, and the collector of traces. They are knocked at, and sent nothing.
+
+use crate::commands::doctor::finding::Findings;
+use api::{
+    config::Config,
+    notify::{self, Leads},
+};
+use reqwest::{Client, redirect::Policy};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Looks at channels and collector; knocks at each, unless `patience` is none.
+pub(super) async fn look(config: &Config, patience: Option<Duration>, found: &mut Findings) {
+    channels(config, patience, found).await;
+    collector(config, patience, found).await;
+}
+
+async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findings) {
+    const CHECK: &str = "notifications";
+    let all = notify::look(&config.notify);
+    if all.is_empty() {
+        return found.ok(CHECK, "no channel is set: nobody is told when somebody has to look");
+    }
+    for (name, made) in all {
+        let leads = match made {
+            Ok(leads) => leads,
+            Err(why) => {
+                found.failed(CHECK, why, "mend it, or the server does not start: docs/notifications.md");
+                continue;
+            }
+        };
+        let Some(patience) = patience else {
+            found.ok(CHECK, format!("{name}: its settings and secrets are right; it was not called"));
+            continue;
+        };
+        match knock(&leads, patience).await {
+            Ok(()) => {
+                found.ok(CHECK, format!("{name}: reached; `tenure notify test {name}` sends something"))
+            }
+            Err(why) => found.failed(
+                CHECK,
+                format!("{name}: {why}"),
+                "see whether its address is right, and whether a firewall is in the way",
+            ),
+        }
+    }
+}
+
+async fn collector(config: &Config, patience: Option<Duration>, found: &mut Findings) {
+    let (url, Some(patience)) = (&config.traces.url, patience) else { return };
+    if url.is_empty() {
+        return;
+    }
+    match knock(&Leads::Http(url.clone()), patience).await {
+        Ok(()) => found.ok("traces", format!("somebody answers at {url}")),
+        Err(why) => found.warning(
+            "traces",
+            format!("{url}: {why}"),
+            "see traces.url, and whether the collector runs: docs/traces.md; nothing else waits for it",
+        ),
+    }
+}
+
+/// Whether anybody is there. Whatever is answered over HTTP is an answer: nothing was asked.
+async fn knock(leads: &Leads, patience: Duration) -> Result<(), String> {
+    let unanswered = || format!("it does not answer within {patience:?}");
+    match leads {
+        // It was opened when the channel was made.
+        Leads::File => Ok(()),
+        Leads::Http(url) => {
+            let client = Client::builder().redirect(Policy::none()).timeout(patience).build();
+            let asked = client.map_err(|error| error.to_string())?.head(url).send().await;
+            match asked {
+                Ok(_) => Ok(()),
+                Err(error) if error.is_timeout() => Err(unanswered()),
+                Err(error) => Err(format!("it cannot be reached: {}", super::server::whole(&error))),
+            }
+        }
+        Leads::Smtp(server) => match tokio::time::timeout(patience, TcpStream::connect(server)).await {
+            Ok(connected) => {
+                connected.map(drop).map_err(|error| format!("{server} cannot be reached: {error}"))
+            }
+            Err(_) => Err(unanswered()),
+        },
+    }
+}

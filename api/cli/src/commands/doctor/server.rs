@@ -1,0 +1,237 @@
+//! The server that is asked, who asks it, and what it says of itself.
+
+use crate::{
+    client::contexts::{self, Target},
+    commands::doctor::finding::Findings,
+    common::{Common, Place},
+    output::timestamps,
+};
+use api::tls;
+use chrono::{DateTime, Utc};
+use program::{exit::Failure, files};
+use reqwest::{Response, StatusCode, tls::TlsInfo};
+use serde_json::Value;
+use std::{error::Error, path::Path, time::Duration};
+
+/// How far clocks may be apart before it is said; the server tells its own to the second.
+const APART: i64 = 2;
+/// From when on leases, schedules and approvals are seen to end at other times than people expect.
+const FAR_APART: i64 = 30;
+/// How long before its end a certificate is to be renewed.
+pub(super) const RENEW_DAYS: i64 = 14;
+
+/// A server that answers.
+pub(super) struct Served {
+    base: String,
+    token: Option<String>,
+    http: reqwest::Client,
+}
+
+/// Looks at the server that is named, if there is one; `None` where none answers.
+pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findings) -> Option<Served> {
+    let target = match contexts::target(common) {
+        Ok(target) => target,
+        Err(failure) => {
+            found.failed(
+                "server",
+                failure.message,
+                "mend the file of contexts, or name --server and --token",
+            );
+            return None;
+        }
+    };
+    let trusted = target.ca_file.as_ref().map(|found| found.value.as_path());
+    let http = match http(trusted, patience) {
+        Ok(http) => http,
+        Err(failure) => {
+            found.failed(
+                "server",
+                failure.message,
+                "the certificates that this machine trusts, or those of --ca-file, cannot be read",
+            );
+            return None;
+        }
+    };
+    let base = target.server.value.clone();
+    let served = Served { base, token: target.token.as_ref().map(|token| token.value.clone()), http };
+    let answer = match served.ask("/version").await {
+        Ok(answer) => answer,
+        Err(error) => {
+            unreached(common, &target, &error, found);
+            return None;
+        }
+    };
+    reached(&target, &answer, found);
+    version(answer, found).await;
+    served.ready(found).await;
+    if served.who(&target, found).await {
+        served.store(found).await;
+        served.stuck(found).await;
+        served.engines(found).await;
+    }
+    served.audit(found).await;
+    Some(served)
+}
+
+fn http(trusted: Option<&Path>, patience: Duration) -> Result<reqwest::Client, Failure> {
+    let builder = reqwest::Client::builder().connect_timeout(patience).timeout(patience).tls_info(true);
+    let builder = builder.tls_certs_merge(files::authorities(trusted)?);
+    builder.user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION"))).build().map_err(Failure::other)
+}
+
+/// Nobody answers: a failure where a server was named, and the way it is where none was.
+fn unreached(common: &Common, target: &Target, error: &reqwest::Error, found: &mut Findings) {
+    let server = &target.server;
+    let named = common.said.server != Place::Nowhere || target.context.is_some();
+    if !named && error.is_connect() {
+        let says = format!("none answers at {}: looked at this machine alone", server.value);
+        return found.warning(
+            "server",
+            says,
+            "start one with `tenure serve`, or name one with --server or --context",
+        );
+    }
+    let says = format!("{} (by {}) cannot be reached: {}", server.value, server.by, whole(error));
+    let remedy = if error.is_timeout() {
+        "see whether a firewall is in the way, and whether it is overloaded; --timeout waits for longer"
+    } else if server.value.starts_with("https:") {
+        "see whether it runs, whether its name is known, and whether this machine trusts its certificate: --ca-file names an authority of yours"
+    } else {
+        "see whether it runs, and whether its name is known"
+    };
+    found.failed("server", says, remedy);
+}
+
+/// An error with its causes.
+pub(super) fn whole(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    text
+}
+
+/// What the connection and the head of an answer tell.
+fn reached(target: &Target, answer: &Response, found: &mut Findings) {
+    let server = &target.server;
+    found.ok("server", format!("{} (by {}) answers", server.value, server.by));
+    let secure = answer.url().scheme() == "https";
+    if secure {
+        let certificate = answer.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
+        certificate_of(certificate.and_then(tls::ends), found);
+    } else if !contexts::is_here(&server.value) {
+        let says = "it is spoken to in the clear: whoever is on the way reads the token";
+        found.warning("server", says, "let it speak TLS (`tls.certificate_file`), or put a proxy with TLS before it, and name it with https");
+    }
+    let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
+    let Some(theirs) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else { return };
+    clocks((theirs.to_utc() - timestamps::now()).num_seconds(), found);
+}
+
+fn certificate_of(ends: Option<DateTime<Utc>>, found: &mut Findings) {
+    let Some(ends) = ends else {
+        let says = "TLS, with a certificate whose end cannot be read";
+        return found.warning("server", says, "look at it: `openssl s_client -connect HOST:443`");
+    };
+    let left = (ends - timestamps::now()).num_days();
+    let says = format!("TLS; the certificate is valid until {}, {left} days", ends.to_rfc3339());
+    if left < RENEW_DAYS {
+        return found.warning("server", says, "renew it before then");
+    }
+    found.ok("server", says);
+}
+
+/// `offset`: by how many seconds the server's clock is ahead.
+pub(super) fn clocks(offset: i64, found: &mut Findings) {
+    let says = match offset {
+        0 => "the server's clock and this one agree".to_owned(),
+        1.. => format!("the server's clock is {offset} s ahead of this one"),
+        ..0 => format!("the server's clock is {} s behind this one", offset.unsigned_abs()),
+    };
+    let remedy = "have both kept by NTP: leases, schedules and deadlines go by the server's clock";
+    if offset.abs() > FAR_APART {
+        found.failed("clock", says, remedy);
+    } else if offset.abs() > APART {
+        found.warning("clock", says, remedy);
+    } else {
+        found.ok("clock", says);
+    }
+}
+
+async fn version(answer: Response, found: &mut Findings) {
+    let status = answer.status();
+    let own = env!("CARGO_PKG_VERSION");
+    let told = answer.json::<Value>().await.unwrap_or_default();
+    let theirs = told.get("version").and_then(Value::as_str).filter(|_| status.is_success());
+    match theirs {
+        Some(theirs) if theirs == own => {
+            found.ok("server", format!("version {own}, the same as this program's"))
+        }
+        Some(theirs) => {
+            let says = format!("version {theirs}, and this program is {own}");
+            found.warning(
+                "server",
+                says,
+                "use the program of the server's version: it knows the same commands and codes",
+            );
+        }
+        None => {
+            let says = format!("what answers there ({status}) does not say that it is tenure");
+            found.failed("server", says, "see what listens there, or name another with --server");
+        }
+    }
+}
+
+impl Served {
+    pub(super) async fn ask(&self, path: &str) -> Result<Response, reqwest::Error> {
+        let mut request = self.http.get(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        request.send().await
+    }
+
+    /// An answer as JSON, with its status; what is no answer is no JSON either.
+    pub(super) async fn read(&self, path: &str) -> (StatusCode, Value) {
+        let Ok(answer) = self.ask(path).await else { return (StatusCode::GATEWAY_TIMEOUT, Value::Null) };
+        let status = answer.status();
+        (status, answer.json().await.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::finding::State;
+
+    fn state(say: impl Fn(&mut Findings)) -> State {
+        let mut found = Findings::default();
+        say(&mut found);
+        assert_eq!(found.0.len(), 1, "{found:?}");
+        found.0[0].state
+    }
+
+    #[test]
+    fn clocks_that_are_apart_are_told_the_louder_the_further() {
+        for (offset, wanted) in [
+            (0, State::Ok),
+            (-2, State::Ok),
+            (3, State::Warning),
+            (-30, State::Warning),
+            (31, State::Failed),
+            (-86_400, State::Failed),
+        ] {
+            assert_eq!(state(|found| clocks(offset, found)), wanted, "{offset}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_in_time() {
+        let in_days = |days| Some(timestamps::now() + chrono::Duration::days(days));
+        assert_eq!(state(|found| certificate_of(in_days(90), found)), State::Ok);
+        assert_eq!(state(|found| certificate_of(in_days(13), found)), State::Warning);
+        assert_eq!(state(|found| certificate_of(None, found)), State::Warning);
+    }
+}

@@ -1,0 +1,220 @@
+//! `tenure get` and `tenure describe`: every kind of thing by one pair of verbs.
+
+use crate::{
+    client::Client,
+    commands::{
+        access,
+        approvals::{self, Approvals, Case},
+        audit,
+        batch::BATCHES,
+        executions, policy,
+        schedules::{self, Schedules},
+    },
+    common::{Common, Format},
+    output,
+    resources::{
+        self,
+        kinds::{self, Kind},
+        nested::{self, Within},
+        watch_list::{self, Watching},
+    },
+};
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
+};
+use program::exit::{Exit, Failure};
+use serde_json::Value;
+
+/// What `get` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// The kind.
+    #[arg(value_parser = kind_parser())]
+    kind: &'static Known,
+    /// The id of one, as the list shows it.
+    #[arg(conflicts_with_all = ["filter", "filters"])]
+    id: Option<String>,
+    /// Of executions and what is stuck: only those that match; docs/search.md has the words.
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// Only those whose field is as said, like `state=active`; may be repeated.
+    #[arg(long = "where", value_name = "FIELD=VALUE")]
+    filters: Vec<String>,
+    #[command(flatten)]
+    watching: Watching,
+}
+
+/// What `describe` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Describe {
+    /// The kind.
+    #[arg(value_parser = kind_parser())]
+    kind: &'static Known,
+    /// Its id, as the list shows it.
+    id: String,
+}
+
+/// A kind by its names.
+#[derive(Clone, Copy)]
+struct Known {
+    plural: &'static str,
+    singular: &'static str,
+    kind: &'static Kind,
+    /// One is served under its id; of others the list tells all that there is.
+    shown: bool,
+    /// Each of another kind has a list of them.
+    within: Option<&'static Within>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.plural)
+    }
+}
+
+const fn known(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
+    Known { plural, singular, kind, shown: true, within: None }
+}
+
+const fn listed(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
+    Known { shown: false, ..known(plural, singular, kind) }
+}
+
+const fn inside(plural: &'static str, singular: &'static str, within: &'static Within) -> Known {
+    Known { within: Some(within), ..listed(plural, singular, within.kind) }
+}
+
+const ACCESS_POLICIES: Kind = Kind { path: "/v1/access-policies", columns: &access::HISTORY };
+const AUDIT: Kind = Kind { path: "/v1/audit", columns: audit::ENTRIES };
+const POLICIES: Kind = Kind { path: "/v1/policies", columns: &policy::HISTORY };
+const WORKFLOWS: Kind = Kind {
+    path: "/v1/workflows",
+    columns: &[("name", "/name"), ("schema", "/schema"), ("initial", "/initial"), ("states", "/states")],
+};
+
+/// Every kind that there is.
+static ALL: [Known; 34] = [
+    known("access-policies", "access-policy", &ACCESS_POLICIES),
+    listed("agents", "agent", &kinds::AGENTS),
+    known("approvals", "approval", &kinds::APPROVALS),
+    listed("audit", "audit-entry", &AUDIT),
+    known("batches", "batch", &BATCHES),
+    known("certificates", "certificate", &kinds::CERTIFICATES),
+    listed("channels", "channel", &kinds::CHANNELS),
+    known("clusters", "cluster", &kinds::CLUSTERS),
+    known("decisions", "decision", &kinds::DECISIONS),
+    known("delegations", "delegation", &kinds::DELEGATIONS),
+    inside("deliveries", "delivery", &nested::DELIVERIES),
+    listed("engines", "engine", &kinds::ENGINES),
+    known("executions", "execution", &kinds::EXECUTIONS),
+    known("groups", "group", &kinds::GROUPS),
+    known("holds", "hold", &kinds::HOLDS),
+    known("limits", "limit", &kinds::LIMITS),
+    known("loans", "loan", &kinds::LOANS),
+    known("nodes", "node", &kinds::NODES),
+    inside("occurrences", "occurrence", &nested::OCCURRENCES),
+    known("policies", "policy", &POLICIES),
+    known("proposals", "proposal", &kinds::PROPOSALS),
+    known("quotas", "quota", &kinds::QUOTAS),
+    known("regions", "region", &kinds::REGIONS),
+    known("reservations", "reservation", &kinds::RESERVATIONS),
+    listed("reviews", "review", &kinds::REVIEWS),
+    known("schedules", "schedule", &kinds::SCHEDULES),
+    listed("stuck", "stuck", &kinds::STUCK),
+    listed("sweeps", "sweep", &kinds::SWEEPS),
+    known("tenants", "tenant", &kinds::TENANTS),
+    known("usage", "usage", &kinds::USAGE),
+    known("users", "user", &kinds::USERS),
+    listed("workflows", "workflow", &WORKFLOWS),
+    known("workloads", "workload", &kinds::WORKLOADS),
+    known("workspaces", "workspace", &kinds::WORKSPACES),
+];
+
+/// The kinds as clap knows them: so a word that is none is answered with the nearest, and shells complete them.
+fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static Known> {
+    let values = ALL.iter().map(|known| PossibleValue::new(known.plural).alias(known.singular));
+    let named = |word: String| {
+        let found = ALL.iter().find(|known| known.plural == word || known.singular == word);
+        found.ok_or_else(|| format!("there is no kind {word}"))
+    };
+    PossibleValuesParser::new(values).try_map(named)
+}
+
+/// Lists all of a kind, or shows the row of one.
+pub(crate) async fn get(common: &Common, get: Get) -> Result<Exit, Failure> {
+    let known = get.kind;
+    if get.filter.is_some() && !["/v1/executions", "/v1/stuck"].contains(&known.kind.path) {
+        let why = format!("--filter: {} are not searched; use --where FIELD=VALUE", known.plural);
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    let Some(id) = get.id else {
+        if let Some(within) = known.within {
+            return nested::list(common, within, &get.filters, &get.watching).await;
+        }
+        let filter = get.filter.as_deref();
+        return resources::search(common, known.kind, filter, &get.filters, &get.watching).await;
+    };
+    let client = Client::of(common)?;
+    if common.output != Format::Table {
+        output::one(common.output, &one(&client, known, &id).await?)?;
+        return Ok(Exit::Done);
+    }
+    let columns = kinds::columns(known.kind);
+    watch_list::show(common, &get.watching, &columns, async || Ok(vec![one(&client, known, &id).await?]))
+        .await
+}
+
+/// Shows one in full, with what belongs to it.
+pub(crate) async fn describe(common: &Common, describe: Describe) -> Result<Exit, Failure> {
+    let (known, id) = (describe.kind, describe.id);
+    match known.plural {
+        "executions" => {
+            let exit = executions::show(common, &id).await?;
+            if common.output == Format::Table {
+                output::say("\n")?;
+                executions::journal(common, &id).await?;
+            }
+            Ok(exit)
+        }
+        "approvals" => approvals::run(common, Approvals::Show(Case { id })).await,
+        "schedules" => schedules::run(common, Schedules::Show { name: id }).await,
+        _ => {
+            let item = one(&Client::of(common)?, known, &id).await?;
+            output::one(common.output, &item)?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// One of a kind, by its id.
+async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure> {
+    if let Some(within) = known.within {
+        return within.one(client, known.singular, id).await;
+    }
+    if known.shown {
+        return resources::read(client, known.kind, id).await;
+    }
+    let place = known.kind.columns.first().map_or("/id", |(_, place)| *place);
+    let items = client.all(known.kind.path, "").await?;
+    let is_meant = |item: &&Value| item.pointer(place).and_then(Value::as_str) == Some(id);
+    if let Some(item) = items.iter().find(is_meant) {
+        return Ok(item.clone());
+    }
+    let missing = Failure::new(Exit::NotFound, format!("there is no {} {id}", known.singular));
+    Err(resources::meant(client, known.kind, id, missing).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn no_two_kinds_have_one_name() {
+        let mut names: Vec<&str> = ALL.iter().flat_map(|known| [known.plural, known.singular]).collect();
+        names.sort_unstable();
+        names.dedup();
+        // What is stuck, and usage, have one name alone.
+        assert_eq!(names.len(), ALL.len() * 2 - 2);
+    }
+}

@@ -1,0 +1,61 @@
+//! Commands that help with the others: servers by name, verbs for every kind, explanations, a check of everything, shells and manuals.
+
+use crate::{
+    client::ask,
+    commands::{
+        context::{self, ContextCommand},
+        doctor::{self, Doctor},
+        explain,
+        get::{self, Describe, Get},
+        manual,
+    },
+    common::Common,
+};
+use clap::Subcommand;
+use clap_complete::Shell;
+use program::exit::{Exit, Failure};
+use std::path::PathBuf;
+
+/// What helps.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Aid {
+    /// Keep servers, each under a name, with the token that opens it.
+    #[command(subcommand)]
+    Context(ContextCommand),
+    /// List all of a kind, or show one; the same as `KIND list` and `KIND show`.
+    Get(Get),
+    /// Show one in full, with what has happened to it.
+    Describe(Describe),
+    /// Say what a code of a problem, of a failed attempt, of a parked execution or of an exit means, and what to do.
+    Explain {
+        /// The code, such as `capacity.short`, `outcome_unknown` or `10`; without one, all of them.
+        code: Option<String>,
+    },
+    /// Check configuration, data folder, store, clock, server, token and targets, and say what to do about each.
+    Doctor(Doctor),
+    /// Print what completes commands in a shell.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page, or write one for every command into a folder.
+    Man {
+        /// The folder, made if it is not there.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+/// `whole` is the command line that is completed and described.
+pub(crate) fn run(common: &Common, aid: Aid, whole: clap::Command) -> Result<Exit, Failure> {
+    match aid {
+        Aid::Context(command) => context::run(common, command),
+        Aid::Get(own) => ask(get::get(common, own)),
+        Aid::Describe(own) => ask(get::describe(common, own)),
+        Aid::Explain { code } => explain::run(common, code.as_deref()),
+        Aid::Doctor(own) => ask(doctor::run(common, own)),
+        Aid::Completions { shell } => manual::completions(shell, whole),
+        Aid::Man { dir } => manual::manual(common, whole, dir.as_deref()),
+    }
+}

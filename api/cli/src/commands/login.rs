@@ -1,0 +1,136 @@
+//! `tenure login` and `tenure logout`.
+
+use crate::{
+    client::{
+        Body, Client,
+        contexts::{self, Contexts},
+    },
+    common::{Common, Format},
+    output,
+};
+use api::{
+    config::Oidc,
+    oidc::{Consent, Provider, Unopened},
+};
+use engine::{Clock as _, SystemClock};
+use program::{
+    exit::{Exit, Failure},
+    files,
+};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Login {
+    /// Sign in with the ID token in this file, as machines do that are given one; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    id_token_file: Option<PathBuf>,
+    /// Keep the token with the context in force, and print none; `tenure logout` takes it away again.
+    #[arg(long)]
+    save: bool,
+}
+
+pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    // Known before anybody signs in for nothing.
+    let saved_to = if own.save { Some(context(common)?) } else { None };
+    let offered = client.get("/v1/login").await?.value()?;
+    let Some(settings) = settings(&offered) else {
+        let why = "the server names no identity provider: use a token of `tenure user add`, with --token or TENURE_TOKEN";
+        return Err(Failure::new(Exit::Usage, why));
+    };
+    let id_token = match own.id_token_file {
+        Some(file) => files::read(&file)?,
+        None => by_device(common, &settings).await?,
+    };
+    let body = Body::json(&json!({ "id_token": id_token.trim() }));
+    let session = client.post("/v1/sessions", body).await?.value()?;
+    let text = |name: &str| session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if let Some(name) = saved_to {
+        keep(&name, Some(text("token")))?;
+        output::note(&format!(
+            "signed in as {} until {}; context {name} has the token",
+            text("user"),
+            text("ends_at")
+        ));
+        return Ok(Exit::Done);
+    }
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, &session)?,
+        // The token alone on standard output, so that it can be taken into a variable.
+        Format::Table => {
+            output::note(&format!("signed in as {} until {}; the token:", text("user"), text("ends_at")));
+            output::say(&format!("{}\n", text("token")))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn logout(common: &Common) -> Result<Exit, Failure> {
+    Client::of(common)?.delete("/v1/sessions/mine").await?;
+    let target = contexts::target(common)?;
+    // The token that has just ended was that of the context.
+    let of_context = target.context.filter(|context| {
+        target.token.as_ref().is_some_and(|token| token.by == format!("context {}", context.value))
+    });
+    if let Some(name) = of_context {
+        keep(&name.value, None)?;
+    }
+    output::note("signed out");
+    Ok(Exit::Done)
+}
+
+/// The context in force, with which a token can be kept: the server that is asked is its own.
+fn context(common: &Common) -> Result<String, Failure> {
+    let name = contexts::target(common)?.context.map(|found| found.value);
+    name.ok_or_else(|| {
+        let why = "--save: no context of this server is in force: `tenure context set NAME --server URL` makes one, and --context NAME names it";
+        Failure::new(Exit::Usage, why)
+    })
+}
+
+/// Keeps the token with a context in place of what it had, or takes away the one that is kept there.
+fn keep(name: &str, token: Option<String>) -> Result<(), Failure> {
+    let file = contexts::file().ok_or_else(|| Failure::other("there is no folder for contexts: set HOME"))?;
+    let mut all = Contexts::read(&file)?;
+    let missing = all.missing(name);
+    let context = all.contexts.get_mut(name).ok_or(missing)?;
+    if token.is_some() {
+        context.token_file = None;
+    }
+    context.token = token;
+    all.write(&file)
+}
+
+/// What the server says of its provider, as settings.
+fn settings(offered: &Value) -> Option<Oidc> {
+    let oidc = offered.get("oidc")?;
+    let text = |name: &str| oidc.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+    Some(Oidc {
+        issuer: text("issuer")?,
+        client_id: text("client_id")?,
+        device_client_id: text("device_client_id")?,
+        scopes: text("scopes")?,
+        ..Oidc::default()
+    })
+}
+
+async fn by_device(common: &Common, settings: &Oidc) -> Result<String, Failure> {
+    let none = || Failure::other("the server names no issuer");
+    let provider = Provider::of(settings).map_err(Failure::other)?.ok_or_else(none)?;
+    let refused = |unopened: Unopened| Failure::other(unopened.to_string());
+    let now = SystemClock.now();
+    let consent = provider.ask_consent(now).await.map_err(refused)?;
+    tell(common, &consent);
+    provider.await_consent(&consent, now).await.map_err(refused)
+}
+
+fn tell(common: &Common, consent: &Consent) {
+    let at = consent.verification_uri_complete.as_ref().unwrap_or(&consent.verification_uri);
+    if let Format::Json | Format::Yaml = common.output {
+        output::note(&json!({ "open": at, "code": consent.user_code }).to_string());
+        return;
+    }
+    output::note(&format!("open {at} in any browser, and compare the code: {}", consent.user_code));
+    output::note(&format!("waiting, for {} min at most ...", consent.expires_in / 60));
+}

@@ -1,0 +1,218 @@
+//! `tenure policy`. Checking, comparing, testing and explaining documents needs no server.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::{Common, Format},
+    output::{self, preview},
+};
+use clap::Subcommand;
+use program::{
+    exit::{Exit, Failure},
+    files,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use workflows::policy::{self, Invalid, PlatformPolicy, Request, Subject};
+
+/// What is done about policies.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Policy {
+    /// Say what is wrong with a document, by line and column.
+    Check {
+        /// The document (YAML): a platform policy, or a tenant's request.
+        file: PathBuf,
+    },
+    /// Say what changes from one document to another, key by key.
+    Diff {
+        /// The old one.
+        old: PathBuf,
+        /// The new one.
+        new: PathBuf,
+    },
+    /// Run the examples that a platform policy carries.
+    Test {
+        /// The policy (YAML).
+        file: PathBuf,
+    },
+    /// Say which rules hold for a tenant, with document, version and line.
+    Explain {
+        /// A tenant's name, or a file with a request (YAML), for which no server is asked.
+        subject: String,
+        /// Explain a request by this policy instead of the built-in one.
+        #[arg(short, long)]
+        file: Option<PathBuf>,
+    },
+    /// Put a platform policy into force.
+    Publish {
+        /// The policy (YAML).
+        file: PathBuf,
+        /// Show what would change and which executions it leaves alone, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// With --dry-run: end with 11 where something would change.
+        #[arg(long, requires = "dry_run")]
+        exit_code: bool,
+    },
+    /// List when which platform policy came into force, and who said so.
+    History,
+    /// Show one platform policy.
+    Show {
+        /// Its number [default: the one in force].
+        #[arg(default_value = "current")]
+        version: String,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: Policy) -> Result<Exit, Failure> {
+    match command {
+        Policy::Check { file } => check(common, &file),
+        Policy::Diff { old, new } => {
+            let changes = policy::diff(&files::read(&old)?, &files::read(&new)?).map_err(Failure::other)?;
+            let items = changes.iter().map(|change| json!(change)).collect();
+            output::list(common.output, items, &DIFFERENCE)?;
+            Ok(Exit::Done)
+        }
+        Policy::Test { file } => test(common, &file),
+        Policy::Explain { subject, file } => explain(common, &subject, file.as_deref()).await,
+        Policy::Publish { file, dry_run, exit_code } => publish(common, &file, dry_run, exit_code).await,
+        Policy::History => {
+            let items = Client::of(common)?.all("/v1/policies", "").await?;
+            output::list(common.output, items, &HISTORY)?;
+            Ok(Exit::Done)
+        }
+        Policy::Show { version } => {
+            let item =
+                Client::of(common)?.get(&format!("/v1/policies/{}", escape(&version))).await?.value()?;
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
+                Format::Table => output::say(item.get("text").and_then(Value::as_str).unwrap_or_default())?,
+            }
+            Ok(Exit::Done)
+        }
+    }
+}
+
+const DIFFERENCE: [output::Column; 4] =
+    [("key", "/key"), ("old", "/old"), ("new", "/new"), ("meaning", "/meaning")];
+pub(crate) const HISTORY: [output::Column; 5] = [
+    ("id", "/id"),
+    ("version", "/version"),
+    ("before", "/before"),
+    ("author", "/author"),
+    ("effective from", "/effective_from"),
+];
+const RULES: [output::Column; 6] = [
+    ("topic", "/topic"),
+    ("rule", "/rule"),
+    ("says", "/says"),
+    ("document", "/by/document"),
+    ("version", "/by/version"),
+    ("line", "/by/line"),
+];
+
+fn check(common: &Common, file: &Path) -> Result<Exit, Failure> {
+    let findings = policy::check(&files::read(file)?);
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, &json!(findings))?,
+        Format::Table if findings.is_empty() => {
+            output::say(&format!("{}: valid\n", file.display()))?;
+        }
+        Format::Table => {
+            let lines = findings.iter().map(|finding| format!("{}: {finding}\n", file.display()));
+            output::say(&lines.collect::<String>())?;
+        }
+    }
+    Ok(if findings.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// What is wrong with `file`, by its name.
+fn wrong(file: &Path, invalid: &Invalid) -> Failure {
+    let lines: Vec<String> =
+        invalid.findings.iter().map(|finding| format!("{}: {finding}", file.display())).collect();
+    Failure::other(lines.join("\n"))
+}
+
+fn test(common: &Common, file: &Path) -> Result<Exit, Failure> {
+    let outcomes = policy::test(&files::read(file)?).map_err(|invalid| wrong(file, &invalid))?;
+    let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
+    let passed = outcomes.len().saturating_sub(failed);
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, &json!(outcomes))?,
+        Format::Table => {
+            let line = |outcome: &policy::Outcome| {
+                if outcome.passed {
+                    return format!("{} ok\n", outcome.name);
+                }
+                format!("{} WRONG expected {} got {}\n", outcome.name, outcome.expected, outcome.got)
+            };
+            let lines: String = outcomes.iter().map(line).collect();
+            output::say(&format!("{lines}{passed} passed, {failed} failed\n"))?;
+        }
+    }
+    Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
+}
+
+async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Exit, Failure> {
+    let file = Path::new(subject);
+    let rules = if subject == "-" || file.is_file() {
+        let request = Request::from_yaml(&files::read(file)?).map_err(|invalid| wrong(file, &invalid))?;
+        let policy = match by {
+            Some(by) => {
+                PlatformPolicy::from_yaml(&files::read(by)?).map_err(|invalid| wrong(by, &invalid))?
+            }
+            None => PlatformPolicy::built_in().map_err(Failure::other)?,
+        };
+        json!(policy::explain(&Subject::of_request(request), &policy))
+    } else if by.is_some() {
+        let message = format!(
+            "there is no file {subject}; `-f` explains a request's file, a tenant is explained by the policy in force"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    } else {
+        let path = format!("/v1/tenants/{}/policy", escape(subject));
+        let answer = Client::of(common)?.get(&path).await?.value()?;
+        answer.get("rules").cloned().unwrap_or_default()
+    };
+    let items = rules.as_array().cloned().unwrap_or_default();
+    output::list(common.output, items, &RULES)?;
+    Ok(Exit::Done)
+}
+
+async fn publish(common: &Common, file: &Path, dry_run: bool, exit_code: bool) -> Result<Exit, Failure> {
+    let text = files::read(file)?;
+    let path = if dry_run { "/v1/policies:plan" } else { "/v1/policies" };
+    let body = Body { media: "application/yaml", text, key: None, labels: Vec::new() };
+    let answer = Client::of(common)?.post(path, body).await?.value()?;
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, &answer)?,
+        Format::Table => output::say(&page(&answer))?,
+    }
+    let changes = answer.get("changes").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    Ok(Exit::of_dry_run(exit_code, changes))
+}
+
+fn page(answer: &Value) -> String {
+    let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let number = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+    let text = |item: &Value, name: &str| item.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let mut page = format!(
+        "version {} instead of {}; {} examples passed\n",
+        number("/reference/version"),
+        number("/before/version"),
+        number("/examples")
+    );
+    for change in list("changes") {
+        let part = |name: &str| change.get(name).cloned().unwrap_or_default();
+        page.push_str(&format!("  # {}\n", output::harmless(&text(&change, "meaning"))));
+        page.push_str(&preview::drawn(&preview::change(&text(&change, "key"), &part("old"), &part("new"))));
+    }
+    let open = list("untouched");
+    page.push_str(&format!("{} open executions keep the terms they were decided under\n", open.len()));
+    for execution in &open {
+        let (id, workflow) = (text(execution, "id"), text(execution, "workflow"));
+        page.push_str(&format!("  {id} {workflow} {}\n", text(execution, "state")));
+    }
+    let published = answer.get("published").and_then(Value::as_bool) == Some(true);
+    page.push_str(if published { "published\n" } else { "nothing was changed\n" });
+    page
+}

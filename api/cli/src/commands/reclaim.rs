@@ -1,0 +1,139 @@
+//! `tenure reclaim`: who has to give GPUs back.
+
+use crate::{
+    client::{Body, Client, ask, escape},
+    commands::lab,
+    common::{Common, Format},
+    execution::start::{self, Starting},
+    output,
+};
+use clap::{Args, Subcommand};
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What is done about reclaims.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Reclaim {
+    /// Show who would have to give way as things stand, and change nothing.
+    Plan(Recall),
+    /// Call lent GPUs back.
+    Start {
+        #[command(flatten)]
+        recall: Recall,
+        #[command(flatten)]
+        starting: Starting,
+    },
+    /// Show how every candidate was judged, by a reclaim or as things stand.
+    Explain {
+        /// The reclaim's id; without it, say for what one would be planned.
+        id: Option<String>,
+        #[command(flatten)]
+        recall: Recall,
+    },
+    /// Plan published cases and compare who gives way; needs no server.
+    Cases {
+        /// The cases, JSON in the format of docs/examples/reclaim-cases.json; `-` is standard input.
+        file: PathBuf,
+    },
+}
+
+/// What is called back, and why.
+#[derive(Debug, Args)]
+pub(crate) struct Recall {
+    /// Whose.
+    #[arg(long)]
+    tenant: Option<String>,
+    /// For this workload, which waits.
+    #[arg(long, group = "cause")]
+    workload: Option<String>,
+    /// What this workspace uses beyond its quota.
+    #[arg(long, requires = "amount", group = "cause")]
+    workspace: Option<String>,
+    /// So much of it.
+    #[arg(long, requires = "workspace")]
+    amount: Option<u64>,
+    /// Loans that have lasted too long.
+    #[arg(long, group = "cause")]
+    overdue: bool,
+    /// Of which kind, such as `gpu/H100` [default: what the workload asks for].
+    #[arg(long)]
+    resource: Option<String>,
+}
+
+impl Recall {
+    fn body(&self) -> Result<Body, Failure> {
+        if self.tenant.is_none() || (self.workload.is_none() && self.workspace.is_none() && !self.overdue) {
+            let why =
+                "say whose and why: --tenant T with --workload W, --workspace W --amount N, or --overdue";
+            return Err(Failure::new(Exit::Usage, why));
+        }
+        Ok(Body::json(&json!({
+            "tenant": self.tenant, "workload": self.workload, "workspace": self.workspace,
+            "amount": self.amount, "overdue": self.overdue, "resource": self.resource,
+        })))
+    }
+}
+
+const RECLAIMS: &str = "/v1/reclaims";
+
+pub(crate) fn run(common: &Common, command: Reclaim) -> Result<Exit, Failure> {
+    match command {
+        Reclaim::Plan(recall) => {
+            ask(async { start::tried(common, &format!("{RECLAIMS}:plan"), recall.body()?, false).await })
+        }
+        Reclaim::Start { recall, starting } => {
+            ask(async { start::start(common, RECLAIMS, "", recall.body()?, starting).await })
+        }
+        Reclaim::Explain { id, recall } => ask(explain(common, id.as_deref(), recall)),
+        Reclaim::Cases { file } => lab::compare(common, &file),
+    }
+}
+
+/// Every candidate and how it was judged.
+async fn explain(common: &Common, id: Option<&str>, recall: Recall) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let (shown, place) = match id {
+        Some(id) => {
+            let item = client.get(&format!("/v1/executions/{}", escape(id))).await?.value()?;
+            (item, "/data/planned")
+        }
+        None => (client.post(&format!("{RECLAIMS}:plan"), recall.body()?).await?.value()?, ""),
+    };
+    let part =
+        |paths: [&str; 2]| paths.iter().find_map(|path| shown.pointer(&format!("{place}{path}"))).cloned();
+    let Some(explanation) = part(["/explanation", "/plan/placement/explanation"]).filter(Value::is_object)
+    else {
+        let why = "nothing has been planned: it is no reclaim, or it has not come so far";
+        return Err(Failure::new(Exit::NotFound, why));
+    };
+    if common.output != Format::Table {
+        output::one(common.output, &explanation)?;
+        return Ok(Exit::Done);
+    }
+    let said = |value: Option<Value>| value.as_ref().and_then(Value::as_str).map(ToOwned::to_owned);
+    if let Some(verdict) = said(part(["/verdict", "/verdict"])) {
+        output::say(&format!("verdict: {verdict}\n"))?;
+    }
+    if let Some(why) = said(part(["/why", "/why"])) {
+        output::say(&format!("why: {why}\n"))?;
+    }
+    for part in ["contested", "attempts"] {
+        let told = explanation.get(part).cloned().unwrap_or_default();
+        output::say(&output::outline(&json!({ part: told })))?;
+    }
+    let candidates = explanation.get("candidates").and_then(Value::as_array).cloned().unwrap_or_default();
+    let columns = [
+        ("workload", "/workload"),
+        ("workspace", "/workspace"),
+        ("verdict", "/verdict"),
+        ("reason", "/reason"),
+        ("filter", "/filter"),
+        ("until", "/until"),
+    ];
+    output::list(Format::Table, candidates, &columns)?;
+    if explanation.get("cut") == Some(&Value::Bool(true)) {
+        output::note("more candidates were looked at than are listed");
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,236 @@
+//! `tenure repair` and `tenure proposals`: mending an execution that cannot go on by itself, and agreeing to it as another.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::{Common, Format},
+    execution::{start::Following, status},
+    output::{self, preview},
+    resources::{self, kinds::PROPOSALS, watch_list::Watching},
+};
+use clap::{Args, Subcommand};
+use program::{
+    exit::{Exit, Failure},
+    files,
+};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Ways to mend one.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Repair {
+    /// Try again with other data.
+    Edit {
+        #[command(flatten)]
+        own: Own,
+        /// A field and its new value, like `request.entitlement.gpus=8`; the value is JSON, or text. May be repeated.
+        #[arg(long, value_name = "FIELD=VALUE")]
+        set: Vec<String>,
+        /// A JSON merge patch in a file; `-` reads standard input.
+        #[arg(long, value_name = "FILE")]
+        patch: Option<PathBuf>,
+    },
+    /// Go on as if a slot's work was done, because it is.
+    Done {
+        #[command(flatten)]
+        own: Own,
+        /// Which slot, from 0.
+        #[arg(long, default_value_t = 0)]
+        slot: u32,
+        /// What the action would have answered, as JSON.
+        #[arg(long, default_value = "null")]
+        output_json: String,
+        /// What shows it: a link, a ticket, a sentence.
+        #[arg(long)]
+        evidence: String,
+    },
+    /// Let a slot's work be sent again, because it has certainly not been done.
+    NotDone {
+        #[command(flatten)]
+        own: Own,
+        /// Which slot, from 0.
+        #[arg(long, default_value_t = 0)]
+        slot: u32,
+        /// What shows it: a link, a ticket, a sentence.
+        #[arg(long)]
+        evidence: String,
+    },
+    /// Go on without a step, or without the undo of a slot; what then stays is listed at the end.
+    Skip {
+        #[command(flatten)]
+        own: Own,
+        /// Which slot's undo; leave it out for a step.
+        #[arg(long)]
+        slot: Option<u32>,
+    },
+    /// Undo a slot's work by another undo, or with other arguments.
+    UndoWith {
+        #[command(flatten)]
+        own: Own,
+        /// Which slot, from 0.
+        #[arg(long, default_value_t = 0)]
+        slot: u32,
+        /// The undo's name.
+        undo: String,
+        /// Its arguments, as JSON.
+        arguments: String,
+    },
+}
+
+/// What every repair needs.
+#[derive(Debug, Args)]
+pub(crate) struct Own {
+    /// The execution; the first digits do if no other begins with them.
+    id: String,
+    /// Why, for its history.
+    #[arg(long)]
+    reason: String,
+    /// Show what it would lead to, and change nothing.
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// With --dry-run: end with 11 where something would change.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
+    #[command(flatten)]
+    following: Following,
+}
+
+/// What waits for a second person.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Proposals {
+    /// List what waits for a second person.
+    List(Watching),
+    /// Show one in full.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Agree to one, as another person than the one who gave the command; it takes effect at once.
+    Second {
+        /// Its id.
+        id: String,
+    },
+    /// Take one back.
+    Withdraw {
+        /// Its id.
+        id: String,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: Repair) -> Result<Exit, Failure> {
+    let (own, mut body) = match command {
+        Repair::Edit { own, set, patch } => {
+            (own, json!({ "kind": "edit", "patch": edits(&set, patch.as_deref())? }))
+        }
+        Repair::Done { own, slot, output_json, evidence } => {
+            let output = parse("--output-json", &output_json)?;
+            (own, json!({ "kind": "mark_done", "slot": slot, "output": output, "evidence": evidence }))
+        }
+        Repair::NotDone { own, slot, evidence } => {
+            (own, json!({ "kind": "mark_not_done", "slot": slot, "evidence": evidence }))
+        }
+        Repair::Skip { own, slot } => (own, json!({ "kind": "skip", "slot": slot })),
+        Repair::UndoWith { own, slot, undo, arguments } => {
+            let arguments = parse("ARGUMENTS", &arguments)?;
+            (own, json!({ "kind": "undo_with", "slot": slot, "undo": undo, "arguments": arguments }))
+        }
+    };
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("reason".into(), json!(own.reason));
+    }
+    let how = if own.dry_run { "?dry_run=true" } else { "" };
+    let path = format!("/v1/executions/{}:repair{how}", escape(&own.id));
+    let client = Client::of(common)?;
+    let item = client.post(&path, Body::json(&body)).await?.value()?;
+    if own.dry_run {
+        foreseen(common, item)?;
+        // Whatever a repair does to the data, the execution goes on from another place.
+        return Ok(Exit::of_dry_run(own.exit_code, true));
+    }
+    own.following.from(common, &client, &item).await
+}
+
+/// What a repair would lead to; for people without the data, of which they read what changes.
+fn foreseen(common: &Common, mut item: Value) -> Result<(), Failure> {
+    if common.output != Format::Table {
+        return output::one(common.output, &item);
+    }
+    let changes = item.as_object_mut().and_then(|fields| {
+        fields.remove("data");
+        fields.remove("changes")
+    });
+    let mut text = output::outline(&item);
+    let changes = changes.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    text.push_str(if changes.is_empty() { "data: no field changes\n" } else { "data:\n" });
+    for change in changes {
+        let part = |name: &str| change.get(name).cloned().unwrap_or_default();
+        let field = change.get("field").and_then(Value::as_str).unwrap_or_default();
+        text.push_str(&preview::drawn(&preview::change(field, &part("from"), &part("to"))));
+    }
+    text.push_str("nothing was changed\n");
+    output::say(&text)
+}
+
+fn parse(name: &str, text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::new(Exit::Usage, format!("{name}: {error}")))
+}
+
+/// The merge patch that the command line says.
+fn edits(set: &[String], patch: Option<&Path>) -> Result<Value, Failure> {
+    let mut edits = match patch {
+        Some(file) => parse(&file.display().to_string(), &files::read(file)?)?,
+        None => Value::Object(Map::new()),
+    };
+    for one in set {
+        let (path, value) = one.split_once('=').ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("--set {one}: write it like `request.entitlement.gpus=8`"))
+        })?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        let names: Vec<&str> = path.split('.').collect();
+        put(&mut edits, &names, value);
+    }
+    if edits.as_object().is_none_or(Map::is_empty) {
+        return Err(Failure::new(
+            Exit::Usage,
+            "nothing to edit: --set FIELD=VALUE, or --patch FILE".to_owned(),
+        ));
+    }
+    Ok(edits)
+}
+
+/// Sets what the path leads to, making objects on the way.
+fn put(into: &mut Value, path: &[&str], value: Value) {
+    let Some((first, rest)) = path.split_first() else {
+        *into = value;
+        return;
+    };
+    if !into.is_object() {
+        *into = Value::Object(Map::new());
+    }
+    if let Some(fields) = into.as_object_mut() {
+        put(fields.entry(*first).or_insert(Value::Null), rest, value);
+    }
+}
+
+pub(crate) async fn proposals(common: &Common, command: Proposals) -> Result<Exit, Failure> {
+    let client = || Client::of(common);
+    match command {
+        Proposals::List(watching) => resources::search(common, &PROPOSALS, None, &[], &watching).await,
+        Proposals::Show { id } => {
+            output::one(
+                common.output,
+                &client()?.get(&format!("/v1/proposals/{}", escape(&id))).await?.value()?,
+            )?;
+            Ok(Exit::Done)
+        }
+        Proposals::Second { id } => {
+            let path = format!("/v1/proposals/{}:second", escape(&id));
+            status::stands(common, &client()?.post(&path, Body::json(&json!({}))).await?.value()?)
+        }
+        Proposals::Withdraw { id } => {
+            let path = format!("/v1/proposals/{}:withdraw", escape(&id));
+            client()?.post(&path, Body::json(&json!({}))).await?;
+            output::note(&format!("proposal {id} is withdrawn"));
+            Ok(Exit::Done)
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `tenure store`: looks after the store in the data folder, or in a database, while no server has it open.
+
+use crate::{
+    commands::maintenance,
+    common::{Common, Format},
+    output, settings,
+};
+use ::store::{
+    Embedded, Hold, Store as _,
+    postgres::{Postgres, PostgresOptions},
+    transfer::{self, Source},
+};
+use api::config::store_dir;
+use clap::Subcommand;
+use program::exit::{Exit, Failure, store_failure};
+use serde_json::json;
+use std::{
+    fs,
+    io::{self, BufWriter, Read, Write},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+/// What is done with the store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Read everything in the store, and say what is wrong; repairs nothing.
+    Check,
+    /// Bring the schema of the database that `store.url` names up to date.
+    Migrate {
+        /// Only say what would be done; exits with 1 if something would be.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write everything in the store to a file.
+    Export {
+        /// The file; `-` writes to standard output.
+        file: PathBuf,
+        /// The store goes on elsewhere: this one is held from now on, and what is made of the export is not.
+        #[arg(long = "move")]
+        moves: bool,
+    },
+    /// Ask a server whether its store is held, and what it would perform; exits with 10 while it is held.
+    Held,
+    /// Let a server perform nothing more until somebody lets it go.
+    Hold {
+        /// Why, for the audit.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Let a held store go: what waits is performed from then on.
+    Release {
+        /// The hold that was looked at, by the moment it began.
+        #[arg(long, value_name = "TIME")]
+        since: String,
+        /// Why, for the audit.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Read an export into an empty store, which is held then, unless the export was made with --move.
+    Import {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// Only read it to its end, and say what it holds.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: Store) -> Result<Exit, Failure> {
+    let config = settings::settings(common)?;
+    let dir = store_dir(&config.data);
+    let database = config.store.options();
+    match command {
+        Store::Check => match database {
+            Some(_) => {
+                let why = "store.url: a database is checked by its own tools: pg_amcheck, and checksums of its pages";
+                Err(Failure::new(Exit::Usage, why))
+            }
+            None => check(common, &dir),
+        },
+        Store::Migrate { check } => migrate(common, database, check).await,
+        Store::Export { file, moves } => {
+            let source = if moves { Source::Moves } else { Source::Stays };
+            export(common, &dir, database, &file, source).await
+        }
+        Store::Held => maintenance::show(common).await,
+        Store::Hold { reason } => maintenance::hold(common, &reason).await,
+        Store::Release { since, reason } => maintenance::release(common, &since, &reason).await,
+        Store::Import { file, dry_run: true } => {
+            let counts = transfer::verify(reading(&file)?)?;
+            told(common, "nothing was imported; the export holds", &counts)
+        }
+        Store::Import { file, dry_run: false } => import(common, &dir, database, &file).await,
+    }
+}
+
+/// What an export is read from.
+fn reading(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    if file == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let unread = |error: io::Error| Failure::new(Exit::Usage, format!("{}: {error}", file.display()));
+    Ok(Box::new(fs::File::open(file).map_err(unread)?))
+}
+
+fn told(common: &Common, what: &str, counts: &transfer::Counts) -> Result<Exit, Failure> {
+    match common.output {
+        Format::Table => output::say(&format!("{what}: {counts}\n"))?,
+        format @ (Format::Json | Format::Yaml) => {
+            output::one(format, &json!({ "store": what, "counts": counts }))?
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Brings the schema of the database up to date, or says what it lacks.
+async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool) -> Result<Exit, Failure> {
+    let named = "store.url: name the database; the embedded store brings itself up to date";
+    let options = database.ok_or_else(|| Failure::new(Exit::Usage, named))?;
+    if !check {
+        let store = Postgres::open(options.clone()).await.map_err(store_failure)?;
+        store.close().await?;
+    }
+    let schema = Postgres::schema(&options).await.map_err(store_failure)?;
+    let listed = |numbers: &[i64]| match numbers {
+        [] => "nothing".to_owned(),
+        some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    match common.output {
+        Format::Table => output::say(&format!(
+            "schema {}: migrations: has {}; lacks {}\n",
+            options.schema,
+            listed(&schema.has),
+            listed(&schema.lacks)
+        ))?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, &json!(schema))?,
+    }
+    Ok(if schema.lacks.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Reads everything, repairs nothing.
+fn check(common: &Common, dir: &Path) -> Result<Exit, Failure> {
+    let report = transfer::check(dir)?;
+    match common.output {
+        Format::Table => output::say(&format!("{}\n{report}\n", dir.display()))?,
+        format @ (Format::Json | Format::Yaml) => output::one(
+            format,
+            &json!({
+                "store": dir.display().to_string(),
+                "journal_to": report.journal_to.0,
+                "frames": report.frames,
+                "commits": report.commits,
+                "snapshots": report.snapshots,
+                "snapshot_rows": report.snapshot_rows,
+                "index_rows": report.index_rows,
+                "index_to": report.index_to.0,
+                "problems": report.problems,
+                "whole": report.is_whole(),
+            }),
+        )?,
+    }
+    Ok(if report.is_whole() { Exit::Done } else { Exit::Failed })
+}
+
+/// Writes everything to `file`, which appears only when it is complete.
+async fn export(
+    common: &Common,
+    dir: &Path,
+    database: Option<PostgresOptions>,
+    file: &Path,
+    source: Source,
+) -> Result<Exit, Failure> {
+    if database.is_none() && !dir.is_dir() {
+        return Err(Failure::new(Exit::NotFound, format!("there is no store in {}", dir.display())));
+    }
+    if file == Path::new("-") {
+        exported(dir, database, io::stdout(), source).await?;
+        return Ok(Exit::Done);
+    }
+    let part = PathBuf::from(format!("{}.part", file.display()));
+    let named = |error: io::Error| Failure::other(format!("{}: {error}", file.display()));
+    // What executions hold is for nobody else.
+    let out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
+    let out = out.map_err(named)?;
+    let handle = out.try_clone().map_err(named)?;
+    let counts = exported(dir, database, BufWriter::new(out), source).await?;
+    handle.sync_all().map_err(named)?;
+    fs::rename(&part, file).map_err(named)?;
+    match common.output {
+        Format::Table => output::say(&format!("{}: {counts}\n", file.display()))?,
+        format @ (Format::Json | Format::Yaml) => {
+            output::one(format, &json!({ "file": file, "counts": counts }))?
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn exported(
+    dir: &Path,
+    database: Option<PostgresOptions>,
+    out: impl Write + Send + 'static,
+    source: Source,
+) -> Result<transfer::Counts, Failure> {
+    let Some(options) = database else { return Ok(transfer::export_folder(dir, out, source).await?) };
+    let store = Postgres::open(options).await.map_err(store_failure)?;
+    let counts = store.export(out, source).await;
+    store.close().await?;
+    Ok(counts?)
+}
+
+/// Makes a store of an export, where there is none.
+async fn import(
+    common: &Common,
+    dir: &Path,
+    database: Option<PostgresOptions>,
+    file: &Path,
+) -> Result<Exit, Failure> {
+    let from = reading(file)?;
+    let Some(options) = database else {
+        let counts = transfer::import(from, dir)?;
+        return imported(common, &dir.display().to_string(), &counts, Embedded::held_in(dir)?.as_ref());
+    };
+    let what = format!("schema {}", options.schema);
+    let store = Postgres::open(options).await.map_err(store_failure)?;
+    let counts = store.import(from).await;
+    let held = store.held().await;
+    store.close().await?;
+    imported(common, &what, &counts?, held?.as_ref())
+}
+
+fn imported(
+    common: &Common,
+    what: &str,
+    counts: &transfer::Counts,
+    held: Option<&Hold>,
+) -> Result<Exit, Failure> {
+    told(common, what, counts)?;
+    if let Some(hold) = held {
+        output::note(&format!(
+            "held: {}. Nothing is performed until somebody lets it go: start the server, then `tenure store held`",
+            hold.why
+        ));
+    }
+    Ok(Exit::Done)
+}

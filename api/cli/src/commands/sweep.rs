@@ -1,0 +1,43 @@
+//! `tenure sweep`: what is looked after by the clock.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::Common,
+    output,
+    resources::{self, kinds::SWEEPS, watch_list::Watching},
+};
+use clap::Subcommand;
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+
+/// What is done about sweeps.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sweep {
+    /// Run one now.
+    Run {
+        /// Its name; `tenure schedules list` shows them.
+        name: String,
+    },
+    /// List those that ran, with what they found.
+    List {
+        /// Only those whose field is as said, like `sweep=reclaim`; may be repeated.
+        #[arg(long = "where", value_name = "FIELD=VALUE")]
+        filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: Sweep) -> Result<Exit, Failure> {
+    match command {
+        Sweep::Run { name } => {
+            let path = format!("/v1/sweeps/{}:run", escape(&name));
+            let swept = Client::of(common)?.post(&path, Body::json(&json!({}))).await?.value()?;
+            output::one(common.output, &swept)?;
+            Ok(if swept.get("failed").is_some_and(Value::is_string) { Exit::Failed } else { Exit::Done })
+        }
+        Sweep::List { filters, watching } => {
+            resources::search(common, &SWEEPS, None, &filters, &watching).await
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `tenure tenant`.
+
+use crate::{
+    client::{Body, Client},
+    common::Common,
+    execution::start,
+    output,
+    resources::{self, kinds::TENANTS},
+};
+use clap::Subcommand;
+use program::{
+    exit::{Exit, Failure},
+    files,
+};
+use serde_json::json;
+use std::{
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+};
+
+/// What is asked for a tenant.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tenant {
+    /// Ask for a tenant by its policy document.
+    Onboard {
+        /// The document (YAML); `-` reads standard input.
+        #[arg(short, long)]
+        file: PathBuf,
+        #[command(flatten)]
+        starting: start::Starting,
+    },
+    /// Ask that a tenant leaves: its data is destroyed, and a certificate says so.
+    Offboard {
+        /// Its name.
+        name: String,
+        /// Why: `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
+        #[arg(long, default_value = "tenant_request")]
+        basis: String,
+        /// The contract line, or the order's number.
+        #[arg(long, default_value = "")]
+        reference: String,
+        /// Why, in words.
+        #[arg(long, default_value = "")]
+        reason: String,
+        /// Its name once more; needed where nobody at a terminal can be asked for it.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+        #[command(flatten)]
+        starting: start::Starting,
+    },
+    /// Say what the data of an asset is that the inventory could not settle.
+    Classify {
+        /// The tenant.
+        name: String,
+        /// The asset, as the execution names it.
+        asset: String,
+        /// What it is: such as `workload`, `model`, `secret`, `backup` or `telemetry`.
+        #[arg(long)]
+        class: String,
+        /// Why, for the certificate.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Show one tenant.
+    Show {
+        /// Its name.
+        name: String,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failure> {
+    match command {
+        Tenant::Show { name } => resources::show(common, &TENANTS, &name).await,
+        Tenant::Offboard { name, basis, reference, reason, confirm, starting } => {
+            if !starting.dry_run {
+                confirmed(&name, confirm)?;
+            }
+            let body = json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });
+            start::start(common, "/v1/offboardings", "", Body::json(&body), starting).await
+        }
+        Tenant::Classify { name, asset, class, reason } => {
+            let body = json!({ "tenant": name, "asset": asset, "class": class, "reason": reason });
+            let said = Client::of(common)?.post("/v1/classifications", Body::json(&body)).await?.value()?;
+            output::one(common.output, &said)?;
+            Ok(Exit::Done)
+        }
+        Tenant::Onboard { file, starting } => {
+            let body =
+                Body { media: "application/yaml", text: files::read(&file)?, key: None, labels: Vec::new() };
+            start::start(common, "/v1/tenants", "", body, starting).await
+        }
+    }
+}
+
+/// That this tenant is meant, whose data is destroyed at the end: its name is said twice.
+fn confirmed(name: &str, confirm: Option<String>) -> Result<(), Failure> {
+    let again = match confirm {
+        Some(again) => again,
+        None if !io::stdin().is_terminal() => {
+            let why = format!(
+                "--confirm: the data of {name} will be destroyed, and nobody can be asked here: look with --dry-run, then add `--confirm {name}`"
+            );
+            return Err(Failure::new(Exit::Usage, why));
+        }
+        None => {
+            output::note(&format!("the data of {name} will be destroyed. Type its name to go on:"));
+            let mut line = String::new();
+            io::stdin().read_line(&mut line).map_err(Failure::other)?;
+            line.trim().to_owned()
+        }
+    };
+    if again == name {
+        return Ok(());
+    }
+    let why = format!("--confirm: {again:?} is not {name}; nothing was asked for");
+    Err(Failure::new(Exit::Usage, why))
+}

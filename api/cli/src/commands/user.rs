@@ -1,0 +1,156 @@
+//! `tenure user`.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::{Common, Format},
+    output::{self, Column},
+    resources::{self, kinds::USERS, watch_list::Watching},
+};
+use api::Role;
+use clap::Subcommand;
+use engine::{Clock as _, SystemClock};
+use program::{
+    encoding::hex,
+    exit::{Exit, Failure},
+};
+use serde_json::{Value, json};
+
+/// What a list of tokens shows.
+const TOKENS: &[Column] = &[
+    ("name", "/name"),
+    ("id", "/id"),
+    ("state", "/state"),
+    ("drawn", "/created_at"),
+    ("ends", "/ends_at"),
+    ("last used", "/last_used_at"),
+];
+
+/// What is done about users.
+#[derive(Debug, Subcommand)]
+pub(crate) enum User {
+    /// Add a user, and print the token that is theirs: it is shown once.
+    Add {
+        /// The name, unique in the service.
+        name: String,
+        /// What they may do; may be repeated.
+        #[arg(long = "role", value_enum, required = true)]
+        roles: Vec<Role>,
+        /// The only tenant whose things they see.
+        #[arg(long)]
+        tenant: Option<String>,
+        /// It is a program and no person: it decides nothing that takes people.
+        #[arg(long)]
+        service: bool,
+        /// When the token ends: after a time, like `90d` or `P90D`, or at a moment [default: never].
+        #[arg(long, value_name = "END")]
+        expires: Option<String>,
+    },
+    /// List all users.
+    List(Watching),
+    /// Remove a user; their tokens open nothing from then on.
+    Remove {
+        /// The name.
+        name: String,
+    },
+    /// See and change the tokens of a user.
+    #[command(subcommand)]
+    Token(Tokens),
+}
+
+/// What is done about their tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tokens {
+    /// Draw one more, and print it: it is shown once.
+    Add {
+        /// The user.
+        user: String,
+        /// What it is for, like `ci`; unique among theirs.
+        name: String,
+        /// When it ends: after a time, like `90d` or `P90D`, or at a moment [default: never].
+        #[arg(long, value_name = "END")]
+        expires: Option<String>,
+    },
+    /// List them, with when each ends and the hour in which it was used last.
+    List {
+        /// The user.
+        user: String,
+    },
+    /// Take one back; it opens nothing from then on.
+    Remove {
+        /// The user.
+        user: String,
+        /// Its id or name.
+        // `token` is what everybody asks with.
+        #[arg(value_name = "TOKEN")]
+        which: String,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure> {
+    match command {
+        User::List(watching) => return resources::search(common, &USERS, None, &[], &watching).await,
+        User::Add { name, roles, tenant, service, expires } => {
+            let kind = if service { "service" } else { "person" };
+            let body =
+                json!({ "name": name, "roles": roles, "tenant": tenant, "kind": kind, "expires": expires });
+            let added = Client::of(common)?.post("/v1/users", Body::json(&body)).await?.value()?;
+            if let Some(warning) = added.get("warning").and_then(Value::as_str) {
+                output::note(&format!("warning: {warning}"));
+            }
+            shown_once(common, &format!("token of {name}"), &added)?;
+        }
+        User::Remove { name } => {
+            Client::of(common)?.delete(&format!("/v1/users/{}", escape(&name))).await?;
+            removed(common, &name)?;
+        }
+        User::Token(command) => return tokens(common, command).await,
+    }
+    Ok(Exit::Done)
+}
+
+async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
+    let at = |user: &str, rest: &str| format!("/v1/users/{}{rest}", escape(user));
+    match command {
+        Tokens::List { user } => {
+            let listed = Client::of(common)?.get(&at(&user, "/tokens")).await?.value()?;
+            let items = listed.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+            output::list(common.output, items, TOKENS)?;
+        }
+        Tokens::Add { user, name, expires } => {
+            let body = json!({ "name": name, "expires": expires });
+            let key = Some(hex::encode(&SystemClock.entropy()));
+            let body = Body { key, ..Body::json(&body) };
+            let issued = Client::of(common)?.post(&at(&user, ":token"), body).await?.value()?;
+            if let Some(end) = issued.get("ends_at").and_then(Value::as_str) {
+                output::note(&format!("it ends at {end}"));
+            }
+            shown_once(common, &format!("token {name} of {user}"), &issued)?;
+        }
+        Tokens::Remove { user, which } => {
+            let path = at(&user, &format!("/tokens/{}", escape(&which)));
+            Client::of(common)?.delete(&path).await?;
+            removed(common, &which)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// A token that was just drawn.
+fn shown_once(common: &Common, what: &str, drawn: &Value) -> Result<(), Failure> {
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, drawn),
+        // The token alone on standard output, so that it can be taken into a variable.
+        Format::Table => {
+            output::note(&format!("{what}, shown this once:"));
+            let token = drawn.get("token").and_then(Value::as_str).unwrap_or_default();
+            output::say(&format!("{token}\n"))
+        }
+    }
+}
+
+fn removed(common: &Common, what: &str) -> Result<(), Failure> {
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(format, &json!({ "removed": what })),
+        Format::Table => output::say(&format!("{what} removed\n")),
+    }
+}

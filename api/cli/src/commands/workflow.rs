@@ -1,0 +1,144 @@
+//! `tenure workflow`: what can run, its picture, and the proof that it survives, for which no server is needed; and the
+//! executions of earlier versions that a server has.
+
+use crate::{
+    client::{Body, Client, escape},
+    commands::lab,
+    common::{Common, Format},
+    output::{self, Column},
+};
+use backends::simulated::{LocalWorld, simulated_platform};
+use clap::Subcommand;
+use engine::{Diagram, Engine, SystemClock};
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use store::Memory;
+
+/// What is done about workflows.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workflow {
+    /// List them.
+    List,
+    /// Print the picture of one, as Mermaid.
+    Diagram {
+        /// Its name.
+        name: String,
+    },
+    /// Ask a server at which schemas its open executions rest, and how it stands to each.
+    Versions,
+    /// Ask a server which open executions block the removal of old schemas, and whom each waits for.
+    Blockers {
+        /// Only those of this workflow.
+        #[arg(long)]
+        workflow: Option<String>,
+    },
+    /// Let a server rewrite open executions of old schemas as it writes them now.
+    Migrate {
+        /// Only those of this workflow.
+        #[arg(long)]
+        workflow: Option<String>,
+        /// Show which would be rewritten and which cannot be, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// With --dry-run: end with 11 where something would change.
+        #[arg(long, requires = "dry_run")]
+        exit_code: bool,
+    },
+    /// Prove that one, or all, survive every fault.
+    Verify {
+        /// Its name.
+        name: Option<String>,
+    },
+}
+
+pub(crate) async fn run(common: &Common, command: Workflow) -> Result<Exit, Failure> {
+    let diagrams = diagrams()?;
+    match command {
+        Workflow::Versions => {
+            let items = Client::of(common)?.all("/v1/workflow-versions", "").await?;
+            output::list(common.output, items, VERSIONS)?;
+            Ok(Exit::Done)
+        }
+        Workflow::Blockers { workflow } => {
+            let query = workflow.map(|name| format!("?workflow={}", escape(&name))).unwrap_or_default();
+            let path = format!("/v1/workflow-versions/blockers{query}");
+            let items = listed(Client::of(common)?.get(&path).await?.value()?);
+            output::list(common.output, items, OUTDATED)?;
+            Ok(Exit::Done)
+        }
+        Workflow::Migrate { workflow, dry_run, exit_code } => {
+            let body = Body::json(&json!({ "workflow": workflow, "dry_run": dry_run }));
+            let answer = Client::of(common)?.post("/v1/workflow-versions:migrate", body).await?.value()?;
+            let items = listed(answer);
+            let refused =
+                items.iter().any(|item| item.get("answer").is_some_and(|answer| answer == "refused"));
+            let changes = !items.is_empty();
+            output::list(common.output, items, OUTDATED)?;
+            Ok(if refused { Exit::Conflict } else { Exit::of_dry_run(exit_code, changes) })
+        }
+        Workflow::List => {
+            let row = |drawn: &Diagram| json!({ "name": drawn.workflow, "schema": drawn.schema, "states": drawn.states.len() });
+            let columns = [("name", "/name"), ("schema", "/schema"), ("states", "/states")];
+            output::list(common.output, diagrams.iter().map(row).collect(), &columns)?;
+            Ok(Exit::Done)
+        }
+        Workflow::Diagram { name } => {
+            let drawn = named(&diagrams, &name)?;
+            match common.output {
+                format @ (Format::Json | Format::Yaml) => output::one(format, &json!(drawn))?,
+                Format::Table => output::say(&drawn.mermaid(None))?,
+            }
+            Ok(Exit::Done)
+        }
+        Workflow::Verify { name: Some(name) } => {
+            named(&diagrams, &name)?;
+            lab::verify(common, &[name]).await
+        }
+        Workflow::Verify { name: None } => {
+            let all: Vec<String> = diagrams.into_iter().map(|drawn| drawn.workflow).collect();
+            lab::verify(common, &all).await
+        }
+    }
+}
+
+const VERSIONS: &[Column] = &[
+    ("workflow", "/workflow"),
+    ("schema", "/schema"),
+    ("open", "/open"),
+    ("here", "/here"),
+    ("standing", "/standing"),
+];
+
+const OUTDATED: &[Column] = &[
+    ("id", "/id"),
+    ("workflow", "/workflow"),
+    ("schema", "/schema"),
+    ("state", "/state"),
+    ("answer", "/answer"),
+    ("to", "/to"),
+    ("waits for", "/waits_for"),
+    ("why", "/why"),
+];
+
+fn listed(mut answer: Value) -> Vec<Value> {
+    match answer.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}
+
+/// Every workflow of the product. One with a flaw does not register, so each drawn here has passed the static check.
+/// The pictures of all that there are.
+pub(crate) fn diagrams() -> Result<Vec<Diagram>, Failure> {
+    let platform = simulated_platform(Arc::new(LocalWorld::new()));
+    let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
+    Ok(workflows::registered(engine).map_err(Failure::other)?.diagrams())
+}
+
+fn named<'a>(diagrams: &'a [Diagram], name: &str) -> Result<&'a Diagram, Failure> {
+    let known = || diagrams.iter().map(|d| d.workflow.as_str()).collect::<Vec<_>>().join(", ");
+    let missing =
+        || Failure::new(Exit::NotFound, format!("there is no workflow {name}; there are: {}", known()));
+    diagrams.iter().find(|drawn| drawn.workflow == name).ok_or_else(missing)
+}

@@ -1,0 +1,48 @@
+//! A command to one execution: cancel, pause, resume, retry, terminate.
+
+use crate::{
+    client::{Body, Client, escape},
+    common::{Common, Format},
+    execution::start::Following,
+    output,
+};
+use clap::Args;
+use program::exit::{Exit, Failure};
+use serde_json::{Value, json};
+
+/// What is done with one execution, and why.
+#[derive(Debug, Args)]
+pub(crate) struct Act {
+    /// Its id; the first digits do if no other begins with them.
+    pub(crate) id: String,
+    /// Why, for the journal.
+    #[arg(long, default_value = "")]
+    pub(crate) reason: String,
+}
+
+pub(crate) async fn order(
+    common: &Common,
+    verb: &str,
+    act: Act,
+    following: &Following,
+) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
+    let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
+    let exit = following.from(common, &client, &item).await?;
+    if common.output == Format::Table {
+        left_behind(&item)?;
+    }
+    Ok(exit)
+}
+
+/// The leak report of an execution that was closed by force.
+fn left_behind(item: &Value) -> Result<(), Failure> {
+    let left = item.get("left_behind").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if left.is_empty() {
+        return Ok(());
+    }
+    output::note("left behind, to be removed by hand, last first:");
+    let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
+    output::list(Format::Table, left.iter().rev().cloned().collect(), &columns)
+}

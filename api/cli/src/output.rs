@@ -1,0 +1,262 @@
+//! Answers on standard output: a table for people, plain text for pipes, JSON for programs.
+
+pub(crate) mod preview;
+pub(crate) mod progress;
+pub(crate) mod style;
+pub(crate) mod timestamps;
+
+pub(crate) use program::terminal::{note, say};
+
+use crate::{
+    common::Format,
+    output::style::{Paint, Stream},
+};
+use chrono::{DateTime, Utc};
+use comfy_table::{ContentArrangement, Table, presets};
+use program::exit::Failure;
+use serde_json::{Map, Value};
+use std::io::{self, IsTerminal as _};
+use unicode_width::UnicodeWidthStr as _;
+
+/// A column: its title, and where its value lies.
+pub(super) type Column = (&'static str, &'static str);
+
+/// The value with its names in order: what is written is the same whoever filled it.
+fn sorted(value: &Value) -> Value {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value
+}
+
+/// JSON as it is written: in one line, but for people.
+fn json(value: &Value) -> Result<String, Failure> {
+    let value = &sorted(value);
+    let text = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(value).map_err(Failure::other)?
+    } else {
+        value.to_string()
+    };
+    Ok(format!("{text}\n"))
+}
+
+fn yaml(value: &Value) -> Result<String, Failure> {
+    let text = serde_saphyr::to_string(&sorted(value)).map_err(Failure::other)?;
+    Ok(format!("{}\n", text.trim_end()))
+}
+
+/// Writes a list: one JSON array, or a table whose first column is the id.
+pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Result<(), Failure> {
+    say(&listing(format, &items, columns)?)
+}
+
+/// A list as it is written.
+pub(super) fn listing(format: Format, items: &[Value], columns: &[Column]) -> Result<String, Failure> {
+    let now = if style::wide() { None } else { Some(timestamps::now()) };
+    match format {
+        Format::Json => json(&Value::Array(items.to_vec())),
+        Format::Yaml => yaml(&Value::Array(items.to_vec())),
+        Format::Table if io::stdout().is_terminal() => Ok(boxed(items, columns, now)),
+        Format::Table => Ok(plain(items, columns, now)),
+    }
+}
+
+/// Writes one thing: JSON, or an outline.
+pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
+    let text = match format {
+        Format::Json => json(item)?,
+        Format::Yaml => yaml(item)?,
+        Format::Table if style::wide() => outline(item),
+        Format::Table => outline(&timestamps::dated(item, timestamps::now())),
+    };
+    say(&text)
+}
+
+/// Says that something was done to `id`.
+pub(super) fn done(format: Format, what: &str, id: &str) -> Result<(), Failure> {
+    match format {
+        Format::Json | Format::Yaml => one(format, &serde_json::json!({ what: id })),
+        Format::Table => say(&format!("{id} {what}\n")),
+    }
+}
+
+/// The cells of a row. The first names the thing and is shown as it is; moments elsewhere are told from `now`, if that is given.
+fn row(item: &Value, columns: &[Column], now: Option<DateTime<Utc>>) -> Vec<String> {
+    let cells = columns.iter().enumerate();
+    cells.map(|(place, (_, path))| cell(item, path, now.filter(|_| place > 0))).collect()
+}
+
+fn boxed(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns.iter().map(|(title, _)| *title));
+    for item in items {
+        table.add_row(row(item, columns, now));
+    }
+    let text = table.to_string();
+    let lines = text.lines().enumerate().map(|(at, line)| match at {
+        1 => format!("{}\n", Paint::Bold.on(Stream::Out, line)),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+/// Columns padded by two spaces; an empty value is `-`, so that every row has as many fields.
+fn plain(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> String {
+    let titles = columns.iter().map(|(title, _)| title.to_uppercase()).collect();
+    let mut rows: Vec<Vec<String>> = vec![titles];
+    rows.extend(items.iter().map(|item| row(item, columns, now)));
+    let width = |place: usize| rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..columns.len()).map(|place| width(place).unwrap_or(0)).collect();
+    let padded = |(cell, width): (&String, &usize)| {
+        format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
+    };
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(padded).collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
+    let spoken = |text: &str| Some(timestamps::spoken(timestamps::parse(text)?, now?));
+    let text = match item.pointer(path) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => spoken(text).unwrap_or_else(|| harmless(text)),
+        Some(Value::Array(items)) => items.iter().map(scalar).collect::<Vec<_>>().join(","),
+        Some(Value::Object(fields)) => {
+            let part = |(name, value): (&String, &Value)| format!("{name} {}", brief(value));
+            fields.iter().map(part).collect::<Vec<_>>().join(", ")
+        }
+        Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string(),
+    };
+    if text.is_empty() { "-".into() } else { text }
+}
+
+/// `free/gpus` where a value has both, as the stock of a model does, and `used/nominal` as a balance does; `own+borrowed` of what was
+/// spent.
+fn brief(value: &Value) -> String {
+    let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
+    if let Some((part, whole)) = parts("free", "gpus").or_else(|| parts("used", "nominal")) {
+        return format!("{part}/{whole}");
+    }
+    match parts("own", "borrowed") {
+        Some((own, borrowed)) => format!("{own}+{borrowed}"),
+        None => scalar(value),
+    }
+}
+
+/// Text that others wrote, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
+pub(super) fn harmless(text: &str) -> String {
+    let bidi =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || bidi(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => harmless(text),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+/// A value as indented lines, for reading.
+pub(super) fn outline(value: &Value) -> String {
+    let mut text = String::new();
+    indent(&sorted(value), 0, &mut text);
+    text
+}
+
+fn indent(value: &Value, depth: usize, text: &mut String) {
+    let pad = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                match flat(inner) {
+                    // It is there, and there is no more to say of it.
+                    _ if inner.as_object().is_some_and(Map::is_empty) => {
+                        text.push_str(&format!("{pad}{name}\n"))
+                    }
+                    Some(shown) => text.push_str(&format!("{pad}{name}: {shown}\n")),
+                    None => {
+                        text.push_str(&format!("{pad}{name}:\n"));
+                        indent(inner, depth + 1, text);
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            for inner in items {
+                // The dash takes the place of the first line's last two spaces.
+                let mut lines = String::new();
+                indent(inner, depth + 1, &mut lines);
+                text.push_str(&format!("{pad}- {}", lines.get(pad.len() + 2..).unwrap_or(&lines)));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            text.push_str(&format!("{pad}{}\n", scalar(value)));
+        }
+    }
+}
+
+/// The value on one line, if it fits there.
+fn flat(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => fields.is_empty().then(|| "none".into()),
+        Value::Array(items) if items.is_empty() => Some("none".into()),
+        Value::Array(items) => {
+            let simple = items.iter().all(|item| !item.is_object() && !item.is_array());
+            simple.then(|| items.iter().map(scalar).collect::<Vec<_>>().join(", "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(scalar(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_piped_row_has_the_id_first_and_a_mark_for_what_is_empty() {
+        let items = [json!({ "id": "a", "tenant": null }), json!({ "id": "bb", "tenant": "acme" })];
+        let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
+        assert_eq!(text, "ID  TENANT\na   -\nbb  acme\n");
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_whatever_is_written_in_them() {
+        let items = [json!({ "id": "深圳", "tenant": "a" }), json!({ "id": "e-1", "tenant": "b" })];
+        let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
+        assert_eq!(text, "ID    TENANT\n深圳  a\ne-1   b\n");
+    }
+
+    #[test]
+    fn moments_are_told_from_now_but_for_the_name_of_a_row_and_in_full_where_that_is_wanted() {
+        let at = "2026-11-22T11:00:00.000Z";
+        let items = [json!({ "nominal": at, "at": at })];
+        let columns = [("nominal", "/nominal"), ("at", "/at")];
+        let now = timestamps::parse("2026-11-22T14:00:00.000Z");
+        assert_eq!(plain(&items, &columns, now).lines().nth(1), Some(&*format!("{at}  3h ago")));
+        assert_eq!(plain(&items, &columns, None).lines().nth(1), Some(&*format!("{at}  {at}")));
+    }
+
+    #[test]
+    fn an_outline_says_every_leaf() {
+        let text = outline(&json!({
+            "none": [], "plan": { "gpus": 8, "nodes": ["n1", "n2"], "seats": [{ "any": "ops", "count": 1 }] }
+        }));
+        let wanted =
+            "none: none\nplan:\n  gpus: 8\n  nodes: n1, n2\n  seats:\n    - any: ops\n      count: 1\n";
+        assert_eq!(text, wanted);
+    }
+}

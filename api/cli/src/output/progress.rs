@@ -1,0 +1,105 @@
+//! How far an execution is, on one line that is drawn anew: only where a person looks at standard error.
+
+use crate::output::{
+    style::{Paint, Stream},
+    timestamps,
+};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use std::io::{self, Write as _};
+
+/// The line, while it stands.
+pub(crate) struct Line {
+    stands: bool,
+    wanted: bool,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self { stands: false, wanted: Stream::Err.is_terminal() }
+    }
+
+    /// Draws how far `item` is.
+    pub(crate) fn draw(&mut self, item: &Value) {
+        if self.wanted
+            && let Some(line) = drawn(item, timestamps::now())
+        {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[2K{}", Paint::Dim.on(Stream::Err, &line));
+            self.stands = true;
+        }
+    }
+
+    /// Takes the line away, before anything else is said and at the end.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.stands) {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[2K");
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// What the server says of how far it is, in one line.
+fn drawn(item: &Value, now: DateTime<Utc>) -> Option<String> {
+    let state = item.get("state").and_then(Value::as_str).filter(|state| !state.is_empty())?;
+    let count = |name: &str| {
+        let count = item.pointer(&format!("/progress/{name}"))?.as_u64()?;
+        usize::try_from(count).ok()
+    };
+    let done = count("done").zip(count("total"));
+    let done =
+        done.map(|(done, total)| format!("{} {done} of {total}  ", bar(done, total))).unwrap_or_default();
+    let text = |path: &str| item.pointer(path).and_then(Value::as_str);
+    let span = |seconds: i64| timestamps::span(seconds.max(0).unsigned_abs());
+    let since = text("/since").and_then(timestamps::parse).map(|since| (now - since).num_seconds());
+    let since = since.map(|since| format!("  {}", span(since))).unwrap_or_default();
+    let said = text("/progress/current/beat").map(|beat| format!("  {beat}")).unwrap_or_default();
+    let left = text("/progress/eta").and_then(timestamps::parse).map(|over| (over - now).num_seconds());
+    let left = left.map(|left| format!("  about {} more", span(left))).unwrap_or_default();
+    Some(format!("{done}{state}{since}{said}{left}"))
+}
+
+fn bar(done: usize, total: usize) -> String {
+    const WIDTH: usize = 20;
+    let full = (done * WIDTH).checked_div(total).unwrap_or(0).min(WIDTH);
+    format!("[{}{}]", "#".repeat(full), " ".repeat(WIDTH - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_bar_is_full_at_the_end() {
+        assert_eq!(bar(0, 4), "[                    ]");
+        assert_eq!(bar(4, 4), "[####################]");
+    }
+
+    #[test]
+    fn the_line_says_how_far_it_is_what_is_being_done_and_for_how_long_still() {
+        let now = timestamps::parse("2027-01-02T03:04:30.000Z").unwrap();
+        let mut item = json!({
+            "state": "Erasing",
+            "since": "2027-01-02T03:04:05.000Z",
+            "progress": {
+                "done": 1,
+                "total": 4,
+                "current": { "state": "Erasing", "beat": "3 of 8 drives" },
+                "eta": "2027-01-02T03:05:30.000Z",
+            },
+        });
+        let line = drawn(&item, now).unwrap();
+        assert_eq!(
+            line,
+            format!("{} 1 of 4  Erasing  25s  3 of 8 drives  about {} more", bar(1, 4), timestamps::span(60))
+        );
+        item["progress"] = Value::Null;
+        assert_eq!(drawn(&item, now).unwrap(), "Erasing  25s");
+        assert_eq!(drawn(&json!({}), now), None);
+    }
+}

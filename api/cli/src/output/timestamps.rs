@@ -1,0 +1,104 @@
+//! Moments as people say them: `3m ago`, `in 2h`.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use engine::{Clock as _, SystemClock};
+use program::exit::{Exit, Failure};
+use serde_json::Value;
+use workflows::policy::duration;
+
+/// The moment at which the program looks.
+pub(crate) fn now() -> DateTime<Utc> {
+    let millis = i64::try_from(SystemClock.now().0).ok();
+    millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
+}
+
+/// The moment that `text` says, as the server writes moments.
+pub(crate) fn parse(text: &str) -> Option<DateTime<Utc>> {
+    // Most texts are none; they are told by their form before they are parsed.
+    let looks_so = (20..=35).contains(&text.len()) && text.as_bytes().get(10) == Some(&b'T');
+    if !looks_so {
+        return None;
+    }
+    DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())
+}
+
+/// The moment that `text` says, or so long ago as it says.
+///
+/// # Errors
+/// What to write.
+pub(crate) fn back(text: &str) -> Result<DateTime<Utc>, Failure> {
+    let span = duration::parse(text).and_then(|span| TimeDelta::from_std(span).ok());
+    let at = parse(text).or_else(|| now().checked_sub_signed(span?));
+    let unread =
+        || format!("{text:?} is no moment: write it like 2026-11-24T08:00:00Z, or how long ago, like 2h");
+    at.ok_or_else(|| Failure::new(Exit::Usage, unread()))
+}
+
+/// `at` as it is said at `now`.
+pub(crate) fn spoken(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    let seconds = (now - at).num_seconds();
+    match seconds {
+        0 => "now".into(),
+        1.. => format!("{} ago", span(seconds.unsigned_abs())),
+        ..0 => format!("in {}", span(seconds.unsigned_abs())),
+    }
+}
+
+/// A span in one unit, the largest of which there are two.
+pub(crate) fn span(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 5] = [(365 * 86_400, "y"), (86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= unit * 2).unwrap_or((1, "s"));
+    format!("{}{name}", seconds / unit)
+}
+
+/// The same value, with how long ago behind every moment.
+pub(crate) fn dated(value: &Value, now: DateTime<Utc>) -> Value {
+    match value {
+        Value::String(text) => match parse(text) {
+            Some(at) => Value::String(format!("{text} ({})", spoken(at, now))),
+            None => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(|item| dated(item, now)).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, value)| (name.clone(), dated(value, now))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn said(text: &str) -> String {
+        let now = parse("2026-11-22T12:00:00.000Z").unwrap();
+        spoken(parse(text).unwrap(), now)
+    }
+
+    #[test]
+    fn a_moment_is_said_in_the_unit_that_tells_most() {
+        for (at, wanted) in [
+            ("2026-11-22T12:00:00.000Z", "now"),
+            ("2026-11-22T11:59:18.000Z", "42s ago"),
+            ("2026-11-22T11:58:30Z", "90s ago"),
+            ("2026-11-22T11:00:00Z", "60m ago"),
+            ("2026-11-22T07:00:00Z", "5h ago"),
+            ("2026-11-19T12:00:00Z", "3d ago"),
+            ("2023-11-22T12:00:00Z", "3y ago"),
+            ("2026-11-22T14:30:00+01:00", "in 90m"),
+        ] {
+            assert_eq!(said(at), wanted, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_moment_is_left_as_it_is() {
+        for text in ["", "acme", "2026-11-22", "n-2026-11-22T12:00", "01a1fdc0-e9b1-7000-8000-000000000000"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        let now = parse("2026-11-22T12:00:00Z").unwrap();
+        let shown = dated(&json!({ "id": "acme", "at": ["2026-11-22T11:00:00Z"], "n": 3 }), now);
+        assert_eq!(shown, json!({ "id": "acme", "at": ["2026-11-22T11:00:00Z (60m ago)"], "n": 3 }));
+    }
+}

@@ -1,0 +1,107 @@
+//! Lists and single things: `tenure tenants list`, `tenure nodes show n-1`, and the like.
+
+pub(crate) mod kinds;
+pub(crate) mod nested;
+pub(crate) mod watch_list;
+
+use crate::{
+    client::{Client, escape, filters},
+    common::Common,
+    output,
+    resources::{
+        kinds::{ENGINES, Kind, columns},
+        watch_list::Watching,
+    },
+};
+use clap::Subcommand;
+use program::exit::{Exit, Failure};
+use serde_json::Value;
+
+/// What a command takes that lists all of a kind, or shows one.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Things {
+    /// List them all.
+    List {
+        /// Only those whose field is as said, like `state=active`; may be repeated.
+        #[arg(long = "where", value_name = "FIELD=VALUE")]
+        filters: Vec<String>,
+        #[command(flatten)]
+        watching: Watching,
+    },
+    /// Show one.
+    Show {
+        /// Its id, as the list shows it.
+        id: String,
+    },
+}
+
+/// Lists all of a kind.
+pub(super) async fn all(common: &Common, kind: &Kind, watching: &Watching) -> Result<Exit, Failure> {
+    search(common, kind, None, &[], watching).await
+}
+
+/// Lists all of a kind that the filters accept.
+pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
+    search(common, kind, None, wanted, &Watching::ONCE).await
+}
+
+/// The same, in the language of `docs/search.md`, once or again and again.
+pub(super) async fn search(
+    common: &Common,
+    kind: &Kind,
+    filter: Option<&str>,
+    wanted: &[String],
+    watching: &Watching,
+) -> Result<Exit, Failure> {
+    let said = filter.map(|filter| format!("&filter={}", escape(filter))).unwrap_or_default();
+    let query = format!("{said}{}", filters(wanted)?);
+    let client = Client::of(common)?;
+    watch_list::show(common, watching, &columns(kind), async || client.all(kind.path, &query).await).await
+}
+
+/// Lists the servers that share the store.
+pub(super) async fn engines(common: &Common, watching: &Watching) -> Result<Exit, Failure> {
+    search(common, &ENGINES, None, &[], watching).await
+}
+
+/// Shows one of a kind.
+pub(super) async fn show(common: &Common, kind: &Kind, id: &str) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    output::one(common.output, &read(&client, kind, id).await?)?;
+    Ok(Exit::Done)
+}
+
+/// One of a kind. Where there is none of this id, the failure names the nearest.
+pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value, Failure> {
+    // Ids that name a tenant have parts: `acme/research`.
+    let path = format!("{}/{}", kind.path, id.split('/').map(escape).collect::<Vec<_>>().join("/"));
+    match client.get(&path).await {
+        Ok(answer) => answer.value(),
+        Err(failure) if failure.exit == Exit::NotFound => Err(meant(client, kind, id, failure).await),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The same failure, with the nearest id of those that whoever asks may list.
+pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
+    let listed = client.get(&format!("{}?limit=1000", kind.path)).await;
+    let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
+    let place = kind.columns.first().map_or("/id", |(_, place)| *place);
+    let items = items.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let known = items.iter().filter_map(|item| item.pointer(place).and_then(Value::as_str));
+    if let Some(near) = engine::nearest(id, known) {
+        failure.message.push_str(&format!("\ndid you mean {}?", output::harmless(&near)));
+        if let Some(fields) = failure.problem.as_mut().and_then(Value::as_object_mut) {
+            fields.insert("did_you_mean".into(), near.into());
+        }
+    }
+    failure
+}
+
+/// `list` or `show`.
+pub(super) async fn run(common: &Common, kind: &Kind, things: Things) -> Result<Exit, Failure> {
+    match things {
+        Things::List { filters, watching } => search(common, kind, None, &filters, &watching).await,
+        Things::Show { id } => show(common, kind, &id).await,
+    }
+}

@@ -1,0 +1,94 @@
+//! Lists that are shown once, or again whenever they have changed.
+
+use crate::{
+    common::{Common, Format},
+    output::{
+        self, Column,
+        style::{Paint, Stream},
+        timestamps,
+    },
+};
+use clap::Args;
+use program::exit::{Exit, Failure};
+use serde_json::Value;
+use std::time::Duration;
+use workflows::policy::duration;
+
+/// Whether a list is shown once or again and again.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Watching {
+    /// Show it again whenever it has changed, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+    /// How often to look, like `5s`.
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = span, requires = "watch")]
+    every: Duration,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span = duration::parse(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| "write a span of at least 1s, like 5s".to_owned())
+}
+
+impl Watching {
+    /// Not at all.
+    pub(crate) const ONCE: Self = Self { watch: false, every: Duration::from_secs(2) };
+}
+
+/// Shows what `fetch` finds, once or again and again.
+pub(crate) async fn show(
+    common: &Common,
+    watching: &Watching,
+    columns: &[Column],
+    fetch: impl AsyncFn() -> Result<Vec<Value>, Failure>,
+) -> Result<Exit, Failure> {
+    if !watching.watch {
+        output::list(common.output, fetch().await?, columns)?;
+        return Ok(Exit::Done);
+    }
+    tokio::select! {
+        ended = again(common.output, watching.every, columns, fetch) => ended,
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+    }
+}
+
+async fn again(
+    format: Format,
+    every: Duration,
+    columns: &[Column],
+    fetch: impl AsyncFn() -> Result<Vec<Value>, Failure>,
+) -> Result<Exit, Failure> {
+    let redraws = Stream::Out.is_terminal() && format == Format::Table;
+    let (mut told, mut away): (Option<Vec<Value>>, bool) = (None, false);
+    loop {
+        match fetch().await {
+            Ok(items) => {
+                away = false;
+                if redraws {
+                    output::say(&page(every, &output::listing(format, &items, columns)?))?;
+                } else if told.as_ref() != Some(&items) {
+                    // In a pipe, tables stand apart by an empty line; of JSON each is a line.
+                    let apart = if told.is_some() && format != Format::Json { "\n" } else { "" };
+                    output::say(&format!("{apart}{}", output::listing(format, &items, columns)?))?;
+                }
+                told = Some(items);
+            }
+            // A server that restarts has more to show.
+            Err(failure) if failure.exit == Exit::Unreachable && told.is_some() => {
+                if !away {
+                    output::note("the server does not answer; waiting for it");
+                }
+                away = true;
+            }
+            Err(failure) => return Err(failure),
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// The list in place of what stood on the terminal before.
+fn page(every: Duration, listing: &str) -> String {
+    let at = timestamps::now().format("%Y-%m-%d %H:%M:%SZ");
+    let head = format!("every {}, last at {at}; ctrl-c ends it", duration::show(every));
+    format!("\u{1b}[H\u{1b}[2J{}\n\n{listing}", Paint::Dim.on(Stream::Out, &head))
+}

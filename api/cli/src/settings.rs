@@ -1,0 +1,18 @@
+//! The settings in force: configuration file, environment and command line together.
+
+use crate::{common::Common, output};
+use api::config::{Config, unknown_variables};
+use program::exit::{Exit, Failure};
+
+/// The settings that the command line, the environment and the file come to.
+pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let mut config = Config::load(common.config.as_deref(), environment)
+        .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    unknown_variables(names).iter().for_each(|strange| output::note(&format!("warning: {strange}")));
+    if let Some(data) = &common.data {
+        config.data.clone_from(data);
+    }
+    Ok(config)
+}

@@ -1,8 +1,0 @@
-//! The program `tenure`.
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() -> std::process::ExitCode {
-    api::main()
-}
