@@ -8,7 +8,6 @@ const MAX_MODULES: usize = 15;
 /// Folders that may have more modules: registries with one file for each entry.
 const REGISTRIES: [(&str, &str); 10] = [
     ("api/src/http/resources", "one file for each resource of the HTTP API"),
-    ("api/src/cli/commands", "one file for each command"),
     ("api/cli/src/commands", "one file for each command"),
     ("workflows/src/policy/sections", "one file for each section of the policy"),
     ("store/src/conformance", "one file for each subject of the conformance cases"),
