@@ -7,10 +7,9 @@ use crate::common::Common;
 use crate::{common::Format, output};
 #[cfg(feature = "lab")]
 use engine::testing::Report;
-use program::{
-    exit::{Exit, Failure},
-    files,
-};
+use program::exit::{Exit, Failure};
+#[cfg(feature = "lab")]
+use program::files;
 #[cfg(feature = "lab")]
 use serde_json::{Value, json};
 #[cfg(feature = "lab")]

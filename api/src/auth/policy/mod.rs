@@ -1,6 +1,6 @@
 //! Who may do what, as Cedar policies: those that are shipped, and those that a house adds. The one place where it is decided.
 //!
-//! Asked by [`Caller`](super::Caller) for every request. Invariant: what no policy permits is refused, what one forbids is refused
+//! Asked by `auth::Caller` for every request. Invariant: what no policy permits is refused, what one forbids is refused
 //! whatever others permit, and a decision that could not be made to its end is a refusal. Policies are checked against the schema
 //! before any of them counts, so that a name written wrong is neither a right nor a hole. That tenants do not see each other's
 //! things is no matter of policies: nothing written in one can widen it.
