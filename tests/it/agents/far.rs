@@ -271,8 +271,10 @@ async fn the_program_of_a_node_alone_does_what_the_agent_in_the_large_program_do
     let second = Program::new(tenure())
         .env("UNDER_TEST", "agent")
         .args(["--cluster", CLUSTER, "--node", NODE, "--server", "https://tenure.example"])
-        .args(["--ledger".as_ref(), rig.folder.path().join("ledger").as_os_str()])
-        .args(["--key-file".as_ref(), rig.folder.path().join("key").as_os_str()])
+        .arg("--ledger")
+        .arg(rig.folder.path().join("ledger"))
+        .arg("--key-file")
+        .arg(rig.folder.path().join("key"))
         .output()
         .unwrap();
     assert_eq!(second.status.code(), Some(5), "another agent runs with this ledger: {second:?}");
