@@ -11,6 +11,7 @@ mod erasure;
 mod execution_history;
 mod fairness;
 mod fixture;
+mod followers;
 mod guards;
 mod history;
 mod limits;
@@ -37,6 +38,7 @@ pub const CASES: &[Cases] = &[
     maintenance::CASES,
     execution_history::CASES,
     history::CASES,
+    followers::CASES,
     erasure::CASES,
     listing::CASES,
     search::CASES,

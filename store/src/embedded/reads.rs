@@ -5,6 +5,7 @@ use crate::{
     Timestamp,
     embedded::{
         format::{codec, key},
+        memtable::Value,
         shared::{Component, Shared},
         tasks::PickedTask,
     },
@@ -37,6 +38,45 @@ impl<T> PageCollector<T> {
     fn page<C>(self, cursor: impl FnOnce(&T) -> C) -> Page<T, C> {
         let next = if self.more { self.items.last().map(cursor) } else { None };
         Page { items: self.items, next }
+    }
+}
+
+/// How often a page of documents is read beside commits; then commits wait for it.
+const FREE_TRIES: usize = 3;
+
+/// Which documents a page is of.
+struct DocumentRange<'a> {
+    collection: &'a str,
+    prefix: &'a str,
+    after: Option<&'a str>,
+    limit: usize,
+}
+
+/// Sees rows until it says false.
+type Visit<'a> = &'a mut dyn FnMut(&[u8], Value) -> Result<bool, Error>;
+
+impl DocumentRange<'_> {
+    /// The page that `scan` reads; `newest` becomes the last commit of which it shows something.
+    fn read(
+        &self,
+        newest: &mut Sequence,
+        scan: impl FnOnce(Bound<Vec<u8>>, &[u8], Visit<'_>) -> Result<(), Error>,
+    ) -> Result<Page<Document, String>, Error> {
+        let start = key::document(self.collection, self.prefix);
+        let from = match self.after.filter(|after| *after >= self.prefix) {
+            Some(after) => Bound::Excluded(key::document(self.collection, after)),
+            None => Bound::Included(start.clone()),
+        };
+        let mut found = PageCollector::new(self.limit);
+        scan(from, &key::documents_end(self.collection), &mut |key, value| {
+            if !key.starts_with(&start) {
+                return Ok(false);
+            }
+            let document = codec::decoded(key, codec::document(key, value.as_ref()))?;
+            *newest = document.version.max(*newest);
+            Ok(found.take(document))
+        })?;
+        Ok(found.page(|document| document.key.id.clone()))
     }
 }
 
@@ -108,20 +148,18 @@ impl Shared {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<Document, String>, Error> {
-        let start = key::document(collection, prefix);
-        let from = match after.filter(|after| *after >= prefix) {
-            Some(after) => Bound::Excluded(key::document(collection, after)),
-            None => Bound::Included(start.clone()),
-        };
-        let mut found = PageCollector::new(limit);
-        self.scan(from, &key::documents_end(collection), |key, value| {
-            if !key.starts_with(&start) {
-                return Ok(false);
+        let range = DocumentRange { collection, prefix, after, limit };
+        for _ in 0..FREE_TRIES {
+            let last = self.memtable().last();
+            let mut newest = Sequence(0);
+            let page = range.read(&mut newest, |from, to, visit| self.scan(from, to, visit))?;
+            // Of a later commit the page may show a part, since the index goes on while it is read.
+            if newest <= last {
+                return Ok(page);
             }
-            let document = codec::decoded(key, codec::document(key, value.as_ref()))?;
-            Ok(found.take(document))
-        })?;
-        Ok(found.page(|document| document.key.id.clone()))
+        }
+        let memtable = self.memtable();
+        range.read(&mut Sequence(0), |from, to, visit| self.scan_held(&memtable, from, to, visit))
     }
 
     pub(crate) fn read_tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error> {

@@ -167,13 +167,35 @@ impl Shared {
         &self,
         from: Bound<Vec<u8>>,
         to: &[u8],
+        visit: impl FnMut(&[u8], Value) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        // In its own statement each time, so that no lock is held while sled reads.
+        self.scan_with(|from, to, limit| self.memtable().range(from, to, limit), from, to, visit)
+    }
+
+    /// The same of `memtable`, which is held meanwhile: all rows are of one moment, and no commit is acknowledged until the end.
+    pub(crate) fn scan_held(
+        &self,
+        memtable: &Memtable,
+        from: Bound<Vec<u8>>,
+        to: &[u8],
+        visit: impl FnMut(&[u8], Value) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        self.scan_with(|from, to, limit| memtable.range(from, to, limit), from, to, visit)
+    }
+
+    fn scan_with(
+        &self,
+        range: impl Fn(Bound<&[u8]>, &[u8], usize) -> Vec<(Box<[u8]>, Option<Value>)>,
+        from: Bound<Vec<u8>>,
+        to: &[u8],
         mut visit: impl FnMut(&[u8], Value) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         const STEP: usize = 256;
         let mut from = from;
         loop {
             let start = from.as_ref().map(Vec::as_slice);
-            let waiting = self.memtable().range(start, to, STEP);
+            let waiting = range(start, to, STEP);
             let indexed = self.index().range(start, to, STEP)?;
             // Past the end of the shorter of two full pages, the other one says nothing yet.
             let ends = [
