@@ -78,11 +78,12 @@ impl Postgres {
         Ok(barred > 0)
     }
 
-    /// Drops the parts of the history that are full and of which nothing is left, and names them. Done by every process each hour.
+    /// Makes the parts of the history that are written to next, and drops those that are full and of which nothing is left, and names them. Done by every process each hour.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the database is away, or others read the history just now; what is empty goes the next time.
     pub async fn tidy(&self) -> Result<Vec<String>, Error> {
+        self.shared.create_partitions_ahead().await.map_err(|error| unavailable(&error))?;
         self.shared.drop_empty_partitions().await.map_err(|error| unavailable(&error))
     }
 }
@@ -139,6 +140,9 @@ pub(super) async fn heartbeat(shared: Arc<Shared>) {
             if let Err(error) = shared.drop_empty_partitions().await {
                 tracing::debug!(%error, "empty parts of the history were not dropped; the next hour will");
             }
+        }
+        if let Err(error) = shared.create_partitions_ahead().await {
+            tracing::warn!(%error, "the next parts of the history could not be made; they are tried again");
         }
         if let Err(error) = sqlx::query(HEARTBEAT).bind(shared.id).execute(&shared.pool).await {
             tracing::debug!(%error, "the database was not told that this process lives");

@@ -2,7 +2,7 @@
 
 use super::{PostgresOptions, fair_queue::FairQueue};
 use sqlx::PgPool;
-use std::sync::{Mutex, atomic::AtomicU64};
+use std::sync::{Mutex, atomic::{AtomicI64, AtomicU64}};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -19,6 +19,8 @@ pub(super) struct Shared {
     pub(super) lineage: Uuid,
     /// The last commit that this process, or one here before it, has seen there.
     pub(super) seen: AtomicU64,
+    /// The newest part of the history that this process knows to be there; -1 while it knows of none.
+    pub(super) parts: AtomicI64,
     pub(super) counters: Counters,
 }
 

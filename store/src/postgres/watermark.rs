@@ -72,6 +72,7 @@ impl Shared {
     /// What was seen is seen no more, now that it is told.
     pub(super) fn reset_watermark(&self, at: Sequence) {
         self.seen.store(at.0, Ordering::Release);
+        self.parts.store(-1, Ordering::Release);
     }
 
     /// Compares where the database stands with what this process has seen of it.

@@ -2,7 +2,6 @@
 
 use super::{
     LOCK, load,
-    partitions::create_partitions,
     save::{self, Before, Touched},
 };
 use crate::{
@@ -70,7 +69,7 @@ impl Shared {
         if !save::save(&mut transaction, &state, &touched, from, &before).await? {
             return released(transaction, BatchOutcome::LeaseLost).await;
         }
-        create_partitions(&mut transaction, from, state.sequence).await?;
+        self.expect_partitions(&mut transaction, from, state.sequence).await?;
         let batch = (number, self.id);
         save::save_head(&mut transaction, state.sequence, batch, &self.channel(), touched.scheduled).await?;
         // From here on the outcome may be one that is not heard of.

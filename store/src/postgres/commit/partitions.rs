@@ -9,15 +9,49 @@ use crate::{
     postgres::{row::to_i64, shared::Shared},
 };
 use sqlx::PgConnection;
+use std::sync::atomic::Ordering;
 
 /// Commits that a part covers.
 const PART: i64 = 10_000_000;
+/// Parts that are there beyond the one that is written to.
+const AHEAD: i64 = 2;
+const HEAD: &str = "SELECT sequence FROM head";
 const PARTS: &str = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
     WHERE i.inhparent = 'journal'::regclass ORDER BY c.relname";
-/// Readers and writers wait for whoever drops a part, so that one waits for nobody.
+/// Readers and writers may wait for whoever makes or drops a part, so that one waits for nobody.
 const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '1s'";
 
 impl Shared {
+    /// Makes the parts that are written to next, unless this process knows of them. Returns whether it did anything.
+    pub(crate) async fn create_partitions_ahead(&self) -> Result<bool, sqlx::Error> {
+        let wanted = |last: i64| (last / PART).saturating_add(AHEAD);
+        if wanted(to_i64(self.seen.load(Ordering::Acquire))) <= self.parts.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let mut on = self.pool.begin().await?;
+        sqlx::query(SHORT_LOCK_TIMEOUT).execute(&mut *on).await?;
+        let last: i64 = sqlx::query_scalar(HEAD).fetch_one(&mut *on).await?;
+        for part in last / PART..=wanted(last) {
+            create_partition(&mut on, part).await?;
+        }
+        on.commit().await?;
+        self.parts.fetch_max(wanted(last), Ordering::AcqRel);
+        Ok(true)
+    }
+
+    /// Makes the parts for a batch of commits where this process does not know that they are there.
+    pub(crate) async fn expect_partitions(
+        &self,
+        on: &mut PgConnection,
+        from: Sequence,
+        to: Sequence,
+    ) -> Result<(), sqlx::Error> {
+        if part_of(to) <= self.parts.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        create_partitions(on, from, to).await
+    }
+
     pub(crate) async fn drop_empty_partitions(&self) -> Result<Vec<String>, sqlx::Error> {
         let parts: Vec<String> = sqlx::query_scalar(PARTS).fetch_all(&self.pool).await?;
         let mut dropped = Vec::new();
@@ -52,19 +86,43 @@ impl Shared {
     }
 }
 
-/// Makes the next part of the history when half of the last is filled, so that there is always one to write to.
+/// Makes the parts of the history for the commits after `from` up to `to`, where they are missing. The parts are made ahead, so a commit
+/// finds them, unless the database was away or locked for as long as the last of them took to fill.
 pub(crate) async fn create_partitions(
     on: &mut PgConnection,
     from: Sequence,
     to: Sequence,
 ) -> Result<(), sqlx::Error> {
-    let part = |sequence: Sequence| to_i64(sequence.0).saturating_add(PART / 2) / PART;
-    for part in part(from).saturating_add(1)..=part(to) {
-        let (first, last) = (part.saturating_mul(PART), part.saturating_add(1).saturating_mul(PART));
-        let sql = format!(
-            "CREATE TABLE IF NOT EXISTS journal_{part} PARTITION OF journal FOR VALUES FROM ({first}) TO ({last})"
-        );
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut *on).await?;
+    for part in part_of(from)..=part_of(to) {
+        create_partition(on, part).await?;
     }
     Ok(())
+}
+
+/// Makes a part as a table of its own and attaches it, if it is missing. Neither readers nor writers of the history stand in the way, and
+/// none of them waits: a backup may go on.
+async fn create_partition(on: &mut PgConnection, part: i64) -> Result<(), sqlx::Error> {
+    let exists = format!("SELECT to_regclass('journal_{part}') IS NOT NULL");
+    if sqlx::query_scalar(sqlx::AssertSqlSafe(exists.clone())).fetch_one(&mut *on).await? {
+        return Ok(());
+    }
+    // Of several that make it, one does; the others find it.
+    sqlx::query("LOCK TABLE journal IN SHARE UPDATE EXCLUSIVE MODE").execute(&mut *on).await?;
+    if sqlx::query_scalar(sqlx::AssertSqlSafe(exists)).fetch_one(&mut *on).await? {
+        return Ok(());
+    }
+    let (first, last) = (part.saturating_mul(PART), part.saturating_add(1).saturating_mul(PART));
+    let table = format!("CREATE TABLE journal_{part} (LIKE journal INCLUDING DEFAULTS INCLUDING CONSTRAINTS)");
+    sqlx::query(sqlx::AssertSqlSafe(table)).execute(&mut *on).await?;
+    let attach = format!(
+        "ALTER TABLE journal ATTACH PARTITION journal_{part} FOR VALUES FROM ({first}) TO ({last})"
+    );
+    sqlx::query(sqlx::AssertSqlSafe(attach)).execute(&mut *on).await?;
+    tracing::info!(part, "a part of the history was made ahead");
+    Ok(())
+}
+
+/// The part that a commit is in.
+fn part_of(sequence: Sequence) -> i64 {
+    to_i64(sequence.0) / PART
 }
