@@ -14,6 +14,7 @@ pub(super) const CASES: &[Named] = &[
     ("of two writes of one document in a commit the last one counts", |on| boxed(last_counts(on))),
     ("deleting a document that does not exist changes nothing", |on| boxed(delete_nothing(on))),
     ("documents of another collection are other documents", |on| boxed(collections(on))),
+    ("documents that are read together come in the order of their keys", |on| boxed(together(on))),
 ];
 
 async fn version(on: On) -> Outcome {
@@ -89,4 +90,14 @@ async fn collections(on: On) -> Outcome {
     commit(&on, put("a", "1")).await?;
     same("other", must(on.document(&crate::Key::new("quotas", "a")).await)?, None)?;
     same("listed", must(on.documents("node", "", None, 10).await)?.items, Vec::new())
+}
+
+async fn together(on: On) -> Outcome {
+    commit(&on, puts(&[("a", Some("1")), ("b", Some("2"))])).await?;
+    let keys = [key("b"), key("none"), key("a"), key("b")];
+    let found = must(on.documents_of(&keys).await)?;
+    let bodies: Vec<_> = found.into_iter().map(|found| found.map(|document| document.body)).collect();
+    let wanted = [Some("2"), None, Some("1"), Some("2")].map(|body| body.map(|body| body.as_bytes().to_vec()));
+    same("bodies", bodies, wanted.to_vec())?;
+    same("none", must(on.documents_of(&[]).await)?.len(), 0)
 }

@@ -2,6 +2,19 @@
 
 use crate::{Epoch, ExecutionId, TaskId};
 
+/// At whom an error lies. Every answer to a caller follows from it, such as the status of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The request itself: the same request is refused again.
+    Caller,
+    /// Something has changed since it was read, or another holds it: the caller has to look again.
+    Conflict,
+    /// The store, the database or the server cannot do it now: the same request may succeed later.
+    Unavailable,
+    /// Something stored is broken, or this program is: an operator has to look.
+    Server,
+}
+
 /// A refused or failed call of a [`Store`](crate::Store).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -69,4 +82,20 @@ pub enum Error {
         /// Why not, and what to do.
         why: String,
     },
+}
+
+impl Error {
+    /// Says at whom the error lies, and so whether the same call may succeed later.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::TooLarge { .. } | Self::Invalid { .. } => Fault::Caller,
+            Self::Conflict { .. } | Self::Busy { .. } => Fault::Conflict,
+            // A lease that has passed on is the server's affair: whoever called it may call again.
+            Self::Fenced { .. } | Self::Full { .. } | Self::Unavailable { .. } | Self::Refused { .. } => {
+                Fault::Unavailable
+            }
+            Self::Corrupt { .. } => Fault::Server,
+        }
+    }
 }

@@ -70,7 +70,17 @@ pub trait Store: Send + Sync + 'static {
     /// The document of `key`, or `None`.
     async fn document(&self, key: &Key) -> Result<Option<Document>, Error>;
 
-    /// Up to `limit` documents of `collection` whose id begins with `prefix`, by id, beginning after `after`.
+    /// The documents of `keys`, in their order. Not of one moment: a decision makes each of them a condition of its commit.
+    async fn documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            found.push(self.document(key).await?);
+        }
+        Ok(found)
+    }
+
+    /// Up to `limit` documents of `collection` whose id begins with `prefix`, by id, beginning after `after`. A page ends at one commit:
+    /// if it shows a document of a commit, it shows those of all earlier commits.
     async fn documents(
         &self,
         collection: &str,

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Whether to try again: the connection broke, the server stops, starts, is a standby still, or chose this transaction as a victim.
+/// Whether to try again: the connection broke, the server stops, starts, is a standby still, chose this transaction as a victim, or broke
+/// it off because it took too long.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -18,9 +19,21 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
         | sqlx::Error::WorkerCrashed => true,
         sqlx::Error::Database(database) => database.code().is_some_and(|code| {
             ["08", "40", "53", "57P"].iter().any(|class| code.starts_with(class))
-                || ["25006", "55P03", "25P03", "XX000"].contains(&code.as_ref())
+                || ["25006", "55P03", "57014", "25P03", "XX000"].contains(&code.as_ref())
         }),
         _ => false,
+    }
+}
+
+/// What a database error that does not pass says of a commit: only data that the database cannot hold is the caller's fault.
+pub(super) fn rejected(error: &sqlx::Error) -> Error {
+    let code = error.as_database_error().and_then(|database| database.code());
+    match code {
+        // Data exceptions, and violations of constraints.
+        Some(code) if code.starts_with("22") || code.starts_with("23") => {
+            Error::Invalid { what: format!("the database refuses it: {error}") }
+        }
+        Some(_) | None => unavailable(error),
     }
 }
 
@@ -70,6 +83,72 @@ impl Shared {
                 }
                 Err(error) => return Err(unavailable(&error)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fault;
+    use sqlx::error::{DatabaseError, ErrorKind};
+    use std::{borrow::Cow, fmt};
+
+    /// An error of the database with this SQLSTATE.
+    #[derive(Debug)]
+    struct State(&'static str);
+
+    impl fmt::Display for State {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for State {}
+
+    impl DatabaseError for State {
+        fn message(&self) -> &str {
+            self.0
+        }
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Other
+        }
+    }
+
+    fn database(code: &'static str) -> sqlx::Error {
+        sqlx::Error::Database(Box::new(State(code)))
+    }
+
+    #[test]
+    fn a_slow_or_absent_database_is_tried_again() {
+        for code in ["57014", "55P03", "40001", "40P01", "08006", "53300", "57P01", "25006"] {
+            assert!(is_transient(&database(code)), "{code}");
+        }
+        assert!(is_transient(&sqlx::Error::PoolTimedOut) && is_transient(&sqlx::Error::WorkerCrashed));
+    }
+
+    #[test]
+    fn only_data_that_the_database_cannot_hold_is_the_callers_fault() {
+        for code in ["22001", "22P02", "23505", "23514"] {
+            assert_eq!(rejected(&database(code)).fault(), Fault::Caller, "{code}");
+        }
+        for code in ["57014", "55P03", "40001", "42P01", "42501", "54000", "58030", "XX000", "0A000"] {
+            assert_eq!(rejected(&database(code)).fault(), Fault::Unavailable, "{code}");
+        }
+        for error in [sqlx::Error::PoolTimedOut, sqlx::Error::PoolClosed, sqlx::Error::RowNotFound] {
+            assert_eq!(unavailable(&error).fault(), Fault::Unavailable, "{error}");
         }
     }
 }

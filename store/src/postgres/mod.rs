@@ -105,6 +105,15 @@ impl Store for Postgres {
         self.shared.document(key).await
     }
 
+    async fn documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
+        keys.iter().try_for_each(limits::check_key)?;
+        match keys {
+            [] => Ok(Vec::new()),
+            [key] => Ok(vec![self.shared.document(key).await?]),
+            keys => self.shared.documents_of(keys).await,
+        }
+    }
+
     async fn documents(
         &self,
         collection: &str,

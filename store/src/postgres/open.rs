@@ -20,7 +20,7 @@ use sqlx::{
 };
 use std::{
     str::FromStr as _,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, Mutex, atomic::{AtomicI64, AtomicU64}},
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};
@@ -62,6 +62,7 @@ impl Postgres {
             notifications: Notify::new(),
             lineage: Uuid::nil(),
             seen: AtomicU64::new(0),
+            parts: AtomicI64::new(-1),
             counters: Counters::default(),
             options,
         };
@@ -71,6 +72,9 @@ impl Postgres {
         shared.record_location().await?;
         shared.check_watermark().await.map_err(|error| unavailable(&error))?;
         shared.register().await?;
+        if let Err(error) = shared.create_partitions_ahead().await {
+            tracing::warn!(%error, "the next parts of the history could not be made yet");
+        }
         let (inbox, requests) = mpsc::channel(INBOX);
         let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
         let tasks = vec![
@@ -116,11 +120,13 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
     let connect = PgConnectOptions::from_str(&options.url)
         .map_err(|error| Error::Refused { why: format!("the database's URL: {error}") })?;
     let millis = options.statement.as_millis().to_string();
-    let lock = if options.statement.is_zero() { "600000" } else { &millis };
+    // Well below the limit of a statement, so that a lock that is waited for is told from a statement that takes long.
+    let lock = if options.statement.is_zero() { 600_000 } else { (options.statement / 3).as_millis().max(1) };
+    let lock = lock.to_string();
     let connect = connect.application_name(&format!("tenure {}", options.name)).options([
         ("search_path", options.schema.as_str()),
         ("statement_timeout", &millis),
-        ("lock_timeout", lock),
+        ("lock_timeout", &lock),
         ("client_min_messages", "warning"),
         // Whoever stands still with the lock of commits in hand bars all others.
         ("idle_in_transaction_session_timeout", IDLE_TIMEOUT_MS),

@@ -10,7 +10,7 @@ use crate::{
     Document, Entry, Error, ExecutionId, Health, History, Key, Page, Record, Sequence, Task, Timestamp,
 };
 use sqlx::Row as _;
-use std::sync::atomic::Ordering;
+use std::{collections::HashMap, sync::atomic::Ordering};
 
 const LOAD: &str = "SELECT id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, \
     requested_by, created_at, updated_at, attributes, body FROM executions WHERE id = $1";
@@ -21,6 +21,8 @@ const HISTORY: &str = "SELECT sequence, place, execution, at, actor, event, from
     WHERE (sequence, place) > ($1, $2) ORDER BY sequence, place LIMIT $3";
 const DOCUMENT: &str =
     "SELECT collection, id, version, body FROM documents WHERE collection = $1 AND id = $2";
+const DOCUMENTS_OF: &str = "SELECT d.collection, d.id, d.version, d.body \
+    FROM unnest($1::text[], $2::text[]) k(collection, id) JOIN documents d USING (collection, id)";
 const DOCUMENTS: &str = "SELECT collection, id, version, body FROM documents WHERE collection = $1 AND id >= $2 \
     AND ($3::text IS NULL OR id > $3) AND starts_with(id, $2) ORDER BY id LIMIT $4";
 /// With an end of the range, so that the index is not read past the prefix.
@@ -91,6 +93,21 @@ impl Shared {
             query.fetch_optional(&self.pool).await?.as_ref().map(row::document).transpose()
         })
         .await
+    }
+
+    pub(super) async fn documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
+        let collections: Vec<&str> = keys.iter().map(|key| key.collection.as_str()).collect();
+        let ids: Vec<&str> = keys.iter().map(|key| key.id.as_str()).collect();
+        let (collections, ids) = (&collections, &ids);
+        let found = self
+            .with_retries(|| async move {
+                let rows = sqlx::query(DOCUMENTS_OF).bind(collections).bind(ids).fetch_all(&self.pool).await?;
+                rows.iter().map(row::document).collect::<Result<Vec<_>, _>>()
+            })
+            .await?;
+        let found: HashMap<Key, Document> =
+            found.into_iter().map(|document| (document.key.clone(), document)).collect();
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
     pub(super) async fn documents(

@@ -7,7 +7,7 @@ use super::batch::{Answers, BatchOutcome};
 use crate::{
     Commit, Error, Receipt,
     postgres::{
-        error::{Retries, is_transient, unavailable},
+        error::{Retries, is_transient, rejected, unavailable},
         shared::Shared,
     },
 };
@@ -59,10 +59,7 @@ impl Writer {
         match self.write_with_retries(&commits).await {
             Ok(answers) => answer(batch, answers),
             Err(WriteError::Rejected(error)) if batch.len() == 1 => {
-                answer(
-                    batch,
-                    vec![Err(Error::Invalid { what: format!("the database refuses it: {error}") })],
-                );
+                answer(batch, vec![Err(rejected(&error))]);
             }
             Err(WriteError::Rejected(_)) => {
                 for request in batch {
@@ -91,7 +88,12 @@ impl Writer {
                 }
                 Ok(BatchOutcome::AlreadyWritten) => return decided.take().ok_or_else(unknown_batch),
                 // What the commits rest on may be gone; whether it is, their conditions say.
-                Ok(BatchOutcome::RolledBack | BatchOutcome::LeaseLost) => {}
+                Ok(BatchOutcome::RolledBack | BatchOutcome::LeaseLost) => {
+                    if !retries.again().await {
+                        let why = "other servers came between every try of a commit".into();
+                        return Err(WriteError::Unavailable(Error::Unavailable { why }));
+                    }
+                }
                 Ok(BatchOutcome::Unregistered) => {
                     let why = "this process is no longer among those that may write: another has ended it; start it again";
                     return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
