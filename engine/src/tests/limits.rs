@@ -241,6 +241,20 @@ async fn an_undo_waits_for_its_key_and_is_not_dropped() {
 }
 
 #[tokio::test]
+async fn an_undo_does_not_wait_at_a_rate_which_is_meant_for_new_work() {
+    let bench = Bench::new();
+    let rate = Some(Rate { times: 1, per: HOUR, burst: 1 });
+    bench.limit(Limit { rate, ..Limit::of(KEY) }).await;
+    bench.yard.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
+    let id = bench.start(Toil::of("a", "dig")).await;
+
+    bench.engine.run_until_idle().await.unwrap();
+
+    assert_eq!(bench.yard.begun(), ["dig", "undo dig"]);
+    assert_eq!(bench.stands(id).await, "rolled_back");
+}
+
+#[tokio::test]
 async fn an_operator_opens_what_a_breaker_has_barred() {
     let bench = Bench::new();
     let breaker = Some(BreakerRule { after: 1, span: HOUR, cap: HOUR });

@@ -58,8 +58,14 @@ struct Attempt<'a> {
     keys: Vec<Keyed>,
 }
 
-/// The keys of an attempt: its tenant's, its action's, and those that step and action name.
-fn limited_keys(rules: &Rules, tenant: &str, action: &str, declared: &[String]) -> Vec<Keyed> {
+/// The keys of an attempt: its tenant's, its action's, and those that step and action name. A rate is meant for new work and does not
+/// hold up an `undo`.
+fn limited_keys(
+    rules: &Rules,
+    tenant: &str,
+    (action, declared): (&str, &[String]),
+    undo: bool,
+) -> Vec<Keyed> {
     let mut keys: BTreeMap<String, bool> = declared.iter().map(|key| (key.clone(), true)).collect();
     if !tenant.is_empty() {
         keys.entry(format!("tenant/{tenant}")).or_default();
@@ -67,6 +73,10 @@ fn limited_keys(rules: &Rules, tenant: &str, action: &str, declared: &[String]) 
     keys.entry(action_key(action)).or_default();
     let keyed = |(name, declared): (String, bool)| {
         let limit = rules.of(&name).cloned();
+        let limit = match limit {
+            Some(limit) if undo => Some(Arc::new(Limit { rate: None, ..Limit::clone(&limit) })),
+            limit => limit,
+        };
         // By default only what an action names as what it depends on: a tenant or an action is not down.
         let named = limit.as_ref().and_then(|limit| limit.breaker);
         let breaker = named.or_else(|| declared.then(BreakerRule::default));
@@ -86,11 +96,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         lease: &Lease,
         tenant: &str,
         deed: &Deed<P>,
+        undo: bool,
     ) -> Result<Option<Pass>, Error> {
         let at = Attempt {
             lease,
             tenant,
-            keys: limited_keys(&*self.rules().await?, tenant, deed.name, &deed.keys),
+            keys: limited_keys(&*self.rules().await?, tenant, (deed.name, &deed.keys), undo),
         };
         // Most find nothing in their way and leave nothing behind. They need not wait for each other.
         let found = self.try_keys(&at).await?;

@@ -24,7 +24,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         limits: Limits,
     ) -> Result<(), Error> {
         let (task, epoch) = (lease.task.id, lease.epoch);
-        let pass = match self.acquire(lease, tenant, &deed).await {
+        let pass = match self.acquire(lease, tenant, &deed, call.undo).await {
             Ok(Some(pass)) => pass,
             Ok(None) => return Ok(()),
             Err(error) => {
