@@ -1,7 +1,7 @@
 //! What a call of the engine fails with.
 
-use crate::{ActionError, Refusal};
-use store::ExecutionId;
+use crate::{ActionError, Class, Refusal};
+use store::{ExecutionId, Fault};
 
 /// What a call of the [`Engine`](crate::Engine) can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,36 @@ pub enum Error {
     /// A ledger action refused outside of any execution, as in a dry run.
     #[error(transparent)]
     Undecided(ActionError),
+    /// A decision had no turn in time, or other servers kept writing; nothing was changed.
+    #[error("too many decisions on {what} at once: this one had no turn in time, and nothing was changed; repeat it later")]
+    Crowded {
+        /// The document that the decisions change.
+        what: String,
+    },
     /// Too many writers at once; nothing was changed.
     #[error("execution {0} changed too often while this call was being decided; try again")]
     Contended(ExecutionId),
+}
+
+impl Error {
+    /// Says at whom the error lies, and so whether the same call may succeed later.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Store(error) => error.fault(),
+            Self::Undecided(error) => match error.class {
+                Class::Permanent => Fault::Caller,
+                Class::Transient | Class::Unknown | Class::Pending { .. } => Fault::Unavailable,
+            },
+            Self::Crowded { .. } | Self::Contended(_) => Fault::Unavailable,
+            Self::Unreadable { .. } => Fault::Server,
+            Self::Refused(_) | Self::NoWorker { .. } => Fault::Conflict,
+            Self::NotFound(_)
+            | Self::Destroyed { .. }
+            | Self::KeyReused { .. }
+            | Self::NeedsSecond { .. }
+            | Self::NoProposal { .. }
+            | Self::NeedsParent { .. } => Fault::Caller,
+        }
+    }
 }

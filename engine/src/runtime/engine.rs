@@ -2,7 +2,7 @@
 //!
 //! The folders above this one add what can be asked of it. Invariant: clones are the same engine.
 
-use super::{version_routing::Elsewhere, wakeup::Due};
+use super::{decisions::queues::Queues, version_routing::Elsewhere, wakeup::Due};
 use crate::{
     Clock, Diagram, Edge, Error, Metrics, Options,
     limits::state::Limits,
@@ -35,6 +35,7 @@ pub(crate) struct Inner<P> {
     pub(crate) wakeup: Arc<Due>,
     pub(crate) edge_observer: Arc<Seen>,
     pub(crate) document_cache: Parsed,
+    pub(crate) queues: Queues,
     pub(crate) limits: Arc<Limits>,
     pub(crate) version_routing: Arc<Elsewhere>,
 }
@@ -51,6 +52,7 @@ impl<P> Clone for Inner<P> {
             wakeup: self.wakeup.clone(),
             edge_observer: self.edge_observer.clone(),
             document_cache: self.document_cache.clone(),
+            queues: self.queues.clone(),
             limits: self.limits.clone(),
             version_routing: self.version_routing.clone(),
         }
@@ -70,6 +72,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             wakeup: Arc::default(),
             edge_observer: Arc::new(|_, _| {}),
             document_cache: Parsed::default(),
+            queues: Queues::default(),
             limits: Arc::default(),
             version_routing: Arc::default(),
         };

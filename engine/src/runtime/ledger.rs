@@ -3,13 +3,16 @@
 //! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::ledger`]. Invariant:
 //! a decision is committed only if every document that it read is unchanged.
 
-use super::commit::MOST_TRIES;
+use super::decisions::{
+    queues::{Place, name_of},
+    reads::{are_unchanged, fetch},
+};
 use crate::{
     ActionError, Engine, Entity, Error, Stopwatch, Undecided, View, documents::audit_context,
     model::documents::document_cache::Parsed,
 };
 use std::{collections::BTreeMap, sync::Arc};
-use store::{Commit, Document, Put, Read, Store, Task, Timestamp};
+use store::{Commit, Document, Key, Put, Read, Store, Task, Timestamp};
 
 /// A decision, and everything it rests on. A refusal rests on what was read just as a consent does: documents are fetched
 /// one after the other, so either may come from a mixture of before and after somebody else's commit, and holds only if
@@ -48,39 +51,26 @@ pub(crate) async fn decide_cached<T>(
     let mut known = BTreeMap::new();
     loop {
         let mut view = View::with_cache(now, std::mem::take(&mut known), parsed);
-        let result = match attempt(&mut view) {
-            Ok(output) => Ok(output),
-            Err(Undecided::Failed(error)) => Err(error),
+        match attempt(&mut view) {
+            Ok(output) => return Ok(Decided::of(view, Ok(output))),
+            Err(Undecided::Failed(error)) => return Ok(Decided::of(view, Err(error))),
             Err(Undecided::Needs(keys)) => {
                 known = view.into_known();
-                for key in keys {
-                    let found = store.document(&key).await?;
-                    known.insert(key, found);
-                }
-                continue;
+                known.extend(fetch(store, keys).await?);
             }
-        };
-        let tasks = view.take_tasks();
-        let (reads, puts) = view.into_changes();
-        return Ok(match result {
-            Ok(output) => Decided { result: Ok(output), reads, puts, tasks },
-            Err(error) => Decided { result: Err(error), reads, puts: Vec::new(), tasks: Vec::new() },
-        });
+        }
     }
 }
 
-/// Whether every one of `reads` is still so.
-///
-/// # Errors
-/// The store's.
-pub(crate) async fn are_unchanged(store: &dyn Store, reads: &[Read]) -> Result<bool, store::Error> {
-    for read in reads {
-        let found = store.document(&read.key).await?;
-        if found.map(|document| document.version) != read.version {
-            return Ok(false);
+impl<T> Decided<T> {
+    fn of(mut view: View, result: Result<T, ActionError>) -> Self {
+        let tasks = view.take_tasks();
+        let (reads, puts) = view.into_changes();
+        match result {
+            Ok(output) => Self { result: Ok(output), reads, puts, tasks },
+            Err(error) => Self { result: Err(error), reads, puts: Vec::new(), tasks: Vec::new() },
         }
     }
-    Ok(true)
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -98,13 +88,26 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
+/// What came of a decision outside of any queue.
+enum Alone<T> {
+    /// It holds.
+    Decided(Result<T, ActionError>),
+    /// What it rests on has changed.
+    Changed,
+    /// It has to queue, before what is named.
+    Queue(String),
+}
+
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Decides on documents as a ledger action would, again whenever somebody else's commit comes between; commits what it
-    /// writes, and what it asks of executions, if `keep` and what it is bound to is so ([`only_if`](crate::only_if())), else shows
-    /// what it would answer.
+    /// Decides on documents as a ledger action would. Commits what the decision writes, and what it asks of executions, if `keep`
+    /// and what it is bound to is so ([`only_if`](crate::only_if())), else shows what it would answer.
+    ///
+    /// Decisions on a document that others change at the same time queue in the order of arrival, and several are committed
+    /// together. A decision is taken again when a commit from elsewhere comes between, for as long as
+    /// [`Options::patience`](crate::Options::patience).
     ///
     /// # Errors
-    /// [`Error::Undecided`] when the decision is no; [`store::Error::Conflict`] when others keep writing.
+    /// [`Error::Undecided`] when the decision is no; [`Error::Crowded`] when it had no turn in time, or other servers keep writing.
     pub async fn ledger<T>(
         &self,
         keep: bool,
@@ -115,30 +118,69 @@ impl<P: Send + Sync + 'static> Engine<P> {
             conditions.iter().try_for_each(|condition| condition.holds(view))?;
             attempt(view)
         };
-        for _ in 0..MOST_TRIES {
-            let store = &*self.inner.store;
-            let now = self.inner.clock.now();
-            let Decided { result, reads, puts, tasks } =
-                decide_cached(&self.inner.document_cache, store, now, &mut attempt).await?;
-            if !keep || (puts.is_empty() && tasks.is_empty()) {
-                if are_unchanged(store, &reads).await? {
+        let (waited, patience) = (Stopwatch::start(), self.inner.options.patience);
+        let mut place: Option<Place> = None;
+        loop {
+            if let Some(place) = &mut place {
+                let left = patience.saturating_sub(waited.elapsed());
+                if let Some(result) = self.decide_in_turn(place, left, &mut attempt).await? {
                     return result.map_err(Error::Undecided);
                 }
-                continue;
+            } else {
+                match self.decide_alone(keep, &mut attempt).await? {
+                    Alone::Decided(result) => return result.map_err(Error::Undecided),
+                    Alone::Changed => {}
+                    Alone::Queue(what) => place = Some(self.inner.queues.join(what)),
+                }
             }
-            let journal = audit_context::entry(&puts, tasks.len(), now).into_iter().collect();
-            let commit = Commit { reads, documents: puts, schedule: tasks, journal, ..Commit::default() };
-            let watch = Stopwatch::start();
-            match store.commit(commit).await {
-                Ok(_) => {
-                    self.inner.metrics.committed(watch.elapsed());
-                    self.inner.wakeup.notify();
-                    return result.map_err(Error::Undecided);
-                }
-                Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),
-                Err(error) => return Err(error.into()),
+            if waited.elapsed() > patience {
+                let what = place.map_or_else(|| "the documents".into(), |place| place.what);
+                return Err(Error::Crowded { what });
             }
         }
-        Err(store::Error::Conflict { what: "the ledger".into() }.into())
+    }
+
+    /// Decides without a queue, unless callers queue for a document that the decision reads.
+    async fn decide_alone<T>(
+        &self,
+        keep: bool,
+        attempt: &mut impl FnMut(&mut View) -> Result<T, Undecided>,
+    ) -> Result<Alone<T>, Error> {
+        let store = &*self.inner.store;
+        let now = self.inner.clock.now();
+        let mut queue: Option<Key> = None;
+        let decided = decide_cached(&self.inner.document_cache, store, now, |view| {
+            let result = attempt(view).map(Some);
+            queue = view.queue().filter(|_| keep).cloned();
+            // Nothing is fetched for a decision that is taken in a queue.
+            if queue.is_some() { Ok(None) } else { result }
+        });
+        let Decided { result, reads, puts, tasks } = decided.await?;
+        if let Some(key) = queue {
+            return Ok(Alone::Queue(name_of(&key)));
+        }
+        let Some(result) = result.transpose() else { return Ok(Alone::Changed) };
+        if !keep || (puts.is_empty() && tasks.is_empty()) {
+            let stands = are_unchanged(store, &reads).await?;
+            return Ok(if stands { Alone::Decided(result) } else { Alone::Changed });
+        }
+        if let Some(what) = self.inner.queues.busy(reads.iter().map(|read| &read.key)) {
+            return Ok(Alone::Queue(what));
+        }
+        let journal = audit_context::entry(&puts, tasks.len(), now).into_iter().collect();
+        let commit = Commit { reads, documents: puts, schedule: tasks, journal, ..Commit::default() };
+        let watch = Stopwatch::start();
+        match store.commit(commit).await {
+            Ok(_) => {
+                self.inner.metrics.committed(watch.elapsed());
+                self.inner.wakeup.notify();
+                Ok(Alone::Decided(result))
+            }
+            Err(store::Error::Conflict { what }) => {
+                self.inner.metrics.conflict();
+                Ok(Alone::Queue(what))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod adapter;
 pub(crate) mod attempts;
 pub(crate) mod clock;
 pub(crate) mod commit;
+pub(crate) mod decisions;
 pub(crate) mod deliver;
 pub(crate) mod engine;
 pub(crate) mod fault_hook;

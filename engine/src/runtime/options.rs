@@ -15,6 +15,8 @@ pub struct Options {
     pub poison_after: u32,
     /// How long a graceful stop waits for work in flight. Default 10 s.
     pub drain: Duration,
+    /// How long a decision on documents waits for its turn, and is taken again when other servers commit between. Default 30 s.
+    pub patience: Duration,
     /// How long an event for an execution that only another version can read waits for an engine of that version to take it.
     /// Default `None`: there is no other engine, and it is refused at once.
     pub relay: Option<Duration>,
@@ -32,6 +34,7 @@ impl Default for Options {
             lease: Duration::from_secs(30),
             poison_after: 8,
             drain: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
             relay: None,
             second_person: BTreeSet::new(),
             tap: None,

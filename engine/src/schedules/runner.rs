@@ -13,7 +13,7 @@ use crate::{
     Decided, Engine, Entity as _, Error, Occurrence, Origin, Request, SECOND, Schedule, Standing, Starter,
     Target, Unstarted,
     model::documents::parse::parse,
-    runtime::ledger::{are_unchanged, decide_cached},
+    runtime::{decisions::reads::are_unchanged, ledger::decide_cached},
 };
 use std::collections::BTreeMap;
 use store::{Commit, ExecutionId, Key, Put, Read, Timestamp};

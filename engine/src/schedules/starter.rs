@@ -1,6 +1,7 @@
 //! Starts the executions of schedules.
 
-use crate::{BoxFuture, Engine, Error, Request, Started, runtime::commit::Also};
+use crate::{BoxFuture, Class, Engine, Error, Request, Started, runtime::commit::Also};
+use store::Fault;
 
 /// Starts what schedules are for. [`Engine`] itself takes the data as that of the workflow.
 pub trait Starter: Send + Sync {
@@ -32,13 +33,19 @@ impl From<Error> for Unstarted {
     fn from(error: Error) -> Self {
         match &error {
             Error::Store(store::Error::Busy { .. }) => Self::Busy(error.to_string()),
-            Error::Store(store::Error::Conflict { .. }) | Error::Contended(_) => Self::Changed,
-            Error::Store(store::Error::TooLarge { .. } | store::Error::Invalid { .. }) => {
-                Self::Refused(error.to_string())
+            Error::Store(stored) => match stored.fault() {
+                Fault::Conflict => Self::Changed,
+                Fault::Caller => Self::Refused(error.to_string()),
+                Fault::Unavailable | Fault::Server => Self::Later(error.to_string()),
+            },
+            Error::Undecided(undecided) => match undecided.class {
+                Class::Permanent => Self::Refused(error.to_string()),
+                Class::Transient | Class::Unknown | Class::Pending { .. } => Self::Later(error.to_string()),
+            },
+            Error::NoWorker { .. } | Error::NotFound(_) | Error::Contended(_) | Error::Crowded { .. } => {
+                Self::Later(error.to_string())
             }
-            Error::NoWorker { .. } | Error::Store(_) | Error::NotFound(_) => Self::Later(error.to_string()),
-            Error::Undecided(_)
-            | Error::Refused(_)
+            Error::Refused(_)
             | Error::Unreadable { .. }
             | Error::Destroyed { .. }
             | Error::KeyReused { .. }

@@ -25,7 +25,7 @@ struct Crowd {
 static CROWD: Mutex<Option<Crowd>> = Mutex::new(None);
 
 /// The store in memory never waits.
-fn at_once<T>(work: impl Future<Output = T>) -> T {
+pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
         Poll::Pending => panic!("the store waits"),

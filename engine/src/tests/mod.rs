@@ -6,6 +6,7 @@ mod approvals;
 mod ballots;
 mod breaker;
 mod contention;
+mod decisions;
 mod latency;
 mod limiter;
 mod limits;

@@ -7,13 +7,16 @@
 use super::document_cache::Parsed;
 use crate::ActionError;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{any::Any, collections::BTreeMap, sync::{Arc, OnceLock}};
 use store::{Document, Key, Put, Read, Task, Timestamp};
 
 /// A kind of document.
 pub trait Entity: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// Where its documents lie.
     const COLLECTION: &'static str;
+    /// Whether most decisions that read such a document also write it. Decisions on it then queue in the order of arrival, and several
+    /// are committed together, instead of one and the others again.
+    const QUEUED: bool = false;
 
     /// Names this one within the collection.
     fn id(&self) -> String;
@@ -34,15 +37,40 @@ impl From<ActionError> for Undecided {
     }
 }
 
+/// What a decision writes in place of a document.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    /// The new body; `None` deletes the document.
+    pub(crate) body: Option<Vec<u8>>,
+    /// The value that the body was made of, where it is shared.
+    value: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The writes of decisions, by document.
+pub(crate) type Writes = BTreeMap<Key, Written>;
+
 /// Documents as they stand, with the writes decided so far on top.
 #[derive(Debug, Default)]
 pub struct View {
     now: Timestamp,
     known: BTreeMap<Key, Option<Document>>,
     reads: BTreeMap<Key, Option<store::Sequence>>,
-    writes: BTreeMap<Key, Option<Vec<u8>>>,
+    /// What earlier decisions of the same commit write.
+    earlier: Writes,
+    writes: Writes,
     tasks: Vec<Task>,
     parsed: Parsed,
+    queue: OnceLock<Key>,
+}
+
+/// What a decision made of its view.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub(crate) known: BTreeMap<Key, Option<Document>>,
+    pub(crate) earlier: Writes,
+    pub(crate) reads: BTreeMap<Key, Option<store::Sequence>>,
+    pub(crate) writes: Writes,
+    pub(crate) tasks: Vec<Task>,
 }
 
 impl View {
@@ -61,9 +89,32 @@ impl View {
         Self { parsed: cached.clone(), ..Self::new(now, known) }
     }
 
+    /// The same, on top of what `earlier` decisions of the same commit write.
+    pub(crate) fn after(mut self, earlier: Writes) -> Self {
+        self.earlier = earlier;
+        self
+    }
+
     /// The documents that were fetched for it.
     pub(crate) fn into_known(self) -> BTreeMap<Key, Option<Document>> {
         self.known
+    }
+
+    /// Takes the view apart.
+    pub(crate) fn into_parts(self) -> Changes {
+        let Self { known, earlier, reads, writes, tasks, .. } = self;
+        Changes { known, earlier, reads, writes, tasks }
+    }
+
+    /// The first document that was asked for whose decisions queue, if one was.
+    pub(crate) fn queue(&self) -> Option<&Key> {
+        self.queue.get()
+    }
+
+    fn note_queue<T: Entity>(&self, key: &Key) {
+        if T::QUEUED {
+            self.queue.get_or_init(|| key.clone());
+        }
     }
 
     /// Adds a task to the commit of this decision.
@@ -100,8 +151,13 @@ impl View {
             let unreadable = |e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}"));
             serde_json::from_slice(body).map(Arc::new).map_err(unreadable)
         };
-        if let Some(written) = self.writes.get(&key) {
-            return Ok(written.as_deref().map(parse).transpose()?);
+        self.note_queue::<T>(&key);
+        if let Some(written) = self.writes.get(&key).or_else(|| self.earlier.get(&key)) {
+            let shared = written.value.clone().and_then(|value| value.downcast::<T>().ok());
+            return Ok(match shared {
+                Some(value) => Some(value),
+                None => written.body.as_deref().map(parse).transpose()?,
+            });
         }
         let Some(found) = self.known.get(&key) else { return Err(Undecided::Needs(vec![key])) };
         self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
@@ -130,8 +186,13 @@ impl View {
     /// [`Undecided::Needs`] when it has not been fetched.
     pub fn version<T: Entity>(&mut self, id: &str) -> Result<Option<store::Sequence>, Undecided> {
         let key = Key::new(T::COLLECTION, id);
+        self.note_queue::<T>(&key);
         self.expect(&key)?;
-        Ok(self.known.get(&key).and_then(Option::as_ref).map(|document| document.version))
+        Ok(match self.earlier.get(&key) {
+            // A version that no caller can have read yet.
+            Some(written) => written.body.is_some().then_some(store::Sequence(u64::MAX)),
+            None => self.known.get(&key).and_then(Option::as_ref).map(|document| document.version),
+        })
     }
 
     /// Makes sure that all of these have been fetched, asking for all that have not at once.
@@ -139,7 +200,7 @@ impl View {
     /// # Errors
     /// [`Undecided::Needs`] with every key that is not at hand.
     pub fn want<T: Entity>(&self, ids: impl IntoIterator<Item = impl Into<String>>) -> Result<(), Undecided> {
-        let keys = ids.into_iter().map(|id| Key::new(T::COLLECTION, id));
+        let keys = ids.into_iter().map(|id| Key::new(T::COLLECTION, id)).inspect(|key| self.note_queue::<T>(key));
         let missing: Vec<_> = keys.filter(|key| !self.known.contains_key(key)).collect();
         if missing.is_empty() { Ok(()) } else { Err(Undecided::Needs(missing)) }
     }
@@ -150,9 +211,10 @@ impl View {
     /// [`Undecided::Needs`]: a write is conditional on what it replaces, so that must have been fetched.
     pub fn put<T: Entity>(&mut self, entity: &T) -> Result<(), Undecided> {
         let key = Key::new(T::COLLECTION, entity.id());
+        self.note_queue::<T>(&key);
         self.expect(&key)?;
         let body = serde_json::to_vec(entity).map_err(|e| ActionError::permanent("ledger.encode", e))?;
-        self.writes.insert(key, Some(body));
+        self.writes.insert(key, Written { body: Some(body), value: None });
         Ok(())
     }
 
@@ -164,12 +226,14 @@ impl View {
     pub fn put_shared<T: Entity + PartialEq>(&mut self, entity: &Arc<T>) -> Result<(), Undecided> {
         self.put::<T>(entity)?;
         let key = Key::new(T::COLLECTION, entity.id());
-        if let Some(Some(body)) = self.writes.get(&key) {
+        if let Some(Written { body: Some(body), value }) = self.writes.get_mut(&key) {
             debug_assert!(
                 serde_json::from_slice::<T>(body).is_ok_and(|read| read == **entity),
                 "{key} is read as it was"
             );
             self.parsed.keep_written(&key, body, entity);
+            let shared: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(entity);
+            *value = Some(shared);
         }
         Ok(())
     }
@@ -180,8 +244,9 @@ impl View {
     /// As [`View::put`].
     pub fn delete<T: Entity>(&mut self, id: &str) -> Result<(), Undecided> {
         let key = Key::new(T::COLLECTION, id);
-        if self.expect(&key)? || self.writes.contains_key(&key) {
-            self.writes.insert(key, None);
+        self.note_queue::<T>(&key);
+        if self.expect(&key)? || self.writes.contains_key(&key) || self.earlier.contains_key(&key) {
+            self.writes.insert(key, Written { body: None, value: None });
         }
         Ok(())
     }
@@ -197,7 +262,11 @@ impl View {
     #[must_use]
     pub fn into_changes(self) -> (Vec<Read>, Vec<Put>) {
         let reads = self.reads.into_iter().map(|(key, version)| Read { key, version }).collect();
-        let puts = self.writes.into_iter().map(|(key, body)| Put { key, body }).collect();
-        (reads, puts)
+        (reads, puts(self.writes))
     }
+}
+
+/// The writes as parts of a commit.
+pub(crate) fn puts(writes: Writes) -> Vec<Put> {
+    writes.into_iter().map(|(key, written)| Put { key, body: written.body }).collect()
 }

@@ -7,6 +7,7 @@ use crate::{
     model::{definition::erased_action::DeedKind, execution::directive::Directive},
     runtime::{
         commit::{Also, MOST_TRIES},
+        decisions::{batch::Batch, turn::Turn},
         ledger::decide_cached,
     },
 };
@@ -19,6 +20,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
         let mut until = lease.until;
+        let mut turn = None;
         for _ in 0..MOST_TRIES {
             self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
@@ -42,17 +44,35 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     .await?
                 }
             };
+            let busy = self.inner.queues.busy(reads.iter().map(|read| &read.key));
+            if let Some(what) = busy.filter(|_| turn.is_none()) {
+                turn = self.take_turn(what).await;
+                if turn.is_some() {
+                    continue;
+                }
+            }
             let also = Also { reads, documents: puts, tasks, ..Also::default() };
             self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
             let tried = Some(Tried::of(work.deed.name, call, now));
             let settled = Event::Settled { ticket, result, tried };
             let next = machine.advance(&record, settled, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, also).await {
-                Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                Err(Error::Store(store::Error::Conflict { what })) => {
+                    self.inner.metrics.conflict();
+                    if turn.is_none() {
+                        turn = self.take_turn(what).await;
+                    }
+                }
                 other => return other.map(|_| ()),
             }
         }
         Err(Error::Contended(id))
+    }
+
+    /// A turn in the queue before `what`, so that decisions of this process do not come between; none if that takes long.
+    async fn take_turn(&self, what: String) -> Option<Turn<Batch>> {
+        let mut place = self.inner.queues.join(what);
+        self.turn_alone(&mut place, self.inner.options.lease / 4).await
     }
 
     /// Prolongs the lease of what is decided again and again: others who took it over would only join the crowd, until it had

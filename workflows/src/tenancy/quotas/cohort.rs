@@ -271,6 +271,7 @@ impl Cohort {
 
 impl Entity for Cohort {
     const COLLECTION: &'static str = "cohorts";
+    const QUEUED: bool = true;
 
     fn id(&self) -> String {
         self.tenant.to_string()

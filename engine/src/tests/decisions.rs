@@ -1,0 +1,234 @@
+//! Decisions on the same document queue, and several are committed together.
+
+use crate::{
+    ActionError, Behalf, Engine, Entity, Error, ManualClock, Metrics, Options, SystemClock, on_behalf,
+    testing::Cuttable,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use store::{Commit, Key, Memory, Put, Store as _, Timestamp};
+
+/// A document that every decision changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Register {
+    names: BTreeSet<String>,
+}
+
+impl Entity for Register {
+    const COLLECTION: &'static str = "registers";
+    const QUEUED: bool = true;
+
+    fn id(&self) -> String {
+        "one".into()
+    }
+}
+
+/// The same, of which that is not known ahead.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Plain {
+    names: BTreeSet<String>,
+}
+
+impl Entity for Plain {
+    const COLLECTION: &'static str = "plain";
+
+    fn id(&self) -> String {
+        "one".into()
+    }
+}
+
+fn engine(store: &Arc<Cuttable>) -> Engine<()> {
+    Engine::new(store.clone(), Arc::new(SystemClock), ())
+}
+
+fn slow_store() -> (Arc<Memory>, Arc<Cuttable>) {
+    let memory = Arc::new(Memory::new());
+    (memory.clone(), Arc::new(Cuttable::new(memory, None)))
+}
+
+async fn enter(engine: Engine<()>, name: String) -> Result<usize, Error> {
+    engine
+        .ledger(true, |view| {
+            let mut register = view.get::<Register>("one")?.unwrap_or_default();
+            if name.starts_with('!') {
+                return Err(ActionError::permanent("register.name", "no such names").into());
+            }
+            register.names.insert(name.clone());
+            let count = register.names.len();
+            view.put_shared(&Arc::new(register))?;
+            Ok(count)
+        })
+        .await
+}
+
+async fn document<T: Entity>(memory: &Memory) -> T {
+    let found = memory.document(&Key::new(T::COLLECTION, "one")).await.unwrap().unwrap();
+    serde_json::from_slice(&found.body).unwrap()
+}
+
+/// Of 400 at once every one gets a place of its own, in its order of arrival, with far fewer commits than decisions.
+#[tokio::test]
+async fn decisions_of_a_crowd_are_all_taken_in_the_order_of_arrival_and_committed_together() {
+    let (memory, store) = slow_store();
+    let engine = engine(&store);
+
+    let crowd: Vec<_> = (0..400).map(|n| tokio::spawn(enter(engine.clone(), format!("{n:03}")))).collect();
+    let mut places = Vec::new();
+    for one in crowd {
+        places.push(one.await.unwrap().unwrap());
+    }
+
+    assert_eq!(places, (1..=400).collect::<Vec<_>>());
+    assert_eq!(document::<Register>(&memory).await.names.len(), 400);
+    assert!(store.commits() <= 20, "{} commits for 400 decisions", store.commits());
+}
+
+/// A refusal rests on the decisions before it, and none of them is lost for it.
+#[tokio::test]
+async fn a_refusal_changes_nothing_for_the_decisions_beside_it() {
+    let (memory, store) = slow_store();
+    let engine = engine(&store);
+
+    let name = |n: u32| if n.is_multiple_of(3) { format!("!{n}") } else { n.to_string() };
+    let crowd: Vec<_> = (0..90).map(|n| tokio::spawn(enter(engine.clone(), name(n)))).collect();
+    let mut refused = 0;
+    for one in crowd {
+        match one.await.unwrap() {
+            Ok(_) => {}
+            Err(Error::Undecided(error)) if error.code == "register.name" => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    assert_eq!(refused, 30);
+    assert_eq!(document::<Register>(&memory).await.names.len(), 60);
+}
+
+/// Two processes with one store conflict; each goes on with what is left, and all are taken.
+#[tokio::test]
+async fn decisions_of_two_processes_on_one_document_are_all_taken() {
+    let (memory, store) = slow_store();
+    let (one, other) = (engine(&store), engine(&store));
+
+    let ask = |n: u32| {
+        let engine = if n.is_multiple_of(2) { &one } else { &other };
+        tokio::spawn(enter(engine.clone(), n.to_string()))
+    };
+    for asked in (0..200).map(ask).collect::<Vec<_>>() {
+        asked.await.unwrap().unwrap();
+    }
+
+    assert_eq!(document::<Register>(&memory).await.names.len(), 200);
+}
+
+/// It decides alone, meets another commit, and queues from then on.
+#[tokio::test]
+async fn decisions_on_any_document_queue_once_they_conflict() {
+    let (memory, store) = slow_store();
+    let engine = engine(&store);
+
+    let enter = |n: u32| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let attempt = |view: &mut crate::View| {
+                let mut plain = view.get::<Plain>("one")?.unwrap_or_default();
+                plain.names.insert(n.to_string());
+                view.put(&plain)
+            };
+            engine.ledger(true, attempt).await
+        })
+    };
+    for one in (0..200).map(enter).collect::<Vec<_>>() {
+        one.await.unwrap().unwrap();
+    }
+
+    assert_eq!(document::<Plain>(&memory).await.names.len(), 200);
+    assert!(store.commits() < 300, "{} commits for 200 decisions", store.commits());
+}
+
+/// A caller that hangs up, and one whose decision panics, take no other decision with them.
+#[tokio::test]
+async fn a_caller_that_breaks_off_takes_no_other_decision_with_it() {
+    let (memory, store) = slow_store();
+    let engine = engine(&store);
+
+    let crowd: Vec<_> = (0..100_u32)
+        .map(|n| {
+            let entering = enter(engine.clone(), n.to_string());
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                match n % 10 {
+                    3 => drop(tokio::time::timeout(Duration::ZERO, entering).await),
+                    7 => {
+                        let broken = engine.ledger(true, |view| -> Result<(), crate::Undecided> {
+                            view.get::<Register>("one")?;
+                            panic!("as told")
+                        });
+                        broken.await.unwrap();
+                    }
+                    _ => drop(entering.await.unwrap()),
+                }
+            })
+        })
+        .collect();
+    let mut panicked = 0;
+    for one in crowd {
+        panicked += u32::from(one.await.is_err());
+    }
+
+    assert_eq!(panicked, 10, "only those that were told to");
+    let there = document::<Register>(&memory).await.names;
+    let stayed = (0..100_u32).filter(|n| ![3, 7].contains(&(n % 10)));
+    assert!(stayed.map(|n| n.to_string()).all(|name| there.contains(&name)), "{there:?}");
+}
+
+/// Each decision of a commit is on record as what was asked for, by whom.
+#[tokio::test]
+async fn every_decision_of_a_commit_has_its_own_entry_in_the_history() {
+    let (memory, store) = slow_store();
+    let engine = engine(&store);
+
+    let asked = (0..30).map(|n| {
+        let of = Behalf { by: format!("user-{n}"), asked: "POST /v1/names".into(), at: "/v1/names".into() };
+        tokio::spawn(on_behalf(of, enter(engine.clone(), n.to_string())))
+    });
+    for one in asked.collect::<Vec<_>>() {
+        one.await.unwrap().unwrap();
+    }
+
+    let entries = memory.history(None, 100).await.unwrap().items;
+    let by: BTreeSet<String> = entries.into_iter().map(|(_, entry)| entry.actor).collect();
+    assert_eq!(by.len(), 30);
+}
+
+/// Another process writes each time that this one decides. The caller hears in the end that the server could not, not that the
+/// request was wrong.
+#[tokio::test]
+async fn a_decision_that_others_always_forestall_fails_as_unavailable_once_its_patience_ends() {
+    let (memory, store) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(7))));
+    let patience = Duration::from_millis(50);
+    let engine = Engine::<()>::new(memory.clone(), store, ())
+        .metrics(Metrics::default())
+        .options(Options { patience, ..Options::default() });
+    let count = AtomicU32::new(0);
+
+    let forestalled = engine.ledger(true, |view| {
+        let register = view.get::<Register>("one")?.unwrap_or_default();
+        let names = [count.fetch_add(1, Ordering::Relaxed).to_string()].into();
+        let body = serde_json::to_vec(&Register { names }).ok();
+        let put = Put { key: Key::new(Register::COLLECTION, "one"), body };
+        super::contention::at_once(memory.commit(Commit { documents: vec![put], ..Commit::default() })).unwrap();
+        view.put(&register)
+    });
+    let error = forestalled.await.unwrap_err();
+
+    assert!(matches!(error, Error::Crowded { .. }), "{error}");
+    assert_eq!(error.fault(), store::Fault::Unavailable);
+}
