@@ -77,6 +77,7 @@ impl Swept {
                 | Error::Destroyed { .. }
                 | Error::KeyReused { .. }
                 | Error::Contended(_)
+                | Error::Crowded { .. }
                 | Error::Store(store::Error::Busy { .. } | store::Error::Corrupt { .. })),
             ) => {
                 tracing::warn!(sweep = <&str>::from(self.sweep), %whose, %error, "a sweep leaves one out");

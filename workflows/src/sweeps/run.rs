@@ -7,11 +7,16 @@ use crate::{
     sweeps::{drift, ended_contracts, ended_quotas, missed_promises, old_cluster_keys, overdue_loans},
 };
 use engine::{Engine, Error};
-use store::Timestamp;
+use std::time::Duration;
+use store::{Fault, Timestamp};
 use strum::VariantArray as _;
 
 /// What the names of sweeps' schedules begin with; no schedule that people set has such a name.
 pub const NAMED: &str = "sweep ";
+
+/// A scheduled sweep that met with a store that cannot answer is run again after this pause, so often at the most.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+const MOST_AGAIN: u32 = 6;
 
 /// The schedules in force, by sweep.
 ///
@@ -39,12 +44,32 @@ pub async fn run_due(engine: &Engine<Platform>) -> Result<Vec<Swept>, Error> {
     let mut all = Vec::new();
     for (sweep, schedule) in schedules(engine).await? {
         if let Some(occurrence) = engine.claim_occurrence(&schedule).await? {
-            let swept = run(engine, sweep, Some(occurrence.nominal), "schedule").await?;
+            let swept = run_until_answered(engine, sweep, occurrence.nominal).await?;
             engine.end_occurrence(&occurrence, swept.failed.as_deref()).await?;
             all.push(swept);
         }
     }
     Ok(all)
+}
+
+/// Runs the sweep of an occurrence, again while the store cannot answer: nothing is wrong with the sweep then.
+async fn run_until_answered(
+    engine: &Engine<Platform>,
+    sweep: Sweep,
+    nominal: Timestamp,
+) -> Result<Swept, Error> {
+    let mut tries = 0;
+    loop {
+        let (swept, error) = attempt(engine, sweep, Some(nominal), "schedule").await;
+        let Some(error) = error.filter(|error| error.fault() == Fault::Unavailable) else {
+            return keep(engine, swept).await;
+        };
+        if tries == MOST_AGAIN {
+            return Err(error);
+        }
+        tries += 1;
+        engine.clock().sleep_until(engine.clock().now().after(AGAIN_AFTER)).await;
+    }
 }
 
 /// Runs one sweep now, and keeps what it found.
@@ -57,6 +82,21 @@ pub async fn run(
     nominal: Option<Timestamp>,
     by: &str,
 ) -> Result<Swept, Error> {
+    keep(engine, attempt(engine, sweep, nominal, by).await.0).await
+}
+
+async fn keep(engine: &Engine<Platform>, swept: Swept) -> Result<Swept, Error> {
+    engine.ledger(true, |view| view.put(&swept)).await?;
+    Ok(swept)
+}
+
+/// Runs a sweep; says why it failed, too.
+async fn attempt(
+    engine: &Engine<Platform>,
+    sweep: Sweep,
+    nominal: Option<Timestamp>,
+    by: &str,
+) -> (Swept, Option<Error>) {
     let mut swept = Swept::new(sweep, engine.clock().now(), nominal, by);
     let done = match sweep {
         Sweep::Reclaim => missed_promises::sweep(engine, &mut swept).await,
@@ -67,10 +107,10 @@ pub async fn run(
         Sweep::Drift => drift::sweep(engine, &mut swept).await,
         Sweep::LineAgeing => missed_promises::wake_all(engine, &mut swept).await,
     };
-    if let Err(error) = done {
+    let error = done.err();
+    if let Some(error) = &error {
         tracing::warn!(sweep = <&str>::from(sweep), %error, "a sweep could not be ended");
         swept.failed = Some(error.to_string());
     }
-    engine.ledger(true, |view| view.put(&swept)).await?;
-    Ok(swept)
+    (swept, error)
 }

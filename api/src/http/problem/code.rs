@@ -165,7 +165,7 @@ impl Code {
             Self::StaleTag => ("request.stale_tag", 412, "It is not at the version of If-Match", "read it again and decide anew"),
             Self::HeaderUnsupported => ("header.unsupported", 400, "The header is not taken here", "leave it out; /openapi.json says which headers a route takes"),
             Self::Conflict => ("request.conflict", 409, "Something has changed meanwhile", "read it again and repeat the request"),
-            Self::Contended => ("request.contended", 409, "Too many changes at once", "repeat the request; nothing was changed"),
+            Self::Contended => ("request.contended", 503, "Too many changes at once", "repeat the request after the time that Retry-After says; nothing was changed"),
             Self::Busy => ("execution.busy", 409, "Another open execution stands in the way", "wait for the execution named, or cancel it"),
             Self::Finished => ("execution.finished", 409, "The execution has finished", "nothing is left to be done with it"),
             Self::PastPivot => ("execution.past_pivot", 409, "The execution is past its point of no return", "let it go on; `retry` when it is parked"),

@@ -222,7 +222,7 @@ impl From<Error> for Problem {
             Error::NeedsParent { .. } => Self::new(Code::NeedsParent, error.to_string()),
             Error::NeedsSecond { .. } => Self::new(Code::NeedsSecond, error.to_string()),
             Error::NoProposal { id } => Self::not_found("proposal", &id),
-            Error::Contended(_) => Self::new(Code::Contended, error.to_string()),
+            Error::Contended(_) | Error::Crowded { .. } => Self::new(Code::Contended, error.to_string()),
         }
     }
 }
@@ -280,6 +280,56 @@ impl From<store::Error> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use store::Fault;
+
+    fn errors() -> Vec<Error> {
+        let text = String::new;
+        let id = store::ExecutionId::from_bytes([7; 16]);
+        let task = store::TaskId { execution: id, visit: 1, slot: 0 };
+        let stored = [
+            store::Error::Conflict { what: text() },
+            store::Error::Busy { guard: text(), holder: id },
+            store::Error::Fenced { task, epoch: store::Epoch(1) },
+            store::Error::TooLarge { what: text(), size: 2, limit: 1 },
+            store::Error::Invalid { what: text() },
+            store::Error::Full { what: text() },
+            store::Error::Unavailable { why: text() },
+            store::Error::Corrupt { what: text(), why: text() },
+            store::Error::Refused { why: text() },
+        ];
+        let decided = [ActionError::permanent("quota.none", "no"), ActionError::transient("store.slow", "not now")];
+        let own = [
+            Error::NotFound(id),
+            Error::NoWorker { workflow: text(), schema: 1 },
+            Error::Unreadable { id, why: text() },
+            Error::Destroyed { id, what: text() },
+            Error::KeyReused { key: text(), execution: id },
+            Error::NeedsSecond { command: "cancel" },
+            Error::NoProposal { id: text() },
+            Error::NeedsParent { workflow: text() },
+            Error::Crowded { what: text() },
+            Error::Contended(id),
+            Error::Refused(Refusal::Finished),
+        ];
+        stored.map(Error::Store).into_iter().chain(decided.map(Error::Undecided)).chain(own).collect()
+    }
+
+    #[test]
+    fn an_error_is_answered_with_4xx_exactly_if_the_caller_has_to_change_something() {
+        for error in errors() {
+            let (fault, told) = (error.fault(), format!("{error:?}"));
+            let answer = Problem::from(error).into_response();
+            let status = answer.status();
+            let agrees = match fault {
+                Fault::Caller | Fault::Conflict => status.is_client_error(),
+                Fault::Unavailable => [503, 507].contains(&status.as_u16()),
+                Fault::Server => status == StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            assert!(agrees, "{told} is {fault:?} and was answered with {status}");
+            let says_when = answer.headers().contains_key(header::RETRY_AFTER);
+            assert!(says_when || status != StatusCode::SERVICE_UNAVAILABLE, "{told}");
+        }
+    }
 
     #[test]
     fn a_field_is_pointed_at() {

@@ -144,9 +144,10 @@ fn unstarted(problem: &Problem) -> Unstarted {
     if problem.code() == Code::Busy {
         return Unstarted::Busy(why);
     }
-    if [Code::Conflict, Code::Contended].contains(&problem.code()) {
+    if problem.code() == Code::Conflict {
         return Unstarted::Changed;
     }
+    // Only the schedule itself can be refused: an occurrence waits for a server or a store that fails.
     if problem.code() == Code::NoWorker || problem.status().is_server_error() {
         return Unstarted::Later(why);
     }
