@@ -75,6 +75,7 @@ mod simulation;
 mod sla_change;
 mod standing;
 mod stopping;
+mod storm;
 mod streams;
 mod sweeps;
 mod targets;

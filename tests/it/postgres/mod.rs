@@ -9,6 +9,7 @@ mod moving;
 mod plans;
 mod rolling;
 mod served;
+mod storm;
 mod streams;
 mod under_way;
 mod versions;

@@ -1,0 +1,135 @@
+//! Many submits of one tenant at the same moment, on a database; and writes while a backup runs.
+
+use super::{opened, options, served::start};
+use crate::{
+    served::{NODES, seen, shared},
+    storm::all_are_decided,
+};
+use store::{Commit, Document, Entry, ExecutionId, Key, Put, Sequence, Store as _, Timestamp};
+use std::{
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tests::servers::postgres::{Cluster, installed};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_submits_of_one_tenant_to_two_servers_are_all_decided() {
+    let Some(options) = options() else { return };
+    let one = start(&options, "one", &[]);
+    let mut two = start(&options, "two", &[]);
+    two.admin.clone_from(&one.admin);
+    one.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    let id = one.onboard(&shared("acme")).await;
+    assert_eq!(one.ended(&id).await["reason"], "completed");
+    seen(&one, "acme").await;
+
+    all_are_decided(&[&one, &two], 100).await;
+}
+
+/// A session that holds what `lock` takes, until it goes out of scope.
+struct Session {
+    name: String,
+    client: Child,
+}
+
+impl Session {
+    fn holding(schema: &str, lock: &str) -> Self {
+        let port = cluster().port().to_string();
+        let sql = format!("SET search_path = {schema}; BEGIN; {lock}; SELECT pg_sleep(600)");
+        let name = format!("holds {schema}");
+        let mut command = Command::new("psql");
+        command.args(["-qAtX", "-h", "127.0.0.1", "-p", &port, "-U", "tenure", "-d", "postgres", "-c", &sql]);
+        command.env("PGAPPNAME", &name).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let session = Self { name, client: command.spawn().unwrap() };
+        let sleeps = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}' AND wait_event = 'PgSleep'",
+            session.name
+        );
+        for _ in 0..200 {
+            if cluster().sql(&sleeps).unwrap() == "1" {
+                return session;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the lock was not taken")
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The server notices that a client has gone only when it writes to it.
+        let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name";
+        _ = cluster().sql(&format!("{end} = '{}'", self.name));
+        _ = self.client.kill();
+        _ = self.client.wait();
+    }
+}
+
+fn cluster() -> &'static Cluster {
+    Cluster::shared(installed().unwrap()).unwrap()
+}
+
+fn said(n: u64) -> Commit {
+    let entry = Entry {
+        sequence: Sequence(0),
+        execution: ExecutionId::new(Timestamp(n), [1; 10]),
+        at: Timestamp(1),
+        actor: "ada".into(),
+        event: "said".into(),
+        from: String::new(),
+        to: String::new(),
+        detail: Vec::new(),
+    };
+    Commit { journal: vec![entry], ..Commit::default() }
+}
+
+/// What `pg_dump` and our own export hold on every table, across the end of a part of the history.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
+    let Some(options) = options() else { return };
+    let store = opened(&options).await;
+    store.commit(said(1)).await.unwrap();
+    let backup = Session::holding(&options.schema, "LOCK TABLE journal IN ACCESS SHARE MODE");
+
+    for end in [4_999_998, 9_999_998, 19_999_998, 29_999_998, 39_999_998] {
+        cluster().sql(&format!("UPDATE {}.head SET sequence = {end}", options.schema)).unwrap();
+        for n in 0..4 {
+            let started = Instant::now();
+            store.commit(said(end + n)).await.unwrap();
+            // The backup goes on for longer than any limit of a statement.
+            assert!(started.elapsed() < Duration::from_secs(10), "a write waited for the backup at {end}");
+        }
+    }
+
+    drop(backup);
+    assert_eq!(store.history(None, 100).await.unwrap().items.len(), 21);
+    store.close().await.unwrap();
+}
+
+/// The row that every commit locks is held for longer than a statement may take: the commit is made all the same, or it is said that the
+/// store cannot now; never that the request is wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_a_database_keeps_waiting_is_made_or_is_unavailable() {
+    let Some(options) = options() else { return };
+    let (statement, patience) = (Duration::from_millis(600), Duration::from_secs(4));
+    let store = opened(&store::postgres::PostgresOptions { statement, patience, ..options.clone() }).await;
+    let put = |n: u64| {
+        let put = Put { key: Key::new("things", n.to_string()), body: Some(b"{}".to_vec()) };
+        Commit { documents: vec![put], ..Commit::default() }
+    };
+
+    let stalled = Session::holding(&options.schema, "SELECT FROM head FOR UPDATE");
+    let (late, ()) = tokio::join!(store.commit(put(1)), async {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        drop(stalled);
+    });
+    late.unwrap();
+    let found: Option<Document> = store.document(&Key::new("things", "1")).await.unwrap();
+    assert!(found.is_some());
+
+    let stalled = Session::holding(&options.schema, "SELECT FROM head FOR UPDATE");
+    let never = store.commit(put(2)).await.unwrap_err();
+    drop(stalled);
+    assert!(matches!(never, store::Error::Unavailable { .. }), "{never}");
+    store.close().await.ok();
+}
