@@ -55,6 +55,11 @@ impl Restored {
 }
 
 async fn restored() -> (Restored, String) {
+    restored_with(|_| {}).await
+}
+
+/// The same, where something happens to the file that marks the place of the store.
+async fn restored_with(damage: impl Fn(&Path)) -> (Restored, String) {
     let first = Served::start();
     first.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let done = first.onboard(&small("zeta")).await;
@@ -64,9 +69,30 @@ async fn restored() -> (Restored, String) {
     let (dir, admin) = first.killed();
     let copied = tempfile::tempdir().unwrap();
     copy(&dir.path().join("tenure-data"), &copied.path().join("tenure-data"));
+    damage(&copied.path().join("tenure-data/store/PLACE"));
     // What the copy does not know: it is not all there is.
     let running = Running::start(copied.path(), &[]);
     (Restored { running, dir: copied, admin }, id)
+}
+
+/// A backup tool may leave the file out, and a disk may damage it: neither starts work, and neither keeps the server from starting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_without_a_mark_of_its_place_or_with_a_damaged_one_is_held_and_released_as_it_says() {
+    let damages: [(&str, fn(&Path)); 2] = [
+        ("is missing", |place| fs::remove_file(place).unwrap()),
+        ("cannot be read", |place| fs::write(place, b"\xff\xfe").unwrap()),
+    ];
+    for (why, damage) in damages {
+        let (server, id) = restored_with(damage).await;
+        let store = server.get("/v1/store").await;
+        let said = store["held"]["why"].as_str().unwrap();
+        assert!(said.contains(why) && said.contains("tenure store release"), "{said}");
+        let since = store["held"]["since"].as_str().unwrap();
+        let gone = server.run(&["store", "release", "--since", since, "--reason", "the original is gone"]);
+        assert_eq!(gone.exit, 0, "{gone:?}");
+        assert_eq!(server.run(&["store", "held"]).exit, 0);
+        server.until(&id, |item| item["open"] == true).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,11 +4,17 @@ use super::{
     Embedded, IMPORTING, Opened, Options,
     commit::writer::{self, Inbox, Writer},
     event::EventCount,
-    folder::{deliveries, failed, identity, lock::Lock, space::Space, watermark},
+    folder::{
+        deliveries, failed,
+        identity::{self, Provenance},
+        lock::Lock,
+        space::Space,
+        watermark,
+    },
     format::{codec, key},
     handle::ROOM,
     index::{CacheTrim, Index},
-    journal::segment::Segment,
+    journal::segment::{self, Segment},
     maintenance,
     memtable::Memtable,
     recovery::{Recovered, recover},
@@ -16,7 +22,7 @@ use super::{
     tasks::{Tasks, TasksBuilder},
     threads::{checkpoint, indexer, monitor, readers::Readers, segment_preparer},
 };
-use crate::{Error, ExecutionId, Hold};
+use crate::{Error, ExecutionId, Hold, Sequence};
 use std::{
     collections::{BTreeMap, VecDeque},
     fs, io,
@@ -51,12 +57,14 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         return Err(Error::Refused { why });
     }
     let unknown = |error: io::Error| failed("tell the place of", dir, &error);
-    let copied = options.notice_copies && identity::is_copy(dir).map_err(unknown)?;
-    let more = if copied { RESTORED_OPENS } else { 0 };
+    let doubt = place_in_doubt(dir, &options);
+    let more = if doubt.is_some() { RESTORED_OPENS } else { 0 };
     let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options, more)?;
     let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;
-    let held = load_hold(dir, copied, &mut tasks).map_err(unknown)?;
+    // The first opening may have ended before it marked its place, and without a commit there is nothing to perform.
+    let doubt = doubt.filter(|_| sequence > Sequence(0));
+    let held = load_hold(dir, doubt, &mut tasks).map_err(unknown)?;
     let deliveries =
         deliveries::Log::open(dir, &tasks).map_err(|error| failed("rewrite deliveries in", dir, &error))?;
     let head = watermark::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
@@ -88,21 +96,30 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     Ok(Opened { store, report })
 }
 
-/// Why the store in `dir` hands out nothing. A folder that was copied is held from here on, also if it was held before.
-fn load_hold(dir: &Path, copied: bool, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
+/// Returns why the store in `dir` is held, if the folder cannot prove that it is the place of its store. A new folder need not.
+fn place_in_doubt(dir: &Path, options: &Options) -> Option<String> {
+    if !options.notice_copies {
+        return None;
+    }
+    let provenance = identity::provenance(dir);
+    let is_new = provenance == Provenance::Unmarked && !segment::folder(dir).exists();
+    provenance.doubt(dir).filter(|_| !is_new)
+}
+
+/// Why the store in `dir` hands out nothing. A folder in doubt is held from here on, also if it was held before.
+fn load_hold(dir: &Path, doubt: Option<String>, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
     let mut hold = maintenance::read(dir)?;
-    if copied {
+    if let Some(why) = doubt {
         tasks.count_all();
         deliveries::Log::open(dir, tasks)?.sync()?;
         let before = hold.map(|hold| format!("; it was held before: {}", hold.why)).unwrap_or_default();
-        let why = format!("{} is a copy of a store: it was restored, or moved{before}", dir.display());
-        let copied = Hold::begun(why);
+        let copied = Hold::begun(format!("{why}{before}"));
         maintenance::write(dir, &copied)?;
         hold = Some(copied);
     }
     identity::record(dir)?;
     if let Some(hold) = &hold {
-        tracing::warn!(why = hold.why, "the store is held: nothing is performed until somebody lets it go");
+        tracing::warn!(why = hold.why, "the store is held: nothing is performed until an operator releases it");
     }
     Ok(hold)
 }

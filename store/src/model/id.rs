@@ -20,6 +20,13 @@ impl Timestamp {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
+
+    /// Returns true if this instant is less than `span` away from `now`, before or after it. What was noted by a clock that was ahead is
+    /// not recent once that clock is set back.
+    #[must_use]
+    pub fn is_recent(self, span: Duration, now: Self) -> bool {
+        now.since(self) < span && self.since(now) < span
+    }
 }
 
 /// Names one execution. A UUID of version 7, so that ids sort by the moment they were made.
@@ -125,3 +132,16 @@ pub struct Sequence(pub u64);
 /// with the smaller epoch is late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_clock_that_was_ahead_noted_is_not_recent() {
+        let (span, now) = (Duration::from_millis(5), Timestamp(100));
+        for (noted, recent) in [(94, false), (95, false), (96, true), (100, true), (104, true), (105, false)] {
+            assert_eq!(Timestamp(noted).is_recent(span, now), recent, "{noted}");
+        }
+    }
+}

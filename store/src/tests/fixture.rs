@@ -108,6 +108,8 @@ pub(super) fn copy(from: &Path, to: &Path) {
     for part in ["HEAD", "deliveries.log", "index", "snapshot", "journal"] {
         copy_part(from, to, part);
     }
+    // A crash does not move the store to another place.
+    crate::embedded::folder::identity::record(to).unwrap();
 }
 
 /// Copies one part of it.

@@ -59,8 +59,49 @@ async fn a_copy_of_a_folder_is_held_and_the_folder_it_was_copied_from_is_not() {
     assert_eq!(released(&stayed).await, 1);
 }
 
+/// Each way in which a store can come to another place. None of them acts on anything before an operator has released it.
 #[tokio::test]
-async fn a_folder_that_is_renamed_or_knows_of_no_place_is_not_held() {
+async fn a_store_that_cannot_prove_its_place_is_held_until_it_is_released_by_the_command_that_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = folder.path().join("first");
+    made(&first).await;
+    let sink = Sink::default();
+    export_folder(&first, sink.clone(), Source::Stays).await.unwrap();
+    let place = |dir: &Path| dir.join("PLACE");
+    let kinds: [(&str, &dyn Fn(&Path)); 7] = [
+        ("is a copy", &|_| {}),
+        ("is missing", &|dir| fs::remove_file(place(dir)).unwrap()),
+        ("it is empty", &|dir| fs::write(place(dir), "").unwrap()),
+        ("does not name a file", &|dir| fs::write(place(dir), b"\xff\xfe garbage").unwrap()),
+        ("does not name a file", &|dir| fs::write(place(dir), "inode 7").unwrap()),
+        ("cannot be read", &|dir| {
+            fs::remove_file(place(dir)).unwrap();
+            fs::create_dir(place(dir)).unwrap();
+        }),
+        ("made from an export", &|dir| {
+            fs::remove_dir_all(dir).unwrap();
+            import(sink.bytes().as_slice(), dir).unwrap();
+        }),
+    ];
+    for (place, (why, damage)) in kinds.iter().enumerate() {
+        let dir = folder.path().join(format!("copy-{place}"));
+        copy_all(&first, &dir);
+        damage(&dir);
+
+        let (restored, _) = open(&dir, options());
+        let hold = restored.held().await.unwrap().unwrap();
+        assert!(hold.why.contains(why) && hold.why.contains("tenure store release"), "{hold:?}");
+        assert_eq!(released(&restored).await, 2, "{why}: it may have been done before");
+        restored.close().await.unwrap();
+        drop(restored);
+        let (restored, _) = open(&dir, options());
+        assert_eq!(restored.held().await.unwrap(), None, "{why}: it is in its place now");
+        restored.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_renamed_is_not_held_and_neither_is_one_without_a_commit() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
     made(&first).await;
@@ -69,20 +110,19 @@ async fn a_folder_that_is_renamed_or_knows_of_no_place_is_not_held() {
     assert_eq!(renamed.held().await.unwrap(), None);
     renamed.close().await.unwrap();
     drop(renamed);
-
-    for left in [None, Some("")] {
-        fs::remove_file(second.join("PLACE")).unwrap();
-        if let Some(text) = left {
-            fs::write(second.join("PLACE"), text).unwrap();
-        }
-        let (older, _) = open(&second, options());
-        assert_eq!(older.held().await.unwrap(), None, "{left:?}");
-        older.close().await.unwrap();
-    }
     let third = folder.path().join("third");
     copy_all(&second, &third);
     let (unnoticed, _) = open(&third, Options { notice_copies: false, ..options() });
     assert_eq!(unnoticed.held().await.unwrap(), None, "where files are named anew");
+
+    // As a kill during the very first opening leaves it.
+    let empty = folder.path().join("empty");
+    let (store, _) = open(&empty, options());
+    store.close().await.unwrap();
+    drop(store);
+    fs::remove_file(empty.join("PLACE")).unwrap();
+    let (store, _) = open(&empty, options());
+    assert_eq!(store.held().await.unwrap(), None, "there is nothing to perform");
 }
 
 #[tokio::test]

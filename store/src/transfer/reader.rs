@@ -118,7 +118,11 @@ impl<R: Read> Reader<R> {
 
 /// Why a store is held that was made from an export while the one that was exported goes on.
 pub(crate) fn restored(sequence: Sequence) -> Hold {
-    Hold::begun(format!("it was made from an export as of commit {}", sequence.0))
+    Hold::begun(format!(
+        "it was made from an export as of commit {}; `tenure store held` shows the pending work, and \
+         `tenure store release --since SINCE --reason REASON` releases the store",
+        sequence.0
+    ))
 }
 
 pub(crate) fn refused(line: u64, why: &str) -> Error {

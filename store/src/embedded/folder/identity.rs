@@ -1,15 +1,30 @@
 //! Whether a folder is the one in which its store was made, or a copy: the file `PLACE` says which file it is.
 //!
 //! A copy of it is another file, with another inode and another moment of birth, and says what the first one was. A folder
-//! that is renamed, or a disk that is attached elsewhere, has the same files.
+//! that is renamed, or a disk that is attached elsewhere, has the same files. Invariant: a store with commits in a folder
+//! that cannot prove its place is held; a missing or damaged file proves nothing.
 
+use super::super::journal::segment::sync_folder;
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
+
+/// What the file `PLACE` of a folder proves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Provenance {
+    /// The folder is the place of its store.
+    Original,
+    /// The file was copied.
+    Copied,
+    /// There is no file.
+    Unmarked,
+    /// The file says nothing that can be understood, with the reason.
+    Unreadable(String),
+}
 
 fn path(dir: &Path) -> PathBuf {
     dir.join("PLACE")
@@ -24,28 +39,77 @@ fn identity(file: &File) -> io::Result<String> {
     Ok(format!("inode {} born {born}\n", metadata.ino()))
 }
 
-/// Whether the folder was copied since its store was last opened. What is said of the place is not changed: see [`record`].
-pub(crate) fn is_copy(dir: &Path) -> io::Result<bool> {
-    let file = match File::open(path(dir)) {
-        Ok(file) => file,
-        // Written by a version that said nothing of it, or new.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let said = fs::read_to_string(path(dir))?;
-    // Nothing is said when the first opening ended before it was.
-    Ok(!said.is_empty() && said != identity(&file)?)
+/// Returns true if `text` has the form that [`record`] writes.
+fn is_identity(text: &str) -> bool {
+    let number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u128>().is_ok());
+    let mut words = text.split_whitespace();
+    words.next() == Some("inode")
+        && number(words.next())
+        && words.next() == Some("born")
+        && number(words.next())
+        && words.next().is_none()
 }
 
-/// From now on this folder is the place of its store.
+/// Compares the file `PLACE` in `dir` with what it says. Changes nothing: see [`record`].
+pub(crate) fn provenance(dir: &Path) -> Provenance {
+    let read = || -> io::Result<(String, Vec<u8>)> {
+        let file = File::open(path(dir))?;
+        Ok((identity(&file)?, fs::read(path(dir))?))
+    };
+    match read() {
+        Ok((is, said)) => match String::from_utf8(said) {
+            Ok(said) if said == is => Provenance::Original,
+            Ok(said) if is_identity(&said) => Provenance::Copied,
+            Ok(said) if said.is_empty() => Provenance::Unreadable("it is empty".into()),
+            Ok(_) | Err(_) => Provenance::Unreadable("it does not name a file".into()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Provenance::Unmarked,
+        Err(error) => Provenance::Unreadable(error.to_string()),
+    }
+}
+
+impl Provenance {
+    /// Returns why a store with commits in `dir` is held; `None` in its own place.
+    pub(crate) fn doubt(&self, dir: &Path) -> Option<String> {
+        let dir = dir.display();
+        let why = match self {
+            Self::Original => return None,
+            Self::Copied => format!("{dir} is a copy of a store: it was restored, or moved"),
+            Self::Unmarked => {
+                format!("{dir} may be a copy of a store: the file PLACE, which marks the original folder, is missing")
+            }
+            Self::Unreadable(why) => {
+                format!("{dir} may be a copy of a store: the file PLACE, which marks the original folder, cannot be read: {why}")
+            }
+        };
+        Some(format!(
+            "{why}; `tenure store held` shows the pending work, and `tenure store release --since SINCE --reason REASON` \
+             releases the store"
+        ))
+    }
+}
+
+/// From now on this folder is the place of its store. Durable when it returns.
 pub(crate) fn record(dir: &Path) -> io::Result<()> {
+    let file = path(dir);
     // In place: under a new name it would be another file.
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path(dir))?;
-    let is = identity(&file)?;
-    if fs::read_to_string(path(dir))? != is {
-        file.set_len(0)?;
-        file.write_all(is.as_bytes())?;
-        file.sync_all()?;
+    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file);
+    let new = !file.exists();
+    let mut opened = match open() {
+        Ok(opened) => opened,
+        Err(_) if !new => {
+            // A folder, or a file of somebody else: it is kept for inspection under another name.
+            fs::rename(&file, dir.join("PLACE.unreadable"))?;
+            open()?
+        }
+        Err(error) => return Err(error),
+    };
+    let is = identity(&opened)?;
+    if fs::read(&file)? != is.as_bytes() {
+        opened.set_len(0)?;
+        opened.write_all(is.as_bytes())?;
+        opened.sync_all()?;
+        sync_folder(dir)?;
     }
     Ok(())
 }
