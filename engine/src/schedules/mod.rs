@@ -10,6 +10,7 @@ mod commands;
 mod decide;
 mod decision_view;
 mod definition;
+mod expression;
 mod notification;
 mod occurrence;
 mod occurrence_decision;

@@ -1,9 +1,10 @@
 //! When something recurs: a cron expression in a time zone, with what to do about the hours that a zone skips or
 //! repeats.
 //!
-//! Expressions are parsed by the `cron` crate, read as wall-clock time, and mapped to instants here, since the crate
-//! alone would silently drop a nightly run in spring and do it twice in autumn.
+//! An [`Expression`] names wall-clock times, which are mapped to instants here. Times of day follow [`Gap`] and [`Fold`];
+//! intervals go on in real time over every change of clocks.
 
+use super::expression::Expression;
 use chrono::{
     DateTime, Duration as Span, LocalResult, NaiveDate, NaiveDateTime, Offset as _, SecondsFormat, TimeZone,
     Timelike as _, Utc,
@@ -41,9 +42,10 @@ pub enum Fold {
 /// A cron expression in a time zone.
 #[derive(Clone, Debug)]
 pub struct Times {
-    walls: cron::Schedule,
+    walls: Expression,
     zone: Tz,
-    shifts: Option<(Gap, Fold)>,
+    gap: Gap,
+    fold: Fold,
 }
 
 /// A schedule that cannot be understood.
@@ -95,7 +97,9 @@ pub enum ScheduleError {
 
 impl Times {
     /// The times of schedule `name`, by `expression` (five fields, or six or seven with seconds first and a year last) in `zone`. `shifts` may
-    /// be left out for zones whose clocks never change.
+    /// be left out for zones whose clocks never change. It holds for times of day. An expression whose minute or hour is open
+    /// (it begins with `*`, or names all values) is an interval: a repeated hour counts twice, so that its occurrences keep their
+    /// distance in real time, and where it names every hour, nothing is moved out of a skipped one.
     ///
     /// # Errors
     /// [`ScheduleError`], naming the schedule and the remedy.
@@ -107,16 +111,21 @@ impl Times {
     ) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::Zone { name: name.into(), zone: zone.into() };
         let tz = Tz::from_str(zone).map_err(|_| unknown())?;
-        let wrong = || ScheduleError::Expression {
-            name: name.into(),
-            expression: expression.into(),
-            why: fault(expression),
-        };
-        let walls = cron::Schedule::from_str(&with_seconds(expression)).map_err(|_| wrong())?;
+        let wrong =
+            |why| ScheduleError::Expression { name: name.into(), expression: expression.into(), why };
+        let walls = Expression::parse(expression).map_err(wrong)?;
         if shifts.is_none() && changes_clocks(tz) {
             return Err(ScheduleError::Shifts { name: name.into(), zone: zone.into() });
         }
-        Ok(Self { walls, zone: tz, shifts })
+        let (gap, fold) = shifts.unwrap_or((Gap::Shift, Fold::First));
+        let gap = if walls.is_every_hour() { Gap::Skip } else { gap };
+        let fold = if walls.is_interval() { Fold::Both } else { fold };
+        Ok(Self { walls, zone: tz, gap, fold })
+    }
+
+    /// Returns true if they are an interval: the expression leaves its minute or its hour open.
+    pub(crate) fn is_interval(&self) -> bool {
+        self.walls.is_interval()
     }
 
     /// The day on which `at` falls in the zone.
@@ -153,7 +162,7 @@ impl Times {
     /// The next occurrence, where clocks change neither around `after` nor around it.
     fn next_on_steady_clocks(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let local = after.with_timezone(&self.zone).naive_local();
-        let wall = self.walls.after(&local.and_utc()).next()?.naive_utc();
+        let wall = self.walls.next_after(local)?;
         let [found] = self.instants(wall)[..] else { return None };
         let steady = |at: DateTime<Utc>| {
             let offset = |at: DateTime<Utc>| self.zone.offset_from_utc_datetime(&at.naive_utc()).fix();
@@ -168,7 +177,8 @@ impl Times {
         let from = after.with_timezone(&self.zone).naive_local() - MARGIN;
         let mut best: Option<DateTime<Utc>> = None;
         let mut until: Option<NaiveDateTime> = None;
-        for wall in self.walls.after(&from.and_utc()).map(|at| at.naive_utc()) {
+        let first = self.walls.next_after(from);
+        for wall in std::iter::successors(first, |last| self.walls.next_after(*last)) {
             if until.is_some_and(|until| wall > until) {
                 break;
             }
@@ -183,15 +193,14 @@ impl Times {
 
     /// The instants that a wall-clock time means.
     fn instants(&self, wall: NaiveDateTime) -> Vec<DateTime<Utc>> {
-        let (gap, fold) = self.shifts.unwrap_or((Gap::Shift, Fold::First));
         match self.zone.from_local_datetime(&wall) {
             LocalResult::Single(at) => vec![at.to_utc()],
-            LocalResult::Ambiguous(first, last) => match fold {
+            LocalResult::Ambiguous(first, last) => match self.fold {
                 Fold::First => vec![first.to_utc()],
                 Fold::Last => vec![last.to_utc()],
                 Fold::Both => vec![first.to_utc(), last.to_utc()],
             },
-            LocalResult::None => match gap {
+            LocalResult::None => match self.gap {
                 Gap::Skip => vec![],
                 Gap::Shift => {
                     // Clocks change at a full minute.
@@ -214,59 +223,6 @@ fn instant(at: Timestamp) -> Option<DateTime<Utc>> {
 /// `at` in UTC, for reasons that people read: RFC 3339, to the second.
 pub(crate) fn utc(at: Timestamp) -> String {
     instant(at).map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
-}
-
-/// The fields of an expression with seconds and a year, and what each takes.
-const FIELDS: [(&str, &str); 7] = [
-    ("second", "0 to 59"),
-    ("minute", "0 to 59"),
-    ("hour", "0 to 23"),
-    ("day of the month", "1 to 31"),
-    ("month", "1 to 12, or JAN to DEC"),
-    ("weekday", "0 to 7, or SUN to SAT"),
-    ("year", "1970 to 2100"),
-];
-
-/// What is wrong with an expression that the parser does not take: the first field that it would not take alone. Its own
-/// words count from another expression than the one that was written.
-fn fault(expression: &str) -> String {
-    let parts: Vec<&str> = expression.split_whitespace().collect();
-    let named = match parts.len() {
-        5 => FIELDS.get(1..6),
-        6 => FIELDS.get(..6),
-        7 => FIELDS.get(..),
-        count => return format!("it has {count} fields, and takes 5, 6 or 7"),
-    };
-    for (place, ((field, takes), part)) in named.into_iter().flatten().zip(&parts).enumerate() {
-        let alone: Vec<&str> = (0..parts.len()).map(|at| if at == place { *part } else { "*" }).collect();
-        if cron::Schedule::from_str(&with_seconds(&alone.join(" "))).is_err() {
-            return format!("{field} {part:?} is none: it takes {takes}, `*`, lists, spans and steps");
-        }
-    }
-    "its fields do not fit together".into()
-}
-
-/// Seconds in front if there are none, and weekdays by name: the `cron` crate counts Sunday as 1, everyone else as 0 or 7.
-fn with_seconds(expression: &str) -> String {
-    let mut fields: Vec<String> = expression.split_whitespace().map(str::to_owned).collect();
-    if fields.len() == 5 {
-        fields.insert(0, "0".into());
-    }
-    if let Some(weekday) = fields.get_mut(5) {
-        let named: Vec<_> = weekday.split(',').map(named_weekdays).collect();
-        *weekday = named.join(",");
-    }
-    fields.join(" ")
-}
-
-fn named_weekdays(part: &str) -> String {
-    let (days, step) = part.split_once('/').map_or((part, None), |(days, step)| (days, Some(step)));
-    let named: Vec<_> = days.split('-').map(|day| weekday(day).unwrap_or(day)).collect();
-    step.map_or_else(|| named.join("-"), |step| format!("{}/{step}", named.join("-")))
-}
-
-fn weekday(number: &str) -> Option<&'static str> {
-    ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"].get(number.parse::<usize>().ok()?).copied()
 }
 
 fn changes_clocks(zone: Tz) -> bool {
@@ -356,10 +312,10 @@ mod tests {
     #[test]
     fn an_expression_that_is_none_is_told_by_the_field_at_fault_as_it_was_written() {
         for (expression, said) in [
-            ("30 25 * * *", "hour \"25\" is none: it takes 0 to 23"),
-            ("30 2 * * 8", "weekday \"8\" is none: it takes 0 to 7"),
-            ("0 61 2 * * *", "minute \"61\" is none: it takes 0 to 59"),
-            ("0 2 * FOO *", "month \"FOO\" is none"),
+            ("30 25 * * *", "hour \"25\" is not valid: it takes 0 to 23"),
+            ("30 2 * * 8", "weekday \"8\" is not valid: it takes 0 to 7"),
+            ("0 61 2 * * *", "minute \"61\" is not valid: it takes 0 to 59"),
+            ("0 2 * FOO *", "month \"FOO\" is not valid"),
             ("every day", "it has 2 fields"),
         ] {
             let error = Times::new("nightly", expression, "UTC", None).unwrap_err().to_string();

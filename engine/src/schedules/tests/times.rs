@@ -1,74 +1,266 @@
-//! Which instants an expression names, where clocks change: compared with a walk over every minute.
+//! Which instants an expression names, compared with a walk over every minute of time.
 
 use super::{Dice, at};
 use crate::{Fold, Gap, Times};
-use chrono::{DateTime, LocalResult, NaiveDateTime, TimeZone as _, Timelike as _, Utc};
+use chrono::{DateTime, Datelike as _, LocalResult, NaiveDateTime, TimeZone as _, Timelike as _, Utc};
 use chrono_tz::Tz;
 use std::{collections::BTreeSet, str::FromStr as _};
 use store::Timestamp;
 
-/// Every instant that `walls` names between two moments, found by looking at each minute of clocks and of time.
-fn walked(walls: &cron::Schedule, zone: Tz, gap: Gap, fold: Fold, (from, to): (u64, u64)) -> BTreeSet<u64> {
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// The reference: for each of the five fields, whether it names a value, read anew from its text.
+pub(super) struct Reference {
+    fields: Vec<String>,
+    /// By field and value.
+    named: Vec<Vec<bool>>,
+}
+
+impl Reference {
+    pub(super) fn of(cron: &str) -> Self {
+        let fields: Vec<String> = cron.split_whitespace().map(str::to_lowercase).collect();
+        assert_eq!(fields.len(), 5, "{cron}");
+        let spans = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
+        let named = fields.iter().zip(spans).enumerate().map(|(place, (field, (least, most)))| {
+            (0..=most).map(|value| value >= least && names(field, value, least, most, place == 4)).collect()
+        });
+        Self { named: named.collect(), fields: fields.clone() }
+    }
+
+    fn names_day(&self, wall: NaiveDateTime) -> bool {
+        let has = |field: usize, value: u32| self.named[field][usize::try_from(value).unwrap()];
+        let (day, weekday) = (has(2, wall.day()), has(4, wall.weekday().num_days_from_sunday()));
+        let starred = self.fields[2].starts_with('*') || self.fields[4].starts_with('*');
+        has(3, wall.month()) && if starred { day && weekday } else { day || weekday }
+    }
+
+    pub(super) fn names_minute(&self, wall: NaiveDateTime) -> bool {
+        let has = |field: usize, value: u32| self.named[field][usize::try_from(value).unwrap()];
+        has(0, wall.minute()) && has(1, wall.hour()) && self.names_day(wall)
+    }
+
+    /// Begins with `*`, or names all values.
+    fn is_open(&self, field: usize) -> bool {
+        self.fields[field].starts_with('*') || self.named[field].iter().all(|named| *named)
+    }
+
+    fn is_every_hour(&self) -> bool {
+        self.named[1].iter().all(|named| *named)
+    }
+}
+
+/// Whether a field names a value: counted up from each start, round and round, until the end of the range is met.
+fn names(field: &str, value: u32, least: u32, most: u32, weekday: bool) -> bool {
+    let number = |text: &str| {
+        let name = WEEKDAYS.iter().position(|name| weekday && *name == text);
+        name.map_or_else(|| text.parse::<u32>().unwrap(), |place| u32::try_from(place).unwrap())
+    };
+    field.split(',').any(|part| {
+        let (range, step) = part.split_once('/').map_or((part, 1), |(range, step)| (range, number(step)));
+        let (from, to) = match range.split_once('-') {
+            Some((from, to)) => (number(from), number(to)),
+            None if range == "*" => (least, most),
+            None if part.contains('/') => (number(range), most),
+            None => (number(range), number(range)),
+        };
+        let (mut at, mut count) = (from, 0);
+        loop {
+            let shown = if weekday && at == 7 { 0 } else { at };
+            if count % step == 0 && shown == value {
+                return true;
+            }
+            if at == to {
+                return false;
+            }
+            // Of weekdays 7 ends a range, and begins none that goes on past it.
+            let last = if weekday && to == 7 { 7 } else { most };
+            at = if at >= last { least + at - last } else { at + 1 };
+            if weekday && shown == 0 && at == 0 {
+                at = 1;
+            }
+            count += 1;
+        }
+    })
+}
+
+/// Every instant that the expression names between two moments, found by looking at each minute of time, and, for what a change
+/// of clocks skips, at each minute that clocks leave out.
+fn walked(reference: &Reference, zone: Tz, gap: Gap, fold: Fold, (from, to): (u64, u64)) -> BTreeSet<u64> {
     let instant = |ms: u64| DateTime::<Utc>::from_timestamp_millis(i64::try_from(ms).unwrap()).unwrap();
     let millis = |at: DateTime<Tz>| u64::try_from(at.timestamp_millis()).unwrap();
-    let named = |wall: NaiveDateTime| wall.second() == 0 && walls.includes(wall.and_utc());
+    let interval = reference.is_open(0) || reference.is_open(1);
     let mut found = BTreeSet::new();
-    let mut wall = instant(from).with_timezone(&zone).naive_local() - chrono::Duration::hours(4);
-    let end = instant(to).with_timezone(&zone).naive_local() + chrono::Duration::hours(4);
-    // Clocks are read at every full minute that they could show, also those that they skip.
-    while wall <= end {
-        if named(wall) {
-            match (zone.from_local_datetime(&wall), gap, fold) {
-                (LocalResult::Single(one), ..) => drop(found.insert(millis(one))),
-                (LocalResult::Ambiguous(first, _), _, Fold::First) => drop(found.insert(millis(first))),
-                (LocalResult::Ambiguous(_, last), _, Fold::Last) => drop(found.insert(millis(last))),
-                (LocalResult::Ambiguous(first, last), _, Fold::Both) => {
-                    found.extend([millis(first), millis(last)]);
-                }
-                (LocalResult::None, Gap::Skip, _) => {}
-                (LocalResult::None, Gap::Shift, _) => {
-                    let mut later = wall;
-                    while zone.from_local_datetime(&later).earliest().is_none() {
-                        later += chrono::Duration::minutes(1);
-                    }
-                    found.insert(millis(zone.from_local_datetime(&later).earliest().unwrap()));
-                }
-            }
+    let mut at = from - from % 60_000 - 4 * 3_600_000;
+    let mut before = instant(at).with_timezone(&zone).naive_local();
+    while at <= to {
+        let wall = instant(at).with_timezone(&zone).naive_local();
+        let counts = match (zone.from_local_datetime(&wall), fold) {
+            _ if interval => true,
+            (LocalResult::Ambiguous(first, _), Fold::First) => millis(first) == at,
+            (LocalResult::Ambiguous(_, last), Fold::Last) => millis(last) == at,
+            _ => true,
+        };
+        if counts && reference.names_minute(wall) {
+            found.insert(at);
         }
-        wall += chrono::Duration::minutes(1);
+        // What lies between two minutes on the clocks was skipped.
+        let mut skipped = before + chrono::Duration::minutes(1);
+        while skipped < wall {
+            if gap == Gap::Shift && !reference.is_every_hour() && reference.names_minute(skipped) {
+                found.insert(at);
+            }
+            skipped += chrono::Duration::minutes(1);
+        }
+        before = wall;
+        at += 60_000;
     }
     found.into_iter().filter(|ms| from < *ms && *ms <= to).collect()
 }
 
+fn found(times: &Times, (from, to): (u64, u64)) -> BTreeSet<u64> {
+    let first = times.next_after(Timestamp(from));
+    let all = std::iter::successors(first, |last| times.next_after(*last));
+    all.map(|at| at.0).take_while(|ms| *ms <= to).collect()
+}
+
+/// A field of every form at random.
+fn any_field(dice: &mut Dice, least: u64, most: u64, weekday: bool) -> String {
+    let highest = if weekday { 7 } else { most };
+    let value = |dice: &mut Dice| {
+        let value = least + dice.below(highest - least + 1);
+        let name = usize::try_from(value).ok().and_then(|place| WEEKDAYS.get(place));
+        if weekday && dice.below(3) == 0 && let Some(name) = name {
+            return name.to_uppercase();
+        }
+        value.to_string()
+    };
+    let step = |dice: &mut Dice| 1 + dice.below(most - least);
+    match dice.below(8) {
+        0..=2 => "*".into(),
+        3 => format!("*/{}", step(dice)),
+        4 => format!("{},{}", value(dice), value(dice)),
+        5 => format!("{}-{}", value(dice), value(dice)),
+        6 => format!("{}-{}/{}", value(dice), value(dice), step(dice)),
+        _ => value(dice),
+    }
+}
+
+fn any_cron(dice: &mut Dice) -> String {
+    let spans = [(0, 59, false), (0, 23, false), (1, 31, false), (1, 12, false), (0, 6, true)];
+    // Of months most, or nothing is named.
+    let field = |(least, most, weekday): (u64, u64, bool)| match most {
+        12 if dice.below(4) > 0 => "*".to_owned(),
+        _ => any_field(dice, least, most, weekday),
+    };
+    spans.map(field).join(" ")
+}
+
+/// Half an hour is skipped and repeated on Lord Howe, two hours in Troll; Santiago changes at midnight; Kolkata stands between the
+/// hours.
+const CHANGES: [(&str, &str); 11] = [
+    ("America/New_York", "2026-03-07T20:00:00Z"),
+    ("America/New_York", "2026-10-31T20:00:00Z"),
+    ("Europe/Berlin", "2026-03-28T14:00:00Z"),
+    ("Europe/Berlin", "2026-10-24T14:00:00Z"),
+    ("Australia/Lord_Howe", "2026-04-04T04:00:00Z"),
+    ("Australia/Lord_Howe", "2026-10-03T04:00:00Z"),
+    ("Antarctica/Troll", "2026-03-28T14:00:00Z"),
+    ("Antarctica/Troll", "2026-10-24T14:00:00Z"),
+    ("America/Santiago", "2026-04-04T12:00:00Z"),
+    ("America/Santiago", "2026-09-05T12:00:00Z"),
+    ("Asia/Kolkata", "2026-05-01T00:00:00Z"),
+];
+
 #[test]
 fn around_every_change_of_clocks_the_moments_are_those_that_a_walk_over_the_minutes_finds() {
-    // Half an hour is skipped and repeated on Lord Howe; Tehran and Kolkata stand between the hours.
-    let changes = [
-        ("America/New_York", "2026-03-07T20:00:00Z"),
-        ("America/New_York", "2026-10-31T20:00:00Z"),
-        ("Europe/Berlin", "2026-03-28T14:00:00Z"),
-        ("Europe/Berlin", "2026-10-24T14:00:00Z"),
-        ("Australia/Lord_Howe", "2026-04-04T04:00:00Z"),
-        ("Australia/Lord_Howe", "2026-10-03T04:00:00Z"),
-        ("Asia/Kolkata", "2026-05-01T00:00:00Z"),
-    ];
-    let crons = ["30 2 * * *", "*/20 * * * *", "15 1,2,3 * * *", "0 * * * *", "45 1 * * 0", "5 0 * * *"];
-    for (zone, from) in changes {
+    let usual = ["30 2 * * *", "*/20 * * * *", "15 1,2,3 * * *", "0 * * * *", "45 1 * * 0", "5 0 * * *"];
+    let mut dice = Dice(17);
+    for (zone, from) in CHANGES {
         let (tz, from) = (Tz::from_str(zone).unwrap(), at(from).0);
-        let to = from + 30 * 3_600_000;
-        for cron in crons {
+        let span = (from, from + 30 * 3_600_000);
+        let any: Vec<String> = (0..6).map(|_| any_cron(&mut dice)).collect();
+        for cron in usual.into_iter().chain(any.iter().map(String::as_str)) {
+            let reference = Reference::of(cron);
             for gap in [Gap::Skip, Gap::Shift] {
                 for fold in [Fold::First, Fold::Last, Fold::Both] {
                     let times = Times::new("t", cron, zone, Some((gap, fold))).unwrap();
-                    let first = times.next_after(Timestamp(from));
-                    let all = std::iter::successors(first, |last| times.next_after(*last));
-                    let found: BTreeSet<u64> = all.map(|at| at.0).take_while(|ms| *ms <= to).collect();
-                    // The other parser counts Sunday as 1.
-                    let walls = format!("0 {}", cron.replace("* * 0", "* * SUN"));
-                    let walls = cron::Schedule::from_str(&walls).unwrap();
-                    let walked = walked(&walls, tz, gap, fold, (from, to));
-                    assert_eq!(found, walked, "{cron} in {zone}, {gap:?} {fold:?}");
+                    let walked = walked(&reference, tz, gap, fold, span);
+                    assert_eq!(found(&times, span), walked, "{cron} in {zone}, {gap:?} {fold:?}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn expressions_of_every_form_name_the_minutes_that_a_walk_over_the_minutes_finds() {
+    let mut dice = Dice(6);
+    for _ in 0..60 {
+        let cron = any_cron(&mut dice);
+        let from = at("2026-01-01T00:00:00Z").0 + dice.below(1_000 * 86_400) * 1_000;
+        let span = (from, from + 3 * 86_400_000);
+        let times = Times::new("t", &cron, "UTC", None).unwrap();
+        let walked = walked(&Reference::of(&cron), Tz::UTC, Gap::Shift, Fold::First, span);
+        assert_eq!(found(&times, span), walked, "{cron} from {from}");
+    }
+}
+
+#[test]
+fn expressions_of_every_form_name_the_days_that_a_walk_over_the_days_finds() {
+    let mut dice = Dice(7);
+    for _ in 0..300 {
+        let cron = any_cron(&mut dice);
+        let days: Vec<&str> = cron.split_whitespace().skip(2).collect();
+        let cron = format!("0 0 {}", days.join(" "));
+        let (times, reference) = (Times::new("t", &cron, "UTC", None).unwrap(), Reference::of(&cron));
+        let from = at("2026-12-31T12:00:00Z").0;
+        let span = (from, from + 800 * 86_400_000);
+        let midnights = (0..800).map(|day| from + 43_200_000 + day * 86_400_000);
+        let wall = |ms: u64| DateTime::<Utc>::from_timestamp_millis(i64::try_from(ms).unwrap()).unwrap();
+        let walked: BTreeSet<u64> =
+            midnights.filter(|ms| reference.names_day(wall(*ms).naive_utc())).collect();
+        assert_eq!(found(&times, span), walked, "{cron}");
+    }
+}
+
+/// As in `man 5 crontab`.
+#[test]
+fn a_day_of_the_month_and_a_weekday_match_either_and_a_star_restricts_nothing() {
+    let next = |cron: &str, count: usize| {
+        let times = Times::new("t", cron, "UTC", None).unwrap();
+        let first = times.next_after(at("2027-08-01T00:00:00Z"));
+        let all = std::iter::successors(first, |last| times.next_after(*last)).take(count);
+        all.map(|at| times.local(at).get(..10).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(next("0 3 13 * 5", 4), ["2027-08-06", "2027-08-13", "2027-08-20", "2027-08-27"]);
+    assert_eq!(next("0 3 10 * 5", 3), ["2027-08-06", "2027-08-10", "2027-08-13"]);
+    assert_eq!(next("0 3 13 * *", 2), ["2027-08-13", "2027-09-13"]);
+    assert_eq!(next("0 3 * * FRI", 2), ["2027-08-06", "2027-08-13"]);
+    assert_eq!(next("0 3 */2 * 5", 2), ["2027-08-13", "2027-08-27"], "`*/2` does not restrict: both hold");
+    assert_eq!(next("0 3 ? * 5", 2), ["2027-08-06", "2027-08-13"]);
+    assert_eq!(next("0 3 * * 5-7", 3), ["2027-08-01", "2027-08-06", "2027-08-07"]);
+    assert_eq!(next("0 3 * * FRI-MON", 4), ["2027-08-01", "2027-08-02", "2027-08-06", "2027-08-07"]);
+    assert_eq!(next("0 3 * * sat-sun", 2), ["2027-08-01", "2027-08-07"]);
+    assert_eq!(next("0 3 * * 1-7", 3), ["2027-08-01", "2027-08-02", "2027-08-03"]);
+    assert_eq!(next("0 3 * * 2/2", 3), ["2027-08-03", "2027-08-05", "2027-08-07"]);
+    assert_eq!(next("0 22-2 1 * *", 6).last().unwrap(), "2027-09-01");
+}
+
+/// R5 of the public bugs of schedulers: an hour without the reclaim sweep in autumn.
+#[test]
+fn an_interval_keeps_its_distance_in_real_time_over_every_change_of_clocks() {
+    for (zone, from) in CHANGES {
+        let span = (at(from).0, at(from).0 + 30 * 3_600_000);
+        for (cron, minutes) in [("* * * * *", 1), ("*/20 * * * *", 20), ("7-59/30 * * * *", 30)] {
+            for (gap, fold) in [(Gap::Shift, Fold::First), (Gap::Skip, Fold::Last)] {
+                let times = Times::new("t", cron, zone, Some((gap, fold))).unwrap();
+                let found: Vec<u64> = found(&times, span).into_iter().collect();
+                // Half an hour on Lord Howe moves the minutes themselves.
+                let most = if zone == "Australia/Lord_Howe" { 30 + minutes } else { minutes };
+                for two in found.windows(2) {
+                    assert!(two[1] - two[0] <= most * 60_000, "{cron} in {zone}: silent from {}", two[0]);
+                }
+                assert!(found[0] - span.0 <= most * 60_000 && span.1 - found[found.len() - 1] < most * 60_000);
             }
         }
     }

@@ -1,0 +1,283 @@
+//! Cron expressions as sets of wall-clock times, by the rules of Vixie cron and cronie.
+//!
+//! [`Times`](super::Times) maps the wall-clock times to instants. Invariant: no time zone, no clock.
+
+use chrono::{Datelike as _, Days, NaiveDate, NaiveDateTime, Timelike as _};
+
+/// The last year that an expression is searched for.
+const LAST_YEAR: i32 = 2100;
+
+/// One field of an expression: its name, what it takes, and its values.
+struct Kind {
+    name: &'static str,
+    takes: &'static str,
+    least: u32,
+    most: u32,
+    /// The highest number that may be written: 7 is another name for Sunday.
+    highest: u32,
+    names: &'static [(&'static str, u32)],
+    /// Whether a range may go past the end and on from the start, as `FRI-MON`.
+    cyclic: bool,
+    /// Whether `?` stands for `*`.
+    any: bool,
+}
+
+const MONTHS: [(&str, u32); 23] = [
+    ("jan", 1),
+    ("january", 1),
+    ("feb", 2),
+    ("february", 2),
+    ("mar", 3),
+    ("march", 3),
+    ("apr", 4),
+    ("april", 4),
+    ("may", 5),
+    ("jun", 6),
+    ("june", 6),
+    ("jul", 7),
+    ("july", 7),
+    ("aug", 8),
+    ("august", 8),
+    ("sep", 9),
+    ("september", 9),
+    ("oct", 10),
+    ("october", 10),
+    ("nov", 11),
+    ("november", 11),
+    ("dec", 12),
+    ("december", 12),
+];
+
+const WEEKDAYS: [(&str, u32); 16] = [
+    ("sun", 0),
+    ("sunday", 0),
+    ("mon", 1),
+    ("monday", 1),
+    ("tue", 2),
+    ("tues", 2),
+    ("tuesday", 2),
+    ("wed", 3),
+    ("wednesday", 3),
+    ("thu", 4),
+    ("thurs", 4),
+    ("thursday", 4),
+    ("fri", 5),
+    ("friday", 5),
+    ("sat", 6),
+    ("saturday", 6),
+];
+
+const fn kind(name: &'static str, takes: &'static str, least: u32, most: u32) -> Kind {
+    Kind { name, takes, least, most, highest: most, names: &[], cyclic: true, any: false }
+}
+
+const KINDS: [Kind; 7] = [
+    kind("second", "0 to 59", 0, 59),
+    kind("minute", "0 to 59", 0, 59),
+    kind("hour", "0 to 23", 0, 23),
+    Kind { any: true, ..kind("day of the month", "1 to 31", 1, 31) },
+    Kind { names: &MONTHS, ..kind("month", "1 to 12, or JAN to DEC", 1, 12) },
+    Kind { names: &WEEKDAYS, any: true, highest: 7, ..kind("weekday", "0 to 7, or SUN to SAT", 0, 6) },
+    Kind { cyclic: false, ..kind("year", "1970 to 2100", 1970, 2100) },
+];
+
+/// The values of one field, as bits counted from the least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Field {
+    least: u32,
+    bits: [u64; 3],
+    /// The field begins with `*` or `?`: it does not restrict the days, in the rule of cron.
+    starred: bool,
+    /// The field names every value there is.
+    full: bool,
+}
+
+impl Field {
+    fn has(&self, value: u32) -> bool {
+        let Some(place) = value.checked_sub(self.least) else { return false };
+        let word = usize::try_from(place / 64).ok().and_then(|at| self.bits.get(at));
+        word.is_some_and(|word| (word >> (place % 64)) & 1 == 1)
+    }
+
+    fn set(&mut self, value: u32) {
+        let place = value.saturating_sub(self.least);
+        if let Some(word) = usize::try_from(place / 64).ok().and_then(|at| self.bits.get_mut(at)) {
+            *word |= 1 << (place % 64);
+        }
+    }
+
+    /// Returns the first value from `from` to `most`.
+    fn next(&self, from: u32, most: u32) -> Option<u32> {
+        (from..=most).find(|value| self.has(*value))
+    }
+
+    /// Returns true if the field leaves its unit open: it begins with `*`, or names all there is.
+    fn is_open(&self) -> bool {
+        self.starred || self.full
+    }
+}
+
+/// A cron expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Expression {
+    second: Field,
+    minute: Field,
+    hour: Field,
+    day: Field,
+    month: Field,
+    weekday: Field,
+    year: Field,
+}
+
+impl Expression {
+    /// Reads five fields, six with seconds in front, seven with a year behind them, or a name such as `@daily`.
+    ///
+    /// # Errors
+    /// What is wrong with the first field that cannot be read.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let text = match text.trim() {
+            "@yearly" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            other => other,
+        };
+        let parts: Vec<&str> = text.split_whitespace().collect();
+        let (second, five, year) = match parts.as_slice() {
+            [five @ ..] if five.len() == 5 => ("0", five, "*"),
+            [second, five @ ..] if five.len() == 5 => (*second, five, "*"),
+            [second, five @ .., year] if five.len() == 5 => (*second, five, *year),
+            other => return Err(format!("it has {} fields, and takes 5, 6 or 7", other.len())),
+        };
+        let [minute, hour, day, month, weekday] = five else {
+            return Err("it takes 5, 6 or 7 fields".into());
+        };
+        let [seconds, minutes, hours, days, months, weekdays, years] = &KINDS;
+        Ok(Self {
+            second: seconds.field(second)?,
+            minute: minutes.field(minute)?,
+            hour: hours.field(hour)?,
+            day: days.field(day)?,
+            month: months.field(month)?,
+            weekday: weekdays.field(weekday)?,
+            year: years.field(year)?,
+        })
+    }
+
+    /// Returns true if the expression names an interval rather than a time of day: its minute or its hour is open.
+    pub(super) fn is_interval(&self) -> bool {
+        self.minute.is_open() || self.hour.is_open()
+    }
+
+    /// Returns true if the expression names each hour of a day.
+    pub(super) fn is_every_hour(&self) -> bool {
+        self.hour.full
+    }
+
+    /// Returns the first wall-clock time after `after`; `None` when there is no other.
+    pub(super) fn next_after(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
+        let from = after.checked_add_signed(chrono::Duration::seconds(1))?;
+        let mut day = from.date();
+        let mut second = from.num_seconds_from_midnight();
+        while day.year() <= LAST_YEAR {
+            if !self.year.has(u32::try_from(day.year()).unwrap_or(0)) {
+                day = NaiveDate::from_ymd_opt(day.year().checked_add(1)?, 1, 1)?;
+                second = 0;
+                continue;
+            }
+            if !self.month.has(day.month()) {
+                day = day.with_day(1)?.checked_add_months(chrono::Months::new(1))?;
+                second = 0;
+                continue;
+            }
+            if self.has_day(day)
+                && let Some(found) = self.next_in_day(second)
+            {
+                return day.and_hms_opt(found / 3_600, found / 60 % 60, found % 60);
+            }
+            day = day.checked_add_days(Days::new(1))?;
+            second = 0;
+        }
+        None
+    }
+
+    /// Returns true if the expression names the day, where year and month do: a day of the month or a weekday if both are
+    /// restricted, and both of them if one begins with `*`.
+    fn has_day(&self, day: NaiveDate) -> bool {
+        let (by_day, by_weekday) =
+            (self.day.has(day.day()), self.weekday.has(day.weekday().num_days_from_sunday()));
+        if self.day.starred || self.weekday.starred { by_day && by_weekday } else { by_day || by_weekday }
+    }
+
+    /// Returns the first time of a day from `from` on, in seconds from midnight.
+    fn next_in_day(&self, from: u32) -> Option<u32> {
+        let (first_hour, first_minute, first_second) = (from / 3_600, from / 60 % 60, from % 60);
+        let mut hour = self.hour.next(first_hour, 23)?;
+        loop {
+            let at_first = hour == first_hour;
+            let mut minute = self.minute.next(if at_first { first_minute } else { 0 }, 59);
+            while let Some(found) = minute {
+                let least = if at_first && found == first_minute { first_second } else { 0 };
+                if let Some(second) = self.second.next(least, 59) {
+                    return Some(hour * 3_600 + found * 60 + second);
+                }
+                minute = self.minute.next(found + 1, 59);
+            }
+            hour = self.hour.next(hour + 1, 23)?;
+        }
+    }
+}
+
+impl Kind {
+    fn field(&self, text: &str) -> Result<Field, String> {
+        let wrong = || {
+            format!("{} {text:?} is not valid: it takes {}, `*`, lists, ranges and steps", self.name, self.takes)
+        };
+        let starred = text.starts_with('*') || (self.any && text.starts_with('?'));
+        let mut field = Field { least: self.least, bits: [0; 3], starred, full: false };
+        for part in text.split(',') {
+            self.part(part, &mut field).ok_or_else(wrong)?;
+        }
+        field.full = (self.least..=self.most).all(|value| field.has(value));
+        Ok(field)
+    }
+
+    /// Takes one part of a list: `*`, a value, a range, or one of these with a step.
+    fn part(&self, part: &str, field: &mut Field) -> Option<()> {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, Some(step.parse::<u32>().ok().filter(|step| *step > 0)?)),
+            None => (part, None),
+        };
+        let (from, to) = match range.split_once('-') {
+            _ if range == "*" || (self.any && range == "?") => (self.least, self.most),
+            Some((from, to)) => (self.value(from)?, self.value(to)?),
+            None => {
+                let from = self.value(range)?;
+                // With a step, it goes on from the value to the end.
+                match step {
+                    Some(_) if from > self.most => (self.least, self.most),
+                    Some(_) => (from, self.most),
+                    None => (from, from),
+                }
+            }
+        };
+        let cycle = self.most - self.least + 1;
+        let to = match (from > to, self.cyclic) {
+            (false, _) => to,
+            (true, true) => to + cycle,
+            (true, false) => return None,
+        };
+        let step = usize::try_from(step.unwrap_or(1)).ok()?;
+        for value in (from..=to).step_by(step) {
+            field.set((value - self.least) % cycle + self.least);
+        }
+        Some(())
+    }
+
+    fn value(&self, text: &str) -> Option<u32> {
+        let named = self.names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
+        let number = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
+        named.or_else(number).filter(|value| (self.least..=self.highest).contains(value))
+    }
+}
