@@ -69,6 +69,11 @@ impl ManualClock {
         self.now.send_modify(|now| *now = now.after(span));
     }
 
+    /// Sets the clock, also back: as an operator or a time server does.
+    pub fn set(&self, at: Timestamp) {
+        self.now.send_replace(at);
+    }
+
     /// Moves on to `at`, never back.
     pub fn advance_to(&self, at: Timestamp) {
         self.now.send_modify(|now| *now = at.max(*now));

@@ -51,7 +51,7 @@ impl Elsewhere {
     /// How long this engine waits before it asks for work, so that those who can do more go first.
     pub(crate) fn yields(&self, now: Timestamp) -> Option<Duration> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        met.last.filter(|last| now.since(*last) < FOR).map(|_| BY)
+        met.last.filter(|last| last.is_recent(FOR, now)).map(|_| BY)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Occurrences of built-in schedules, whose work the program does itself.
 
 use super::{decision_view::Which, runner::MOST_ROUNDS};
-use crate::{Engine, Entity as _, Error, Notification, Occurrence, Schedule};
+use crate::{Engine, Entity as _, Error, Failing, Notification, Occurrence, Schedule, Standing};
 use std::collections::BTreeMap;
 use store::Commit;
 
@@ -41,6 +41,17 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let outcome = if failed.is_some() { "failed" } else { "completed" };
         self.ledger(true, |view| {
             let Some(row) = view.get::<Occurrence>(&claimed.id())? else { return Ok(()) };
+            let failing = failed.map(|why| Failing {
+                nominal: row.nominal,
+                at: view.now(),
+                reason: why.to_owned(),
+                execution: None,
+            });
+            if let Some(standing) = view.get::<Standing>(&row.schedule)?
+                && standing.failing.is_some() != failing.is_some()
+            {
+                view.put(&Standing { failing, ..standing })?;
+            }
             let reason = failed.map_or_else(|| row.reason.clone(), str::to_owned);
             if let Some(why) = failed {
                 view.put(&Notification::schedule_failed(&row.schedule, row.nominal, why, view.now()))?;

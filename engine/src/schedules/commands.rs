@@ -1,5 +1,5 @@
-//! What people tell a schedule: its definition, pause and resume, one run now, a span made up for, one occurrence left
-//! out.
+//! What people tell a schedule: its definition, pause and resume, one run now, one occurrence left out; spans that are made
+//! up for are in [`backfill`](super::backfill).
 //!
 //! Whatever changes a schedule first puts on record what was due until then, as it was understood until then.
 
@@ -10,14 +10,11 @@ use super::{
     occurrence::Fate,
 };
 use crate::{
-    ActionError, Backfill, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, Standing,
+    ActionError, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, Standing,
     Target, Triggered, Undecided, View, model::documents::parse::parse,
 };
 use std::collections::BTreeMap;
 use store::{Page, Timestamp};
-
-/// Backfills of one schedule that may wait.
-const MOST_BACKFILLS: usize = 20;
 
 impl From<ScheduleError> for Undecided {
     fn from(error: ScheduleError) -> Self {
@@ -215,44 +212,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.ledger(true, trigger).await
     }
 
-    /// Asks that every occurrence from `from` to `to`, both included, be made up for that was not started: oldest first, each
-    /// once, and one after the other unless they may run side by side.
-    ///
-    /// # Errors
-    /// `schedule.unknown`; `schedule.invalid` for a span that ends before it begins or is still to come; `schedule.full`.
-    pub async fn backfill_schedule(
-        &self,
-        schedule: &Schedule,
-        (from, to): (Timestamp, Timestamp),
-        by: &str,
-    ) -> Result<Backfill, Error> {
-        let which = source_of(schedule);
-        let backfill = |view: &mut View| {
-            let mut standing = existing_status(view, which)?;
-            let now = view.now();
-            let invalid = |why: &str| {
-                let why = format!("schedule {}: {why}", schedule.name);
-                Err(Undecided::Failed(ActionError::permanent("schedule.invalid", why)))
-            };
-            if to < from {
-                return invalid("to: the span ends before it begins");
-            }
-            if to > now {
-                return invalid("to: name a moment that has passed; what is to come comes by itself");
-            }
-            if standing.backfills.len() >= MOST_BACKFILLS {
-                let why = format!("{MOST_BACKFILLS} backfills of schedule {} wait already", schedule.name);
-                return Err(ActionError::permanent("schedule.full", why).into());
-            }
-            let done = Timestamp(from.0.saturating_sub(1));
-            let asked = Backfill { from, to, done, by: by.to_owned(), at: now };
-            standing.backfills.push(asked.clone());
-            view.put(&standing)?;
-            Ok(asked)
-        };
-        self.change_schedule(which, backfill).await
-    }
-
     /// Leaves out an occurrence that waits: it is never started.
     ///
     /// # Errors
@@ -285,7 +244,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Makes a change, before which what has been due until now is on record as it was understood until now.
-    async fn change_schedule<T>(
+    pub(super) async fn change_schedule<T>(
         &self,
         which: Which<'_>,
         mut change: impl FnMut(&mut View) -> Result<T, Undecided>,
@@ -330,7 +289,7 @@ fn free_moment(view: &mut View, schedule: &str) -> Result<Timestamp, Undecided> 
 }
 
 /// The schedule as it is kept: what is built in is where the program is.
-fn source_of(schedule: &Schedule) -> Which<'_> {
+pub(super) fn source_of(schedule: &Schedule) -> Which<'_> {
     match schedule.target {
         Target::BuiltIn => Which::Given(schedule),
         Target::Start { .. } => Which::Stored(&schedule.name),
@@ -338,7 +297,7 @@ fn source_of(schedule: &Schedule) -> Which<'_> {
 }
 
 /// Where a schedule stands that there must be.
-fn existing_status(view: &mut View, which: Which<'_>) -> Result<Standing, Undecided> {
+pub(super) fn existing_status(view: &mut View, which: Which<'_>) -> Result<Standing, Undecided> {
     which.definition(view)?.ok_or_else(|| unknown(which.name()))?;
     which.standing(view)
 }

@@ -3,7 +3,11 @@
 //! One decision asks for one start at most, since a commit starts one execution; the caller commits it and decides
 //! again, until nothing changes. Whatever is decided is a row, and no moment has two.
 
-use super::{occurrence::Fate, times::utc};
+use super::{
+    occurrence::{Failing, Fate},
+    set_back::{Arrival, Recorded},
+    times::utc,
+};
 use crate::{MOST_BUFFERED, Occurrence, Origin, Outcome, Paused, Schedule, Standing, Target, Times};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
@@ -29,6 +33,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) ended: &'a BTreeMap<ExecutionId, Option<String>>,
     /// What is on record of the moments that [`wanted`] names.
     pub(crate) on_record: &'a BTreeMap<Timestamp, Option<Fate>>,
+    /// What is on record of the moments that [`recorded_moments`](super::set_back::recorded_moments) names.
+    pub(crate) recorded: &'a Recorded,
     /// What came of trying to start occurrences, by moment, where an execution did not just start.
     pub(crate) tried: &'a BTreeMap<Timestamp, Tried>,
     /// Whether anything may be started; if not, what is due waits.
@@ -68,6 +74,8 @@ pub(crate) struct Decision {
     pub(crate) orders: Vec<(ExecutionId, Ask)>,
     /// Whether there is anything to commit.
     pub(crate) changed: bool,
+    /// Whether the clock was found to be set back.
+    pub(crate) set_back: bool,
 }
 
 /// The moments of the backfill under way whose rows the next decision has to know.
@@ -83,14 +91,18 @@ pub(crate) fn decide(facts: &Facts<'_>, standing: Standing) -> Decision {
     let before = standing.clone();
     let (rows, orders) = (BTreeMap::new(), Vec::new());
     let mut deciding = Deciding { facts, standing, rows, start: None, orders, late: None };
+    deciding.follow_clock();
     deciding.follow_spec();
     deciding.close_ended();
     deciding.judge_waiting(|occurrence| occurrence.origin != Origin::Backfill);
+    deciding.set_aside();
     deciding.admit();
+    deciding.catch_up();
     deciding.fill();
     let Deciding { standing, rows, start, orders, .. } = deciding;
     let changed = standing != before || !rows.is_empty();
-    Decision { standing, rows, start, orders, changed }
+    let set_back = standing.set_back.is_some() && standing.set_back != before.set_back;
+    Decision { standing, rows, start, orders, changed, set_back }
 }
 
 /// A decision that is being made.
@@ -128,7 +140,12 @@ impl Deciding<'_> {
             self.standing.asked_to_end.remove(&id);
             run.outcome.clone_from(outcome);
             if let Some(outcome) = outcome.as_deref().filter(|outcome| is_failure(outcome)) {
-                self.pause_for(format!("execution {id} of {} ended {outcome}", utc(run.nominal)));
+                let reason = format!("execution {id} of {} ended {outcome}", utc(run.nominal));
+                self.pause_for(reason.clone());
+                let at = self.facts.now;
+                self.standing.failing = Some(Failing { nominal: run.nominal, at, reason, execution: Some(id) });
+            } else {
+                self.standing.failing = None;
             }
             self.rows.insert(run.nominal, run);
         }
@@ -155,36 +172,49 @@ impl Deciding<'_> {
 
     /// Takes up the moments that have come since the last look. Each becomes a row.
     fn admit(&mut self) {
-        let Facts { schedule, times, now, .. } = *self.facts;
         for _ in 0..MOST_AT_ONCE {
             if self.start.is_some() {
                 return;
             }
-            let next = times.next_after(self.standing.done);
-            let Some(nominal) = next.filter(|nominal| *nominal <= now) else { return };
-            self.standing.done = nominal;
-            let due = schedule.due(nominal);
-            let occurrence = Occurrence {
-                schedule: schedule.name.clone(),
-                nominal,
-                at: now,
-                fate: Fate::Pending,
-                due: (due != nominal).then_some(due),
-                origin: Origin::Clock,
-                by: None,
-                version: schedule.version,
-                reason: String::new(),
-                execution: None,
-                outcome: None,
+            let next = self.facts.times.next_after(self.standing.done);
+            let Some(nominal) = next.filter(|nominal| *nominal <= self.facts.now) else {
+                self.forget_set_back();
+                return;
             };
-            if let Some(days) = schedule.excluded(times, nominal) {
-                self.settle(occurrence, Fate::Excluded, days.why.clone());
-            } else if let Some(paused) = &self.standing.paused {
-                let reason = attributed_reason(&paused.by, &paused.reason);
-                self.settle(occurrence, Fate::Paused, reason);
-            } else {
-                self.judge(occurrence, false);
+            match self.arrival(nominal) {
+                Arrival::Unknown => return,
+                Arrival::PassedOver => self.standing.done = nominal,
+                Arrival::Taken(free) => {
+                    self.standing.done = nominal;
+                    self.take_up(free, self.facts.schedule.due(nominal));
+                }
             }
+        }
+    }
+
+    /// Decides about a moment that has come.
+    pub(crate) fn take_up(&mut self, nominal: Timestamp, due: Timestamp) {
+        let Facts { schedule, times, now, .. } = *self.facts;
+        let occurrence = Occurrence {
+            schedule: schedule.name.clone(),
+            nominal,
+            at: now,
+            fate: Fate::Pending,
+            due: (due != nominal).then_some(due),
+            origin: Origin::Clock,
+            by: None,
+            version: schedule.version,
+            reason: String::new(),
+            execution: None,
+            outcome: None,
+        };
+        if let Some(days) = schedule.excluded(times, nominal) {
+            self.settle(occurrence, Fate::Excluded, days.why.clone());
+        } else if let Some(paused) = &self.standing.paused {
+            let reason = attributed_reason(&paused.by, &paused.reason);
+            self.settle(occurrence, Fate::Paused, reason);
+        } else {
+            self.judge(occurrence, false);
         }
     }
 
@@ -203,8 +233,8 @@ impl Deciding<'_> {
                 return;
             };
             let known = self.facts.on_record.get(&nominal);
-            let Some(known) =
-                known.filter(|_| nominal <= self.standing.done && !self.rows.contains_key(&nominal))
+            let is_seen = nominal <= self.standing.done && !self.standing.catching_up.is_some_and(|span| span.has(nominal));
+            let Some(known) = known.filter(|_| is_seen && !self.rows.contains_key(&nominal))
             else {
                 return;
             };
@@ -260,7 +290,9 @@ impl Deciding<'_> {
                         "the occurrence of {} could not be started: {reason}",
                         utc(occurrence.nominal)
                     );
-                    self.pause_for(why);
+                    self.pause_for(why.clone());
+                    let (nominal, at) = (occurrence.nominal, self.facts.now);
+                    self.standing.failing = Some(Failing { nominal, at, reason: why, execution: None });
                 }
                 self.settle(occurrence, fate, reason);
             }
@@ -269,6 +301,8 @@ impl Deciding<'_> {
 
     fn fire(&mut self, mut occurrence: Occurrence) {
         (occurrence.fate, occurrence.at) = (Fate::Fired, self.facts.now);
+        // What failed to start has started now; how a run ends is seen when it has.
+        self.standing.failing = self.standing.failing.take().filter(|failing| failing.execution.is_some());
         match (&self.facts.schedule.target, self.facts.tried.get(&occurrence.nominal)) {
             (Target::Start { .. }, Some(Tried::Known(id))) => {
                 occurrence.execution = Some(*id);

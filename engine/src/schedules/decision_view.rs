@@ -1,8 +1,11 @@
 //! One decision of a schedule on the stored documents, with its writes.
 
-use super::decide::{Ask, Decision, Facts, Tried, backfill_moments, decide};
+use super::{
+    decide::{Ask, Decision, Facts, Tried, backfill_moments, decide},
+    set_back::{Recorded, recorded_moments},
+};
 use crate::{
-    ActionError, Occurrence, Order, Schedule, Standing, Undecided, View, model::execution::message::Message,
+    ActionError, Notification, Occurrence, Order, Schedule, Standing, Undecided, View, model::execution::message::Message,
 };
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
@@ -65,6 +68,7 @@ pub(super) fn decide_on_view(
     for at in &wanted {
         on_record.insert(*at, view.get::<Occurrence>(&key(at))?.map(|row| row.fate));
     }
+    let recorded = recorded(view, &schedule, recorded_moments(&standing, &times, view.now()))?;
     let facts = Facts {
         schedule: &schedule,
         times: &times,
@@ -72,10 +76,16 @@ pub(super) fn decide_on_view(
         fresh: input.fresh,
         ended: input.ended,
         on_record: &on_record,
+        recorded: &recorded,
         tried: input.tried,
         starting: input.starting,
     };
+    let was_well = standing.failing.is_none();
     let decision = decide(&facts, standing);
+    if let Some(failing) = decision.standing.failing.as_ref().filter(|_| was_well) {
+        let (nominal, why) = (failing.nominal, &failing.reason);
+        view.put(&Notification::schedule_failed(&schedule.name, nominal, why, view.now()))?;
+    }
     view.want::<Occurrence>(decision.rows.keys().map(key))?;
     for row in decision.rows.values() {
         view.put(row)?;
@@ -97,4 +107,18 @@ pub(super) fn decide_on_view(
         );
     }
     Ok(Some((schedule, decision)))
+}
+
+/// Which of these moments are on record, and the first moment after each that is free.
+fn recorded(view: &mut View, schedule: &Schedule, moments: Vec<Timestamp>) -> Result<Recorded, Undecided> {
+    view.want::<Occurrence>(moments.iter().map(|at| Occurrence::key(&schedule.name, *at)))?;
+    let mut recorded = Recorded::new();
+    for nominal in moments {
+        let mut free = nominal;
+        while view.get::<Occurrence>(&Occurrence::key(&schedule.name, free))?.is_some() {
+            free = Timestamp(free.0.saturating_add(1));
+        }
+        recorded.insert(nominal, (free != nominal).then_some(free));
+    }
+    Ok(recorded)
 }

@@ -26,7 +26,7 @@ pub struct Schedule {
     /// Counts what was said under this name, deletions included. 0 for what is built in.
     #[serde(default)]
     pub version: u32,
-    /// Minute, hour, day of month, month, day of week, as in crontab; or six fields with seconds before them.
+    /// Minute, hour, day of month, month, day of week, as in crontab(5); or six fields with seconds before them.
     pub cron: String,
     /// The time zone, as the IANA database names it.
     pub zone: String,
@@ -186,7 +186,8 @@ impl Schedule {
         }
     }
 
-    /// One that the program sees to itself. Where clocks change, a skipped hour is made up for and a repeated one is taken once.
+    /// One that the program sees to itself. Where clocks change, a time of day in a skipped hour is made up for and one in a repeated
+    /// hour is taken once.
     #[must_use]
     pub fn built_in(name: &str, cron: &str, zone: &str) -> Self {
         Self {

@@ -5,7 +5,9 @@
 //! document of its own ([`Occurrence`]). The [`Engine`](crate::Engine) commits that together with the start that it
 //! asks for, so that of several engines one starts it, once. Told with tables in `docs/schedules.md`.
 
+mod backfill;
 mod built_in;
+mod catching_up;
 mod commands;
 mod decide;
 mod decision_view;
@@ -15,13 +17,19 @@ mod notification;
 mod occurrence;
 mod occurrence_decision;
 mod runner;
+mod set_back;
 mod starter;
 #[cfg(test)]
 mod tests;
 mod times;
 
+pub use backfill::{BACKFILL_MOST, BACKFILL_USUAL, Span as BackfillSpan};
+pub use catching_up::CatchingUp;
 pub use definition::{CatchUp, Exclusion, Firing, MOST_BUFFERED, Overlap, Schedule, Target};
-pub use occurrence::{Backfill, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing, Triggered};
+pub use occurrence::{
+    Backfill, Failing, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing, Triggered,
+};
 pub use runner::Kept;
+pub use set_back::SetBack;
 pub use starter::{Starter, Unstarted};
 pub use times::{Fold, Gap, ScheduleError, Times};

@@ -155,7 +155,7 @@ pub struct Standing {
     /// Which schedule's.
     #[serde(default)]
     pub name: String,
-    /// Every moment up to here has its occurrence on record.
+    /// Every moment up to here has its occurrence on record, but for those of [`Standing::catching_up`].
     pub done: Timestamp,
     /// The latest version of the definition, also when it was deleted since.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -179,6 +179,29 @@ pub struct Standing {
     /// Spans that people want made up for, in the order in which they asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backfills: Vec<Backfill>,
+    /// That the clock was set back, as long as moments that are still to come may be on record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_back: Option<super::SetBack>,
+    /// Late moments that are set aside, so that they do not keep the present one waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catching_up: Option<super::CatchingUp>,
+    /// That the last occurrence to end failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing: Option<Failing>,
+}
+
+/// That the last occurrence of a schedule could not be started, or ended in a failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// The moment of the occurrence.
+    pub nominal: Timestamp,
+    /// When it failed.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+    /// Its execution; absent if none was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionId>,
 }
 
 /// That a schedule starts nothing by the clock.

@@ -8,6 +8,7 @@ use super::{
     decision_view::{Told, Which, decide_on_view},
     definition::Version,
     occurrence::Fate,
+    times::utc,
 };
 use crate::{
     Decided, Engine, Entity as _, Error, Occurrence, Origin, Request, SECOND, Schedule, Standing, Starter,
@@ -194,6 +195,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Counts every occurrence that has had its last word.
     fn counted(&self, decision: &Decision) {
+        if decision.set_back {
+            let until = decision.standing.set_back.map(|back| utc(back.until));
+            tracing::warn!(
+                schedule = decision.standing.name,
+                until,
+                "the clock was set back; the schedule goes on from the clock"
+            );
+        }
         for row in decision.rows.values().filter(|row| !row.fate.waits() && row.outcome.is_none()) {
             self.inner.metrics.occurrence(row.fate.name());
             if row.fate == Fate::Fired && row.origin == Origin::Clock {

@@ -1,9 +1,10 @@
 //! What people tell a schedule, and from when it holds.
 
 use crate::schedules::tests::fixture::{Bench, hourly, oclock};
-use crate::{HOUR, MINUTE, OccurrenceFate as Fate, Origin, Overlap, Schedule, Target};
+use crate::{Clock as _, HOUR, MINUTE, OccurrenceFate as Fate, Origin, Overlap, Schedule, Target};
 use serde_json::json;
 use std::time::Duration;
+use store::Timestamp;
 
 /// S52. Between the moment and the end of its jitter, the schedule becomes another in everything.
 #[tokio::test]
@@ -183,11 +184,11 @@ async fn what_was_missed_is_made_up_for_by_a_backfill_one_after_the_other() {
     let bench = Bench::with(hourly(json!({}))).await;
     bench.pass(5 * HOUR).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
-    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), "olga").await.unwrap_err();
+    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), 1_000, "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: name a moment that has passed"), "{wrong}");
-    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), "olga").await.unwrap_err();
+    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), 1_000, "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: the span ends before it begins"), "{wrong}");
-    bench.engine.backfill_schedule(&schedule, (oclock(2), oclock(5)), "olga").await.unwrap();
+    bench.engine.backfill_schedule(&schedule, (oclock(2), oclock(5)), 1_000, "olga").await.unwrap();
     for _ in 0..6 {
         for row in bench.rows().await.iter().filter(|row| row.outcome.is_none()) {
             if let Some(id) = row.execution {
@@ -228,4 +229,28 @@ async fn a_cursor_and_an_occurrence_of_the_first_shape_are_read() {
     assert_eq!(claimed.nominal, oclock(0).after(20 * MINUTE), "it goes on where it stood");
     let row = serde_json::to_string(&claimed).unwrap();
     assert_eq!(row.matches(':').count(), 4, "and a plain row is written as before: {row}");
+}
+
+/// R11 of the public bugs of schedulers: a span of 3.6 million moments was taken without a word.
+#[tokio::test]
+async fn a_backfill_of_more_moments_than_were_allowed_is_refused_and_counted_beforehand() {
+    let schedule = Schedule { cron: "* * * * *".into(), ..hourly(json!({})) };
+    let bench = Bench::new();
+    let schedule = bench.set(schedule).await;
+    bench.clock.advance(HOUR);
+    let now = bench.clock.now();
+    let long = (Timestamp(now.0 - 86_400_000 * 2_000), now);
+    let wrong = bench.engine.backfill_schedule(&schedule, long, crate::BACKFILL_USUAL, "olga").await;
+    let why = wrong.unwrap_err().to_string();
+    assert!(why.contains("more than 1000 moments") && why.contains("`most`"), "{why}");
+    let wrong = bench.engine.backfill_schedule(&schedule, long, u64::MAX, "olga").await.unwrap_err();
+    assert!(wrong.to_string().contains("at most 20000"), "{wrong}");
+    assert!(bench.standing().await.backfills.is_empty());
+
+    let (from, to) = (oclock(1), Timestamp(oclock(1).0 + 9 * 60_000));
+    let span = schedule.span((from, to), 1_000).unwrap();
+    assert_eq!((span.moments, span.more, span.first, span.last), (10, false, Some(from), Some(to)));
+    let span = schedule.span((from, to), 4).unwrap();
+    assert_eq!((span.moments, span.more), (4, true));
+    bench.engine.backfill_schedule(&schedule, (from, to), 10, "olga").await.unwrap();
 }

@@ -337,3 +337,33 @@ fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() 
         assert!(error.contains(said), "{error}");
     }
 }
+
+/// Row 36 of the public bugs of schedulers: 60 days of minutes kept the present minute waiting for four minutes.
+#[test]
+fn a_long_catch_up_does_not_keep_the_present_moment_waiting_and_leaves_none_out() {
+    for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All] {
+        let schedule =
+            Schedule { cron: "* * * * *".into(), overlap: Overlap::Allow, catch_up, ..nightly() };
+        let mut world = World::of(schedule, at("2026-11-01T00:00:30Z"));
+        world.now = at("2026-11-03T00:00:05Z");
+        let decision = world.decide(true);
+        assert_eq!(decision.start.map(|start| start.nominal), Some(at("2026-11-03T00:00:00Z")), "{catch_up:?}");
+
+        let mut fired = BTreeSet::new();
+        for _ in 0..10_000 {
+            world.end_runs("completed");
+            let some = world.look();
+            if some.is_empty() {
+                break;
+            }
+            fired.extend(some);
+        }
+
+        let rows: BTreeSet<Timestamp> = world.rows.keys().copied().collect();
+        assert_eq!(rows, world.moments(), "{catch_up:?}: each is on record");
+        // As many as may run side by side, of those that are made up for.
+        let count = if catch_up == CatchUp::All { 100 } else { 1 };
+        assert_eq!(fired.len(), count, "{catch_up:?}");
+        assert_eq!(world.standing.catching_up, None);
+    }
+}

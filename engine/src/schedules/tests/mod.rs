@@ -1,5 +1,6 @@
 //! Promises of schedules.
 
+mod clock;
 mod commands;
 #[cfg(feature = "testing")]
 mod crashes;

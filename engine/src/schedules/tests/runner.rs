@@ -63,7 +63,7 @@ async fn an_occurrence_that_was_started_under_another_life_of_the_schedule_is_no
 
     let again = bench.set(hourly(json!({}))).await;
     assert_eq!(again.version, 2);
-    bench.engine.backfill_schedule(&again, (oclock(1), oclock(1)), "olga").await.unwrap();
+    bench.engine.backfill_schedule(&again, (oclock(1), oclock(1)), 1_000, "olga").await.unwrap();
     assert_eq!(bench.look().await, []);
 
     assert_eq!(bench.executions().await.len(), 1);
@@ -207,4 +207,22 @@ async fn a_built_in_schedule_is_claimed_once_and_changes_only_for_what_is_to_com
     let row = bench.engine.store().document(&key).await.unwrap().unwrap();
     let row: Occurrence = serde_json::from_slice(&row.body).unwrap();
     assert_eq!((row.outcome.as_deref(), row.reason.as_str()), (Some("failed"), "the store is away"));
+}
+
+/// R10 of the public bugs of schedulers.
+#[tokio::test]
+async fn operators_are_told_once_when_a_schedule_begins_to_fail() {
+    use store::Store as _;
+    let bench = Bench::with(Schedule { overlap: Overlap::Allow, ..hourly(json!({ "fails": true })) }).await;
+    for _ in 0..3 {
+        for run in bench.pass(HOUR).await {
+            bench.finish(run.execution.unwrap()).await;
+        }
+        bench.look().await;
+    }
+    let failing = bench.standing().await.failing.unwrap();
+    assert!(failing.reason.contains("rolled_back"), "{failing:?}");
+    let told = bench.store.documents(crate::Notification::COLLECTION, "", None, 100).await.unwrap().items;
+    let told = told.iter().map(|one| serde_json::from_slice::<crate::Notification>(&one.body).unwrap());
+    assert_eq!(told.filter(|one| one.kind == "schedule.failed").count(), 1);
 }

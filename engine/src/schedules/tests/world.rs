@@ -2,7 +2,10 @@
 
 use crate::{
     Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule, Standing, Target, Times,
-    schedules::decide::{Ask, Decision, Facts, Tried, backfill_moments, decide},
+    schedules::{
+        decide::{Ask, Decision, Facts, Tried, backfill_moments, decide},
+        set_back::recorded_moments,
+    },
 };
 use serde_json::json;
 use std::{
@@ -70,6 +73,9 @@ impl World {
         self.made = self.made.wrapping_add(1);
         let on_record = backfill_moments(&self.standing, &self.times);
         let on_record = on_record.into_iter().map(|at| (at, self.rows.get(&at).map(|row| row.fate)));
+        let recorded = recorded_moments(&self.standing, &self.times, self.now).into_iter();
+        let free = |at: Timestamp| (at.0..).map(Timestamp).find(|free| !self.rows.contains_key(free)).unwrap();
+        let recorded = recorded.map(|at| (at, Some(free(at)).filter(|free| *free != at))).collect();
         let facts = Facts {
             schedule: &self.schedule,
             times: &self.times,
@@ -77,6 +83,7 @@ impl World {
             fresh: ExecutionId::new(self.now, [self.made; 10]),
             ended: &self.ended,
             on_record: &on_record.collect(),
+            recorded: &recorded,
             tried: &self.tried,
             starting,
         };

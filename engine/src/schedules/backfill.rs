@@ -1,0 +1,109 @@
+//! Backfills: spans whose occurrences are made up for, counted before they are accepted.
+
+use super::{
+    commands::{existing_status, source_of},
+    occurrence::Backfill,
+};
+use crate::{ActionError, Engine, Error, Schedule, ScheduleError, Undecided, View};
+use store::Timestamp;
+
+/// The moments of one backfill, unless more are allowed.
+pub const BACKFILL_USUAL: u64 = 1_000;
+/// The moments of one backfill, at most.
+pub const BACKFILL_MOST: u64 = 20_000;
+/// Backfills of one schedule that may wait.
+const MOST_BACKFILLS: usize = 20;
+
+/// What a backfill would look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Moments that fall on no excluded day, those that were started included; counted no further than asked for.
+    pub moments: u64,
+    /// There are more than were counted.
+    pub more: bool,
+    /// The first.
+    pub first: Option<Timestamp>,
+    /// The last that was counted.
+    pub last: Option<Timestamp>,
+}
+
+impl Schedule {
+    /// Counts the moments from `from` to `to`, both included, up to `most`.
+    ///
+    /// # Errors
+    /// As [`Schedule::times`].
+    pub fn span(&self, (from, to): (Timestamp, Timestamp), most: u64) -> Result<Span, ScheduleError> {
+        let times = self.times()?;
+        let mut span = Span { moments: 0, more: false, first: None, last: None };
+        let mut next = self.next_eligible(&times, Timestamp(from.0.saturating_sub(1)));
+        while let Some(moment) = next.filter(|moment| *moment <= to) {
+            if span.moments >= most {
+                span.more = true;
+                break;
+            }
+            span.moments = span.moments.saturating_add(1);
+            span.first.get_or_insert(moment);
+            span.last = Some(moment);
+            next = self.next_eligible(&times, moment);
+        }
+        Ok(span)
+    }
+}
+
+fn invalid(schedule: &Schedule, why: &str) -> Undecided {
+    Undecided::Failed(ActionError::permanent("schedule.invalid", format!("schedule {}: {why}", schedule.name)))
+}
+
+/// Refuses a span that cannot be meant, or has more than `most` moments.
+fn check(schedule: &Schedule, (from, to): (Timestamp, Timestamp), most: u64, now: Timestamp) -> Result<(), Undecided> {
+    if to < from {
+        return Err(invalid(schedule, "to: the span ends before it begins"));
+    }
+    if to > now {
+        return Err(invalid(schedule, "to: name a moment that has passed; what is to come comes by itself"));
+    }
+    if most > BACKFILL_MOST {
+        let why = format!("most: {most} is not allowed; use at most {BACKFILL_MOST}, and several spans");
+        return Err(invalid(schedule, &why));
+    }
+    if schedule.span((from, to), most)?.more {
+        let why = format!(
+            "to: the span has more than {most} moments; name a shorter one, or allow more with `most`, at most {BACKFILL_MOST}"
+        );
+        return Err(invalid(schedule, &why));
+    }
+    Ok(())
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// Asks that every occurrence from `from` to `to`, both included, be made up for that was not started: oldest first, each
+    /// once, and one after the other unless they may run side by side. The span has at most `most` moments.
+    ///
+    /// # Errors
+    /// `schedule.unknown`; `schedule.invalid` for a span that ends before it begins, is still to come, or has more moments;
+    /// `schedule.full`.
+    pub async fn backfill_schedule(
+        &self,
+        schedule: &Schedule,
+        (from, to): (Timestamp, Timestamp),
+        most: u64,
+        by: &str,
+    ) -> Result<Backfill, Error> {
+        let which = source_of(schedule);
+        let backfill = |view: &mut View| {
+            let mut standing = existing_status(view, which)?;
+            let now = view.now();
+            check(schedule, (from, to), most, now)?;
+            if standing.backfills.len() >= MOST_BACKFILLS {
+                let why = format!("{MOST_BACKFILLS} backfills of schedule {} wait already", schedule.name);
+                return Err(ActionError::permanent("schedule.full", why).into());
+            }
+            let done = Timestamp(from.0.saturating_sub(1));
+            let asked = Backfill { from, to, done, by: by.to_owned(), at: now };
+            standing.backfills.push(asked.clone());
+            view.put(&standing)?;
+            Ok(asked)
+        };
+        self.change_schedule(which, backfill).await
+    }
+}

@@ -1,0 +1,63 @@
+//! Moments that came long ago do not keep the present one waiting. A part of [`decide`](super::decide).
+//!
+//! After a long silence the late moments are set aside as a span. Each decision takes up what is on time first, and then a part of the span,
+//! oldest first. Invariant: a moment is in the span or after [`Standing::done`](crate::Standing::done), and has its row otherwise.
+
+use super::{
+    decide::{Deciding, MOST_AT_ONCE},
+    occurrence_decision::PUNCTUAL,
+};
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// Late moments that are still to be put on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatchingUp {
+    /// Every moment up to here has its occurrence on record.
+    pub done: Timestamp,
+    /// The span ends here.
+    pub to: Timestamp,
+}
+
+impl CatchingUp {
+    /// Returns true if the moment still has to be put on record.
+    pub(super) fn has(self, moment: Timestamp) -> bool {
+        self.done < moment && moment <= self.to
+    }
+}
+
+impl Deciding<'_> {
+    /// Sets the late moments aside, if there are more than one decision takes up.
+    pub(super) fn set_aside(&mut self) {
+        let (done, times) = (self.standing.done, self.facts.times);
+        let to = Timestamp(self.facts.now.0.saturating_sub(u64::try_from(PUNCTUAL.as_millis()).unwrap_or(u64::MAX)));
+        if done >= to || self.standing.catching_up.is_some() || self.standing.set_back.is_some() {
+            return;
+        }
+        let all = std::iter::successors(times.next_after(done), |last| times.next_after(*last));
+        if all.take_while(|moment| *moment <= to).nth(MOST_AT_ONCE).is_some() {
+            self.standing.catching_up = Some(CatchingUp { done, to });
+            self.standing.done = to;
+        }
+    }
+
+    /// Goes on with the moments that were set aside.
+    pub(super) fn catch_up(&mut self) {
+        let Some(mut span) = self.standing.catching_up else { return };
+        // What follows a moment that is on time does not follow these.
+        self.late = None;
+        for _ in 0..MOST_AT_ONCE.saturating_sub(self.rows.len()) {
+            if self.start.is_some() {
+                break;
+            }
+            let next = self.facts.times.next_after(span.done).filter(|next| *next <= span.to);
+            let Some(nominal) = next else {
+                self.standing.catching_up = None;
+                return;
+            };
+            span.done = nominal;
+            self.take_up(nominal, self.facts.schedule.due(nominal));
+        }
+        self.standing.catching_up = Some(span);
+    }
+}
