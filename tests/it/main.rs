@@ -22,6 +22,7 @@ mod channels;
 mod cli;
 mod cli_domain;
 mod cli_operators;
+mod clock;
 mod cluster_keys;
 mod console;
 mod counts;

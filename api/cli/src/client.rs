@@ -135,7 +135,7 @@ impl Client {
         self.send(Method::DELETE, path, None).await
     }
 
-    /// Every item of a list; behind them the channels that stand beside what is stuck.
+    /// Every item of a list; behind them the channels and schedules that stand beside what is stuck.
     pub(crate) async fn all(&self, path: &str, query: &str) -> Result<Vec<Value>, Failure> {
         let (mut items, mut channels, mut cursor) = (Vec::new(), Vec::new(), String::new());
         loop {
@@ -144,8 +144,10 @@ impl Client {
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
-            if let Some(Value::Array(found)) = page.get_mut("channels").map(Value::take) {
-                channels.extend(found);
+            for beside in ["channels", "schedules"] {
+                if let Some(Value::Array(found)) = page.get_mut(beside).map(Value::take) {
+                    channels.extend(found);
+                }
             }
             match page.get("next").and_then(Value::as_str) {
                 Some(next) => cursor = format!("&cursor={}", escape(next)),

@@ -12,7 +12,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use store::{Key, Store, Timestamp};
+use store::{Commit, Key, Put, Store, Timestamp};
 
 /// Someone whose token was right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,6 +209,7 @@ async fn by_token(
     now: Timestamp,
 ) -> Result<Option<Caller>, Denied> {
     if kept.is_over(now) {
+        kept.record_expiry(store, now).await;
         return Ok(None);
     }
     let user = read::<User>(store, &kept.user).await?.filter(|user| user.holds(&kept.id));
@@ -222,6 +223,12 @@ async fn in_session(
     now: Timestamp,
 ) -> Result<Option<Caller>, Denied> {
     if session.ends_at <= now {
+        // A session that is over is forgotten at once, or a clock that is set back would revive it.
+        let forget = Put { key: Key::new(Session::COLLECTION, &session.id), body: None };
+        let commit = Commit { documents: vec![forget], ..Commit::default() };
+        if let Err(error) = store.commit(commit).await {
+            tracing::warn!(%error, user = session.user, "a session that is over is not forgotten yet");
+        }
         return Ok(None);
     }
     // Another of the same name, made since, is somebody else.
@@ -235,4 +242,60 @@ async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Resu
     let Some(found) = store.document(&key).await.map_err(Denied::Store)? else { return Ok(None) };
     let corrupt = |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
     serde_json::from_slice(&found.body).map(Some).map_err(|e| Denied::Store(corrupt(e)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::NewToken;
+    use store::{Commit, Memory, Put, Store as _};
+
+    async fn put<T: Entity + serde::Serialize>(store: &Memory, thing: &T) {
+        let key = Key::new(T::COLLECTION, thing.id());
+        let put = Put { key, body: Some(serde_json::to_vec(thing).unwrap()) };
+        store.commit(Commit { documents: vec![put], ..Commit::default() }).await.unwrap();
+    }
+
+    async fn is_admitted(store: &Memory, token: &Token, at: u64) -> bool {
+        let header = format!("Bearer {}", token.reveal());
+        authenticate(store, Law::shipped(), Some(&header), Timestamp(at)).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_token_or_session_that_was_found_expired_is_not_revived_by_a_clock_that_is_set_back() {
+        let (store, token, session) = (Memory::new(), Token::draw().unwrap(), Token::draw().unwrap());
+        let user = |token: &str, name: &str| -> User {
+            let user = serde_json::json!({ "name": name, "roles": ["auditor"], "token": token, "created_at": 0, "created_by": "ada" });
+            serde_json::from_value(user).unwrap()
+        };
+        put(&store, &user(&token.id, "robot")).await;
+        put(&store, &user("", "oidc:ada")).await;
+        let kept = Kept::new(&token, "robot", NewToken::FIRST, Timestamp(0), "ada");
+        put(&store, &kept.ending(Some(Timestamp(1_000)))).await;
+        let (id, hash) = (session.id.clone(), session.hash());
+        let ends_at = Timestamp(1_000);
+        put(
+            &store,
+            &Session { id, hash, user: "oidc:ada".into(), began_at: Timestamp(1), ends_at, groups: Vec::new() },
+        )
+        .await;
+
+        for token in [&token, &session] {
+            assert!(is_admitted(&store, token, 999).await);
+            assert!(!is_admitted(&store, token, 1_000).await, "it is over");
+            assert!(!is_admitted(&store, token, 500).await, "and stays so");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_that_nobody_used_after_its_end_is_found_expired_too() {
+        let (store, token) = (Memory::new(), Token::draw().unwrap());
+        let kept = Kept::new(&token, "robot", NewToken::FIRST, Timestamp(0), "ada");
+        put(&store, &kept.ending(Some(Timestamp(1_000)))).await;
+
+        crate::auth::record_expiries(&store, Timestamp(2_000)).await.unwrap();
+
+        let kept = read::<Kept>(&store, &token.id).await.unwrap().unwrap();
+        assert!(kept.is_over(Timestamp(500)), "{kept:?}");
+    }
 }

@@ -20,6 +20,8 @@ pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub(crate) use person::Person;
 pub use role::Role;
 pub(crate) use session::{Session, SignIn, begin, challenge_of, end, redeem, remember};
-pub(crate) use stored_token::{Kept as KeptToken, NewToken, issue_token, remove_token, tokens_of};
+pub(crate) use stored_token::{
+    Kept as KeptToken, NewToken, issue_token, record_expiries, remove_token, tokens_of,
+};
 pub(crate) use user::{NewUser, User, UserKind, add_user, ensure_admin, remove_user};
 pub use verb::Verb;

@@ -9,11 +9,13 @@ use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use store::{Key, Store, Timestamp};
+use store::{Commit, Key, Put, Read, Store, Timestamp};
 use workflows::policy::duration;
 
 /// The most tokens of one user, those that are over included.
 const MOST: usize = 50;
+/// Tokens read in one go.
+const PAGE: usize = 1_000;
 
 /// A token as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub(crate) struct Kept {
     /// The full hour in which it was used last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) used_at: Option<Timestamp>,
+    /// When it was found to have expired. It stays so, also where the clock is set back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expired_at: Option<Timestamp>,
 }
 
 impl Entity for Kept {
@@ -61,6 +66,7 @@ impl Kept {
             created_by: Some(by.into()),
             ends_at: None,
             used_at: None,
+            expired_at: None,
         }
     }
 
@@ -71,12 +77,59 @@ impl Kept {
 
     /// Whether its time is over.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
-        self.ends_at.is_some_and(|end| end <= now)
+        self.expired_at.is_some() || self.ends_at.is_some_and(|end| end <= now)
+    }
+
+    /// Records that it has expired, unless that is on record. It is refused whether or not that succeeds.
+    pub(super) async fn record_expiry(&self, store: &dyn Store, now: Timestamp) {
+        if self.expired_at.is_some() {
+            return;
+        }
+        if let Err(error) = write_expiry(store, &self.id, now).await {
+            tracing::warn!(%error, user = self.user, token = self.called(), "the expiry of a token is not on record yet");
+        }
     }
 
     /// What it is called.
     pub(crate) fn called(&self) -> &str {
         if self.name.is_empty() { NewToken::FIRST } else { &self.name }
+    }
+}
+
+async fn write_expiry(store: &dyn Store, id: &str, now: Timestamp) -> Result<(), store::Error> {
+    let key = Key::new(Kept::COLLECTION, id);
+    let Some(found) = store.document(&key).await? else { return Ok(()) };
+    let corrupt = |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
+    let kept: Kept = serde_json::from_slice(&found.body).map_err(corrupt)?;
+    if !kept.is_over(now) || kept.expired_at.is_some() {
+        return Ok(());
+    }
+    let body = serde_json::to_vec(&Kept { expired_at: Some(now), ..kept }).map_err(corrupt)?;
+    let read = Read { key: key.clone(), version: Some(found.version) };
+    let documents = vec![Put { key: key.clone(), body: Some(body) }];
+    store.commit(Commit { reads: vec![read], documents, ..Commit::default() }).await.map(drop)
+}
+
+/// Records the expiry of every token that is over.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn record_expiries(store: &dyn Store, now: Timestamp) -> Result<(), store::Error> {
+    let mut after: Option<String> = None;
+    loop {
+        let found = store.documents(Kept::COLLECTION, "", after.as_deref(), PAGE).await?;
+        for document in &found.items {
+            // One that cannot be read opens nothing.
+            if let Ok(kept) = serde_json::from_slice::<Kept>(&document.body)
+                && kept.is_over(now)
+            {
+                kept.record_expiry(store, now).await;
+            }
+        }
+        after = found.next;
+        if after.is_none() {
+            return Ok(());
+        }
     }
 }
 

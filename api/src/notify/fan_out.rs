@@ -131,7 +131,7 @@ impl Outbox {
         let found = self.store.document(&key).await?;
         commit.reads.push(Read { key, version: found.as_ref().map(|found| found.version) });
         let before = found.and_then(|found| serde_json::from_slice::<Last>(&found.body).ok());
-        if before.is_some_and(|before| before.event == last.event && last.at.since(before.at) < span) {
+        if before.is_some_and(|before| before.event == last.event && before.at.is_recent(span, last.at)) {
             return Ok(true);
         }
         commit.documents.push(put(&last));

@@ -228,7 +228,7 @@ impl Provider {
     /// What is known of the provider, read again when it is older than `age`. What is known goes on to hold while it cannot be read.
     async fn known(&self, now: Timestamp, age: Duration) -> Result<Known, Unopened> {
         let mut known = self.known.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| now.since(known.at) < age) {
+        if let Some(known) = known.as_ref().filter(|known| known.at.is_recent(age, now)) {
             return Ok(known.clone());
         }
         match self.discover(now).await {

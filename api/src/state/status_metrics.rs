@@ -76,7 +76,7 @@ impl Standing {
     pub(crate) async fn text(&self, app: &App) -> String {
         let mut last = self.last.lock().await;
         let now = app.engine.clock().now();
-        if let Some((_, text)) = last.as_ref().filter(|(at, _)| now.since(*at) < FRESH) {
+        if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.is_recent(FRESH, now)) {
             return text.clone();
         }
         let text = look(app, now).await;
@@ -96,6 +96,7 @@ async fn look(app: &App, now: Timestamp) -> String {
         waitlists(app, &mut registry).await,
         engines(app, &mut registry).await,
         deliveries(app, &mut registry).await,
+        clock(app, &mut registry, now).await,
     ];
     for error in looked.into_iter().filter_map(Result::err) {
         tracing::warn!(%error, "how things stand cannot be told in full");
@@ -228,6 +229,20 @@ async fn deliveries(app: &App, registry: &mut Registry) -> Result<(), Error> {
         }
     }
     registry.register("deliveries", "Notifications on their way through a channel, or dead there", family);
+    Ok(())
+}
+
+/// How far the moments on record are ahead of the clock: schedules are looked at each minute, so it was set back then.
+async fn clock(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
+    let mut ahead = Duration::ZERO;
+    each::<engine::Standing>(app, |standing| {
+        ahead = ahead.max(standing.ahead_of(now).unwrap_or_default());
+    })
+    .await?;
+    let behind = Gauge::<f64, AtomicU64>::default();
+    behind.set(ahead.as_secs_f64());
+    let help = "By how much the latest moment on record of a schedule is ahead of the clock, 0 if the clock was not set back";
+    registry.register("clock_behind_record_seconds", help, behind);
     Ok(())
 }
 

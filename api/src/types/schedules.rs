@@ -1,6 +1,7 @@
 //! Schedules, their occurrences, and what sweeps found.
 
 use super::Time;
+use crate::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -44,6 +45,44 @@ pub(crate) struct Row {
     pub(crate) paused: Option<Value>,
     #[schemars(with = "Option<Time>")]
     pub(crate) next: Option<String>,
+    /// `active`, `paused`, `failing` (the last occurrence failed), `exhausted` (no moment is still to come) or `invalid` (this version
+    /// cannot read its times).
+    pub(crate) status: &'static str,
+    /// Why it is not active; `null` if it is.
+    pub(crate) status_reason: Option<String>,
+}
+
+/// A schedule that an operator has to look at: it fails, or cannot fire any more.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StuckSchedule")]
+pub(crate) struct Stuck {
+    /// The schedule.
+    pub(crate) id: String,
+    /// `schedule`, which is no workflow of which executions are.
+    pub(crate) workflow: &'static str,
+    /// Such as `schedule/nightly`.
+    pub(crate) subject: String,
+    /// `failing`, `exhausted` or `invalid`.
+    pub(crate) state: &'static str,
+    /// `schedule_failing`, `schedule_exhausted` or `schedule_invalid`.
+    pub(crate) reason: &'static str,
+    #[schemars(with = "Time")]
+    pub(crate) since: String,
+    pub(crate) age_seconds: u64,
+    /// Whose turn it is, by role.
+    pub(crate) owner: Vec<&'static str>,
+    /// What to do.
+    pub(crate) next: &'static str,
+    /// What is wrong.
+    pub(crate) message: Option<String>,
+}
+
+impl Stuck {
+    /// What stands in the place of a workflow.
+    pub(crate) const WORKFLOW: &'static str = "schedule";
+    /// What schedules are stuck for.
+    pub(crate) const REASONS: [&'static str; 3] =
+        ["schedule_failing", "schedule_exhausted", "schedule_invalid"];
 }
 
 /// What a schedule starts.
@@ -77,6 +116,35 @@ pub(crate) struct Firing {
     /// With its jitter.
     #[schemars(with = "Time")]
     pub(crate) due: String,
+}
+
+/// What a backfill would look at.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BackfillPreview {
+    /// Moments of the span that fall on no excluded day, those that were started included.
+    pub(crate) moments: u64,
+    /// There are more, which were not counted.
+    pub(crate) more: bool,
+    #[schemars(with = "Option<Time>")]
+    pub(crate) first: Option<String>,
+    /// The last that was counted.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) last: Option<String>,
+    /// The backfill would be accepted: it has no more moments than are allowed.
+    pub(crate) allowed: bool,
+}
+
+impl BackfillPreview {
+    /// The preview of `span`, of which `most` moments are allowed.
+    pub(crate) fn of(span: &engine::BackfillSpan, most: u64) -> Self {
+        Self {
+            moments: span.moments,
+            more: span.more,
+            first: span.first.map(format_time),
+            last: span.last.map(format_time),
+            allowed: !span.more && span.moments <= most,
+        }
+    }
 }
 
 /// What became of one moment of a schedule.

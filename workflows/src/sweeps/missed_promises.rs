@@ -121,7 +121,7 @@ fn ask_again(view: &mut View, demand: &admission::Demand) -> Result<bool, Undeci
     let now = view.now();
     let before = view.get::<ledger::Asked>(&id)?;
     let same = |asked: &ledger::Asked| asked.workload == demand.workload && asked.since == demand.since;
-    if before.as_ref().is_some_and(|asked| same(asked) && now.since(asked.at) < AGAIN_AFTER) {
+    if before.as_ref().is_some_and(|asked| same(asked) && asked.at.is_recent(AGAIN_AFTER, now)) {
         return Ok(false);
     }
     ledger::ask(view, demand)?;

@@ -111,6 +111,12 @@ pub(crate) struct Span {
     /// The last moment; it must have passed.
     #[arg(long, value_name = "TIME")]
     to: String,
+    /// How many moments the span may have, at most 20000.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    most: u64,
+    /// Only count the moments.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 const OCCURRENCES: &[Column] = &[
@@ -150,7 +156,13 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         Schedules::Pause { name, reason } => ask(&name, "pause", json!({ "reason": reason })).await?,
         Schedules::Resume { name } => ask(&name, "resume", json!({})).await?,
         Schedules::Backfill(span) => {
-            ask(&span.name, "backfill", json!({ "from": span.from, "to": span.to })).await?
+            let body = json!({ "from": span.from, "to": span.to, "most": span.most, "dry_run": span.dry_run });
+            let answer = ask(&span.name, "backfill", body).await?;
+            if span.dry_run {
+                output::one(common.output, &answer)?;
+                return Ok(Exit::Done);
+            }
+            answer
         }
         Schedules::Trigger(own) => {
             let occurrence = ask(&own.name, "trigger", json!({})).await?;

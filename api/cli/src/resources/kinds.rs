@@ -178,6 +178,7 @@ pub(crate) const SCHEDULES: Kind = Kind {
         ("zone", "/zone"),
         ("overlap", "/overlap"),
         ("next", "/next"),
+        ("status", "/status"),
         ("paused by", "/paused/by"),
     ],
 };

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, header},
     response::Response,
 };
+use store::Timestamp;
 
 /// What is said unless the handler has said it.
 const USUAL: [(HeaderName, HeaderValue); 6] = [
@@ -35,11 +36,15 @@ pub(in crate::http) fn is_api(path: &str) -> bool {
     path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
 }
 
-/// Adds them to the answer of a request to `path`, which came with TLS or not.
-pub(in crate::http) fn add(answer: &mut Response, path: &str, with_tls: bool) {
+/// Adds them to the answer of a request to `path`, which came with TLS or not, at `now`.
+pub(in crate::http) fn add(answer: &mut Response, path: &str, with_tls: bool, now: Timestamp) {
     let headers: &mut HeaderMap = answer.headers_mut();
     for (name, value) in USUAL {
         headers.entry(name).or_insert(value);
+    }
+    // The HTTP library caches its own, and would show a time that is over for as long as a clock was ahead.
+    if let Some(date) = date(now) {
+        headers.insert(header::DATE, date);
     }
     if is_api(path) {
         headers.insert(header::CACHE_CONTROL, NOBODY);
@@ -49,9 +54,26 @@ pub(in crate::http) fn add(answer: &mut Response, path: &str, with_tls: bool) {
     }
 }
 
+/// `now` as HTTP writes it.
+fn date(now: Timestamp) -> Option<HeaderValue> {
+    let now = chrono::DateTime::from_timestamp_millis(i64::try_from(now.0).ok()?)?;
+    HeaderValue::from_str(&now.format("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_shows_the_time_also_after_the_clock_was_set_back() {
+        for (now, shown) in
+            [(1_800_000_000_000, "Fri, 15 Jan 2027 08:00:00 GMT"), (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT")]
+        {
+            let mut answer = Response::new(axum::body::Body::empty());
+            add(&mut answer, "/v1/tenants", false, Timestamp(now));
+            assert_eq!(answer.headers()[header::DATE], shown);
+        }
+    }
 
     #[test]
     fn the_api_is_what_lies_below_its_version() {
@@ -63,8 +85,8 @@ mod tests {
     fn a_handler_says_something_else_but_for_what_is_kept_of_the_api() {
         let own = || Response::builder().header(header::CACHE_CONTROL, "no-cache").body(Default::default());
         let (mut page, mut secret) = (own().unwrap(), own().unwrap());
-        add(&mut page, "/openapi.json", false);
-        add(&mut secret, "/v1/users", true);
+        add(&mut page, "/openapi.json", false, Timestamp(0));
+        add(&mut secret, "/v1/users", true, Timestamp(0));
         assert_eq!(page.headers()[header::CACHE_CONTROL], "no-cache");
         assert_eq!(secret.headers()[header::CACHE_CONTROL], "no-store");
         assert!(!page.headers().contains_key(header::STRICT_TRANSPORT_SECURITY));

@@ -59,7 +59,7 @@ pub(in crate::http) async fn observe(State(app): State<Shared>, request: Request
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    headers::add(&mut answer, &path, app.tls.is_some());
+    headers::add(&mut answer, &path, app.tls.is_some(), app.engine.clock().now());
     if let Ok(value) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert(REQUEST_ID, value);
     }

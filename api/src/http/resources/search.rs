@@ -8,6 +8,7 @@ use crate::{
             page::{Listed, Page},
         },
         problem::{Problem, code::Code},
+        resources::schedules::status,
         route::{Access, Route},
         route_doc::told,
     },
@@ -15,7 +16,7 @@ use crate::{
     types::{
         channels,
         executions::{Row, Stuck},
-        mapping,
+        mapping, schedules,
     },
 };
 use axum::{Extension, Json, extract::State};
@@ -73,13 +74,22 @@ pub(in crate::http) struct Wanted {
 impl Wanted {
     /// Whether channels with dead letters are meant too: they are on the first page, and no condition on executions meets them.
     fn means_channels(&self) -> bool {
-        let is = |said: &Option<String>, wanted: &str| said.as_deref().is_none_or(|said| said == wanted);
+        self.means(channels::Stuck::WORKFLOW, &[channels::Stuck::REASON])
+    }
+
+    /// Returns true if schedules are meant too, in the same way.
+    fn means_schedules(&self) -> bool {
+        self.means(schedules::Stuck::WORKFLOW, &schedules::Stuck::REASONS)
+    }
+
+    /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.
+    fn means(&self, workflow: &str, reasons: &[&str]) -> bool {
         let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
         let further = [&self.subject, &self.parent, &self.requested_by, &self.cursor];
         narrowed.into_iter().chain(further).all(Option::is_none)
             && self.open != Some(false)
-            && is(&self.workflow, channels::Stuck::WORKFLOW)
-            && is(&self.reason, channels::Stuck::REASON)
+            && self.workflow.as_deref().is_none_or(|said| said == workflow)
+            && self.reason.as_deref().is_none_or(|said| reasons.contains(&said))
     }
 
     /// Whether it asks for a first page, as streams begin with.
@@ -111,6 +121,9 @@ struct StuckFound {
     /// Channels with dead letters, one for each: on the first page, for those who may read channels, where nothing narrows what is
     /// found, or `workflow=delivery` or `reason=delivery_dead` does.
     channels: Vec<channels::Stuck>,
+    /// Schedules that fail or cannot fire any more: on the first page, for those who may read schedules, where nothing narrows what
+    /// is found, or `workflow=schedule` or one of their reasons does.
+    schedules: Vec<schedules::Stuck>,
 }
 
 pub(in crate::http) fn misread(misread: &Misread) -> Problem {
@@ -194,8 +207,12 @@ async fn stuck(
         let dead = app.outbox.dead().await?;
         channels.extend(dead.iter().filter_map(|(of, tally)| channels::Stuck::of(&of.name, tally, now)));
     }
+    let mut schedules = Vec::new();
+    if caller.tenant.is_none() && caller.may(Verb::ReadSchedules) && wanted.means_schedules() {
+        schedules.extend(status::stuck(&app, now).await?);
+    }
     let Json(found) = answer(&found, |record| stuck_row(record, now));
-    Ok(Json(StuckFound { found, channels }))
+    Ok(Json(StuckFound { found, channels, schedules }))
 }
 
 fn stuck_row(record: &Record, now: Timestamp) -> Stuck {

@@ -42,7 +42,7 @@ async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
             Err(error) => pause = longer(pause, every, &error),
         }
         let now = app.engine.clock().now();
-        if forgotten.is_none_or(|last| now.since(last) > FORGET_EVERY) {
+        if forgotten.is_none_or(|last: store::Timestamp| !last.is_recent(FORGET_EVERY, now)) {
             match app.outbox.forget().await {
                 Ok(()) => forgotten = Some(now),
                 Err(error) => tracing::warn!(%error, "what is old of deliveries stays"),

@@ -57,7 +57,7 @@ async fn look(app: &App) -> Result<(), String> {
             let occupancy: Occupancy = serde_json::from_slice(&document.body)
                 .map_err(|e| format!("{} cannot be read: {e}", document.key))?;
             let now = app.engine.clock().now();
-            let recent = |at: Timestamp| now.since(at) < EVERY;
+            let recent = |at: Timestamp| at.is_recent(EVERY, now);
             let seen = app.engine.ledger(false, |view| view.get::<Sighting>(occupancy.tenant.as_str())).await;
             let seen = seen.map_err(|e| e.to_string())?.map(|sighting| sighting.at);
             if !seen.is_some_and(recent) && simulated(app, &occupancy).await? {

@@ -117,7 +117,7 @@ impl Paces {
         let mut learned = self.learned.lock().await;
         let now = engine.clock().now();
         if let Some((at, pace)) = learned.get(workflow)
-            && now.since(*at) < if pace.is_empty() { NOTHING } else { FRESH }
+            && at.is_recent(if pace.is_empty() { NOTHING } else { FRESH }, now)
         {
             return pace.clone();
         }

@@ -116,6 +116,13 @@ impl Served {
             let says = format!("nobody took {dead} notifications, such as those of channel {name}");
             found.warning("executions", says, "mend the receiver, then `tenure notify resend CHANNEL --all`");
         }
+        let schedules = listed.get("schedules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if let Some(first) = schedules.first() {
+            let said = |name: &str| first.get(name).and_then(Value::as_str).map(output::harmless).unwrap_or_default();
+            let (count, name, state) = (schedules.len(), said("id"), said("state"));
+            let says = format!("{count} schedules do not do their work, such as {name}: {state}: {}", said("message"));
+            found.warning("schedules", says, "`tenure stuck` lists them, with a remedy for each");
+        }
         if items.is_empty() {
             return found.ok("executions", "none waits for an operator");
         }
@@ -146,13 +153,14 @@ impl Served {
         }
     }
 
-    /// How far the audit is behind, by the metrics.
+    /// How far the audit is behind, and whether the clock was set back, by the metrics.
     pub(super) async fn audit(&self, found: &mut Findings) {
         let Ok(answer) = self.ask("/metrics").await else { return };
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status()) {
             return;
         }
         let text = answer.text().await.unwrap_or_default();
+        set_back(metric(&text, "tenure_clock_behind_record_seconds"), found);
         match metric(&text, "tenure_audit_lag_seconds") {
             Some(lag) if lag > AUDIT_LAG => found.warning(
                 "audit",
@@ -162,6 +170,16 @@ impl Served {
             Some(lag) => found.ok("audit", format!("sealed up to {lag:.0} s ago")),
             None => found.warning("audit", "the metrics do not say how far it is behind", "see `/metrics`"),
         }
+    }
+}
+
+/// Warns if the latest moment on record, so many seconds ahead of the server's clock, is still to come.
+fn set_back(ahead: Option<f64>, found: &mut Findings) {
+    if let Some(ahead) = ahead.filter(|ahead| *ahead > 0.0) {
+        let says = format!("the server's clock was set back: a schedule has moments on record that are {ahead:.0} s ahead");
+        let remedy = "if the clock is right now, look at what became due by mistake: `tenure schedules list`, `tenure approvals list`; \
+                      if it is wrong, set it: docs/operations.md";
+        found.warning("clock", says, remedy);
     }
 }
 
@@ -222,6 +240,16 @@ mod tests {
         assert_eq!(soon.state, State::Warning);
         assert!(soon.remedy.is_some_and(|remedy| remedy.contains("`tenure login`")));
         assert!(says("robot", Some(10)).remedy.is_some_and(|remedy| remedy.contains("admin")));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_a_warning() {
+        let mut found = Findings::default();
+        set_back(None, &mut found);
+        set_back(Some(0.0), &mut found);
+        assert!(found.0.is_empty());
+        set_back(Some(28_800.0), &mut found);
+        assert!(found.0[0].state == State::Warning && found.0[0].says.contains("28800 s"), "{found:?}");
     }
 
     #[test]

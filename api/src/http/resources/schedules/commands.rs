@@ -19,7 +19,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use engine::{Occurrence, Schedule, Target};
+use engine::{BACKFILL_MOST, BACKFILL_USUAL, Occurrence, Schedule, Target};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::future::Future;
@@ -60,7 +60,8 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:backfill",
             manage,
             backfill,
-            told("backfillSchedule", "Makes up for the moments of a span.")
+            told("backfillSchedule", "Makes up for the moments of a span; with `dry_run`, counts them.")
+                .says::<schedules::BackfillPreview>(200)
                 .says::<schedules::Schedule>(202)
                 .tagged()
                 .bound(Code::ScheduleChanged)
@@ -170,6 +171,11 @@ async fn trigger(
 struct Of {
     from: String,
     to: String,
+    /// How many moments the span may have; 1000 if absent, at most 20000.
+    most: Option<u64>,
+    /// Only count the moments.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 async fn backfill(
@@ -185,7 +191,13 @@ async fn backfill(
         return Err(Problem::new(Code::ScheduleBuiltIn, detail));
     }
     let span = (moment("from", &of.from)?, moment("to", &of.to)?);
-    bind_any(bound, &schedule, app.engine.backfill_schedule(&schedule, span, &caller.name)).await?;
+    let most = of.most.unwrap_or(BACKFILL_USUAL);
+    if of.dry_run {
+        let unreadable = |error: engine::ScheduleError| Problem::new(Code::Unreadable, error.to_string());
+        let found = schedule.span(span, BACKFILL_MOST).map_err(unreadable)?;
+        return Ok(Json(schedules::BackfillPreview::of(&found, most)).into_response());
+    }
+    bind_any(bound, &schedule, app.engine.backfill_schedule(&schedule, span, most, &caller.name)).await?;
     tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill asked for");
     wake(&app, &schedule);
     full(&app, &schedule, StatusCode::ACCEPTED).await

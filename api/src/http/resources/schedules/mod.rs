@@ -3,6 +3,7 @@
 pub(crate) mod commands;
 pub(crate) mod definition;
 pub(crate) mod startable;
+pub(in crate::http) mod status;
 
 use crate::{
     auth::{Caller, Verb},
@@ -38,6 +39,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use startable::Startable;
+use status::Status;
 use std::future::Future;
 use store::Timestamp;
 use workflows::{policy::duration, sweeps};
@@ -140,7 +142,9 @@ fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
             ("set", Some(schedules::Start { workflow: workflow.clone(), data: data.clone() }))
         }
     };
-    let next = schedule.upcoming(app.engine.clock().now(), 1).unwrap_or_default();
+    let now = app.engine.clock().now();
+    let status = Status::of(schedule, standing, now);
+    let next = schedule.upcoming(standing.fires_after(now), 1).unwrap_or_default();
     let next = next.first().filter(|_| standing.paused.is_none()).map(|next| next.due);
     Row {
         name: label(&schedule.name).to_owned(),
@@ -163,6 +167,8 @@ fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
         note: schedule.note.clone(),
         paused: standing.paused.as_ref().map(|paused| mapping::readable(paused, &TIMES)),
         next: next.map(format_time),
+        status: status.name(),
+        status_reason: status.reason(),
     }
 }
 
@@ -175,7 +181,7 @@ pub(in crate::http) async fn full(
     let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
     let wrong = |e: engine::ScheduleError| Problem::new(Code::Unreadable, e.to_string());
     let times = schedule.times().map_err(wrong)?;
-    let firing = schedule.upcoming(app.engine.clock().now(), SHOWN).map_err(wrong)?;
+    let firing = schedule.upcoming(standing.fires_after(app.engine.clock().now()), SHOWN).map_err(wrong)?;
     let firing = firing.iter().map(|one| Firing {
         local: times.local(one.nominal),
         utc: format_time(one.nominal),
@@ -211,16 +217,7 @@ pub(in crate::http) fn seen(occurrence: &Occurrence) -> schedules::Occurrence {
 
 async fn list(State(app): State<Shared>, Asked(paging): Asked<Paging>) -> Result<Json<Listed<Row>>, Problem> {
     let asked = paging.page()?;
-    let mut all = built_in(&app).await?;
-    let mut after = None;
-    loop {
-        let page = app.engine.schedules(after.as_deref(), 1_000).await?;
-        all.extend(page.items);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    let all = status::all(&app).await?;
     // Those that are built in come first.
     let place = |one: &Schedule| format!("{}/{}", u8::from(one.target != Target::BuiltIn), label(&one.name));
     let Listed { items: part, next } = Listed::part(all, &asked, place);

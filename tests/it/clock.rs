@@ -1,0 +1,92 @@
+//! A server whose clock is ahead, and is set right while it runs.
+
+use crate::served::{Ran, TENURE, tenure};
+use serde_json::{Value, json};
+use std::{fs, path::Path, time::Duration};
+use tests::{
+    processes::{Caller, Server},
+    shifted,
+};
+
+const HOUR: i64 = 3_600_000;
+
+/// By how much a clock has to be ahead to show a second before a full minute, so that nothing waits for long.
+fn next_minute() -> i64 {
+    (59_000 - chrono::Utc::now().timestamp_millis() % 60_000).rem_euclid(60_000)
+}
+
+struct Shifted {
+    dir: tempfile::TempDir,
+    server: Server,
+    admin: Caller,
+}
+
+impl Shifted {
+    fn start(by: i64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = dir.path().join("clock");
+        fs::write(&clock, by.to_string()).unwrap();
+        let environment = vec![
+            ("UNDER_TEST".to_owned(), "shifted".to_owned()),
+            (shifted::FILE.to_owned(), clock.to_str().unwrap().to_owned()),
+        ];
+        let server = Server::start_with(Path::new(TENURE), dir.path(), None, environment);
+        let admin = server.caller(&server.admin());
+        Self { dir, server, admin }
+    }
+
+    fn set(&self, by: i64) {
+        fs::write(self.dir.path().join("clock"), by.to_string()).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let url = self.server.url();
+        let mut command = tenure(self.dir.path());
+        Ran::of(command.args(["--server", &url, "--token", self.admin.token()]).args(arguments))
+    }
+
+    /// How often the sweep has fired at moments that a right clock shows.
+    async fn fired(&self) -> usize {
+        let all = self.admin.all("/v1/schedules/reclaim/occurrences?fate=fired").await;
+        let now = chrono::Utc::now() + chrono::Duration::minutes(2);
+        let real = |row: &&Value| {
+            let nominal = row["nominal"].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>();
+            nominal.unwrap() <= now
+        };
+        all.iter().filter(real).count()
+    }
+
+    async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        for _ in 0..1_000 {
+            if holds().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{what}: {}", self.admin.get("/v1/schedules/reclaim/occurrences").await);
+    }
+}
+
+/// R1 of the public bugs of schedulers, on the program itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
+    let shifted = Shifted::start(8 * HOUR + next_minute());
+    let every_minute = "/v1/schedules/reclaim/occurrences";
+    shifted
+        .until("it fires by the false clock", async || {
+            !shifted.admin.all(every_minute).await.is_empty()
+        })
+        .await;
+
+    shifted.set(next_minute());
+
+    shifted.until("it fires by the right clock", async || shifted.fired().await > 0).await;
+    let metrics = shifted.admin.get("/metrics").await;
+    let behind = metrics.as_str().unwrap().lines().find_map(|line| line.strip_prefix("tenure_clock_behind_record_seconds "));
+    let behind: f64 = behind.expect("the metric is there").parse().unwrap();
+    assert!(behind > 7.0 * 3_600.0, "{behind}");
+    let doctor = shifted.run(&["doctor"]);
+    assert!(doctor.out.contains("the server's clock was set back"), "{doctor:?}");
+    let reclaim = shifted.admin.get("/v1/schedules/reclaim").await;
+    assert_eq!(reclaim["status"], json!("active"), "{reclaim}");
+}
