@@ -36,7 +36,7 @@ async fn end(bench: &Bench, started: Vec<Occurrence>) {
 /// R1 of the public bugs of schedulers. Jumps of up to 400 days either way, with and without a restart.
 #[tokio::test]
 async fn after_any_jump_of_the_clock_a_schedule_fires_at_each_of_its_next_real_moments_once() {
-    for (seed, cron) in [(1, "0 * * * *"), (2, "30 2 * * *"), (3, "0 12 13 * 5"), (4, "17 */5 1-20 * *")] {
+    for (seed, cron) in [(1, "0 */6 * * *"), (2, "30 2 * * *"), (3, "0 12 13 * 5"), (4, "17 */5 1-20 * *")] {
         let (mut dice, reference) = (Dice(seed), Reference::of(cron));
         let mut bench =
             Bench::with(Schedule { cron: cron.into(), overlap: Overlap::Allow, ..hourly(json!({})) }).await;
@@ -85,6 +85,7 @@ fn an_adjustment_repeats_an_interval_and_no_time_of_day_and_loses_neither() {
         let mut fired = Vec::new();
         while world.now < at("2026-11-22T02:45:00Z") {
             world.advance(MINUTE);
+            world.end_runs("completed");
             fired.extend(world.look());
         }
         let count = if again { 25 * 6 - 1 } else { 1 };
