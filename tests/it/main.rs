@@ -31,6 +31,7 @@ mod decisions;
 mod denied;
 mod doctor;
 mod domain_http;
+mod dry_run;
 mod edge;
 mod engine;
 mod events;

@@ -29,6 +29,8 @@ pub(crate) struct Client {
     token: Option<String>,
     token_file: PathBuf,
     http: reqwest::Client,
+    /// Whether the command is a dry run, so that nothing may be changed.
+    dry_run: bool,
 }
 
 /// A body to send.
@@ -76,7 +78,7 @@ impl Client {
         let Target { server, token, token_file, ca_file, .. } = contexts::target(common)?;
         let (base, token) = (server.value, token.map(|token| token.value));
         let trusted = files::authorities(ca_file.as_ref().map(|found| found.value.as_path()))?;
-        Self::trusting(trusted, base, token, token_file)
+        Ok(Self { dry_run: common.dry_run, ..Self::trusting(trusted, base, token, token_file)? })
     }
 
     /// The server at `base`, as the holder of `token`.
@@ -97,7 +99,7 @@ impl Client {
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(Failure::other)?;
-        Ok(Self { base, token, token_file, http })
+        Ok(Self { base, token, token_file, http, dry_run: false })
     }
 
     /// The same server, as the holder of another token.
@@ -107,6 +109,7 @@ impl Client {
             token: Some(token.to_owned()),
             token_file: self.token_file.clone(),
             http: self.http.clone(),
+            dry_run: self.dry_run,
         }
     }
 
@@ -120,18 +123,48 @@ impl Client {
         self.send(Method::GET, path, None).await
     }
 
+    /// Asks what a POST to `path` would decide and do: the address `path:plan` answers it. `query` begins with `?` if there is one.
+    pub(crate) async fn plan(&self, path: &str, query: &str, body: Body) -> Result<Answer, Failure> {
+        self.send(Method::POST, &format!("{path}:plan{query}"), Some(body)).await
+    }
+
+    /// Asks what a POST to `path` would lead to, by the parameter `dry_run`.
+    pub(crate) async fn foresee(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.send(Method::POST, &format!("{path}?dry_run=true"), Some(body)).await
+    }
+
+    /// Asks what a POST to `path` would lead to, by the field `dry_run` of the body.
+    pub(crate) async fn foresee_by_field(&self, path: &str, mut body: Value) -> Result<Answer, Failure> {
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("dry_run".into(), true.into());
+        }
+        self.send(Method::POST, path, Some(Body::json(&body))).await
+    }
+
+    /// Refuses what would change something during a dry run.
+    fn may_change(&self, method: &Method, path: &str) -> Result<(), Failure> {
+        if !self.dry_run {
+            return Ok(());
+        }
+        let why = format!("--dry-run: {method} {path} would change something, and was not sent; this is a fault of this program");
+        Err(Failure::other(why))
+    }
+
     /// Asks for a change.
     pub(crate) async fn post(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.may_change(&Method::POST, path)?;
         self.send(Method::POST, path, Some(body)).await
     }
 
     /// Puts something in its place.
     pub(crate) async fn put(&self, path: &str, body: Body) -> Result<Answer, Failure> {
+        self.may_change(&Method::PUT, path)?;
         self.send(Method::PUT, path, Some(body)).await
     }
 
     /// Removes.
     pub(crate) async fn delete(&self, path: &str) -> Result<Answer, Failure> {
+        self.may_change(&Method::DELETE, path)?;
         self.send(Method::DELETE, path, None).await
     }
 
@@ -256,4 +289,29 @@ pub(crate) fn filters(filters: &[String]) -> Result<String, Failure> {
         let _ = write!(query, "&{}={}", escape(field), escape(value));
         Ok(query)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing listens at the address: what is not refused cannot be reached.
+    #[test]
+    fn a_dry_run_sends_nothing_that_changes_something() {
+        let to = Client::to("http://127.0.0.1:9".into(), None, PathBuf::new()).unwrap();
+        let client = Client { dry_run: true, ..to };
+        let body = || Body::json(&Value::Null);
+        let ends = |work: Result<Answer, Failure>| work.map(|_| Exit::Done).unwrap_or_else(|failure| failure.exit);
+        let refused = ask(async {
+            assert_eq!(ends(client.post("/v1/x", body()).await), Exit::Failed);
+            assert_eq!(ends(client.put("/v1/x", body()).await), Exit::Failed);
+            assert_eq!(ends(client.delete("/v1/x").await), Exit::Failed);
+            assert_eq!(ends(client.get("/v1/x").await), Exit::Unreachable);
+            assert_eq!(ends(client.plan("/v1/x", "", body()).await), Exit::Unreachable);
+            assert_eq!(ends(client.foresee("/v1/x", body()).await), Exit::Unreachable);
+            assert_eq!(ends(client.foresee_by_field("/v1/x", Value::Null).await), Exit::Unreachable);
+            Ok(Exit::Done)
+        });
+        assert!(refused.is_ok());
+    }
 }

@@ -37,6 +37,9 @@ pub(crate) struct Common {
     /// Where server, token and context were said.
     #[arg(skip)]
     pub(crate) said: Said,
+    /// Whether the command is a dry run, so that nothing may be changed.
+    #[arg(skip)]
+    pub(crate) dry_run: bool,
 }
 
 /// How answers are written, as it is said.

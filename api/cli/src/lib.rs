@@ -8,6 +8,7 @@ mod command;
 mod commands;
 mod common;
 mod dispatch;
+mod dry_run;
 mod execution;
 mod output;
 mod parse;

@@ -1,6 +1,6 @@
 //! How a command line is understood: as the program does, and for tests of the pages that show some.
 
-use crate::{command::Cli, output::style};
+use crate::{command::Cli, dry_run, output::style};
 use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 use program::colour::When;
 
@@ -18,7 +18,8 @@ pub enum Reading {
 /// Reads a command line, the name of the program first, and does nothing of what it says.
 #[must_use]
 pub fn reads(words: &[String]) -> Reading {
-    let read = Cli::command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    let matches = Cli::command().try_get_matches_from(words);
+    let read = matches.and_then(|matches| dry_run::of(&matches).and_then(|_| Cli::from_arg_matches(&matches)));
     let Err(error) = read else { return Reading::Whole };
     let text = error.to_string();
     let why = text.lines().take_while(|line| !line.starts_with("Usage:")).collect::<Vec<_>>().join(" ");
@@ -36,6 +37,7 @@ pub(super) fn parsed() -> Result<Cli, clap::Error> {
     let mut whole = Cli::command().color(When::asked(std::env::args()).into());
     let matches = whole.try_get_matches_from_mut(std::env::args_os())?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
+    cli.common.dry_run = dry_run::of(&matches).map_err(|error| error.format(&mut whole))?;
     cli.common.settle(&matches);
     style::settle(cli.common.color, cli.common.is_wide());
     Ok(cli)

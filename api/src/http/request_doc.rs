@@ -1,7 +1,11 @@
 //! What a handler reads, told by the types of its arguments: the schema of a request is that of the very type it is read into.
 
 use crate::http::{
-    extract::{Asked, Sent, Text, Undescribed, if_match::IfMatch},
+    extract::{
+        Asked, Sent, Text, Undescribed,
+        dry_run::{self, DryRun},
+        if_match::IfMatch,
+    },
     route_doc::{Writes, whole},
 };
 use axum::{
@@ -40,6 +44,12 @@ impl<T> Part for ConnectInfo<T> {}
 impl Part for IfMatch {
     fn tell(inputs: &mut Inputs) {
         inputs.bound = true;
+    }
+}
+
+impl Part for DryRun {
+    fn tell(inputs: &mut Inputs) {
+        inputs.query = Some(whole::<dry_run::Parameter>());
     }
 }
 

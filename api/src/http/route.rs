@@ -3,8 +3,9 @@
 use crate::{
     auth::Verb,
     http::{
+        extract::dry_run,
         request_doc::{Inputs, Parts},
-        route_doc::Told,
+        route_doc::{Told, Writes},
     },
     state::Shared,
 };
@@ -14,6 +15,7 @@ use axum::{
     http::Method,
     routing::{MethodFilter, MethodRouter, on},
 };
+use schemars::SchemaGenerator;
 
 /// What it takes to be let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,19 @@ pub struct Rule {
     pub path: &'static str,
     /// What it takes to be let in.
     pub access: Access,
+    /// How the route is asked for a dry run, if it has one.
+    pub dry_run: Option<DryRunBy>,
+}
+
+/// How a request that changes nothing is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRunBy {
+    /// By the parameter `?dry_run=true`.
+    Parameter,
+    /// By the field `"dry_run": true` of the body.
+    Field,
+    /// By the address: the route does nothing else.
+    Address,
 }
 
 /// One route: where, for whom, what answers, and what it says of itself.
@@ -64,6 +79,31 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// The route as documents and tests see it.
+    pub(super) fn rule(&self) -> Rule {
+        let Self { method, path, access, .. } = self;
+        Rule { method: method.to_string(), path, access: *access, dry_run: self.dry_run() }
+    }
+
+    /// Returns true if a request may have parameters that nothing reads: it changes nothing, or the handler checks them.
+    pub(super) fn reads_parameters(&self) -> bool {
+        self.method == Method::GET || self.reads.query.is_some() || !self.told.asks.is_empty()
+    }
+
+    /// How the route is asked for a dry run: it follows from what the handler reads.
+    fn dry_run(&self) -> Option<DryRunBy> {
+        let has = |writes: Option<Writes>| {
+            let schema = writes.map(|writes| writes(&mut SchemaGenerator::default()).to_value());
+            schema.is_some_and(|schema| schema.pointer("/properties").is_some_and(|all| all.get(dry_run::NAME).is_some()))
+        };
+        match self {
+            _ if self.path.ends_with(":plan") => Some(DryRunBy::Address),
+            _ if has(self.reads.query) => Some(DryRunBy::Parameter),
+            _ if has(self.reads.body) => Some(DryRunBy::Field),
+            _ => None,
+        }
+    }
+
     /// A route that reads.
     pub(crate) fn get<H: Handler<T, Shared>, T: Parts + 'static>(
         path: &'static str,

@@ -7,7 +7,7 @@ use crate::{
     http::{extract::page::Listed, problem::code::Code},
     types::{
         self,
-        executions::{Execution, Proposal},
+        executions::{Execution, OrderPreview, Proposal},
     },
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -172,6 +172,11 @@ impl Told {
     pub(super) fn ordered(self) -> Self {
         let answered = self.says::<Execution>(200).tagged().says::<Proposal>(202);
         answered.bound(Code::StaleRevision).may(ORDERED)
+    }
+
+    /// Takes an order to an execution, or as a dry run answers what it would lead to.
+    pub(super) fn foreseen(self) -> Self {
+        self.ordered().says::<OrderPreview>(200)
     }
 
     /// Takes `Tenure-Label`.

@@ -3,7 +3,7 @@
 use crate::{
     http::{
         address::{inner_path, is_text, outer_path},
-        extract::if_match,
+        extract::{dry_run, if_match},
         middleware::{guard, observe},
         openapi,
         problem::{Problem, code::Code},
@@ -82,9 +82,7 @@ pub(super) fn table() -> Vec<Route> {
 /// Every route that is served, for documents and tests.
 #[must_use]
 pub fn rules() -> Vec<Rule> {
-    let rule =
-        |route: Route| Rule { method: route.method.to_string(), path: route.path, access: route.access };
-    table().into_iter().map(rule).collect()
+    table().iter().map(Route::rule).collect()
 }
 
 /// The router that answers.
@@ -92,9 +90,11 @@ pub(crate) fn router(app: &Shared) -> Router {
     let mut router = Router::new();
     for route in table() {
         let guard = middleware::from_fn_with_state((app.clone(), route.access), guard::guard);
+        let strict = !route.reads_parameters();
         let guarded = route.answer.layer(guard);
-        let answer =
+        let bound =
             if route.reads.bound { guarded } else { guarded.layer(middleware::from_fn(if_match::refused)) };
+        let answer = if strict { bound.layer(middleware::from_fn(dry_run::refused)) } else { bound };
         router = router.route(&inner_path(route.path), answer);
     }
     let limit = DefaultBodyLimit::max(app.config.http.body_limit_bytes);

@@ -67,6 +67,9 @@ pub struct Preview {
     /// What would stay behind for good, if it would be finished.
     #[serde(skip)]
     pub left: Value,
+    /// Whether it would be on its way back.
+    #[serde(skip)]
+    pub unwinds: bool,
 }
 
 /// How [`Options::second_person`](crate::Options::second_person) names a command; `None` for what is no command of a person.
@@ -267,6 +270,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
         let mut body: Value = serde_json::from_slice(&next.record.body)
             .map_err(|e| Error::Unreadable { id, why: e.to_string() })?;
+        let parked_unwinding = body.pointer("/phase/parked/unwinding").is_some_and(|way| !way.is_null());
+        let unwinds = parked_unwinding || body.pointer("/phase/compensating").is_some();
         let left = body.pointer_mut("/phase/finished/leaks").map(Value::take).unwrap_or_default();
         let mut field = |name: &str| body.get_mut(name).map(Value::take).unwrap_or_default();
         Ok(Preview {
@@ -274,6 +279,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             slots: field("slots"),
             trail: field("trail"),
             left,
+            unwinds,
             state: next.record.state,
             phase: next.record.phase,
             edges: next.edges,

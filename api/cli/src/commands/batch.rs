@@ -3,6 +3,7 @@
 use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
+    dry_run::DryRun,
     execution::{
         act::{self, Act},
         start::Following,
@@ -27,20 +28,17 @@ pub(crate) struct Acts {
     /// All that match, like `phase = parked and age > 2h`; docs/search.md has the words.
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
-    /// Show which would be meant, and change nothing.
-    #[arg(long, requires = "filter")]
-    pub(crate) dry_run: bool,
-    /// With --dry-run: end with 11 where something would change.
-    #[arg(long, requires = "dry_run")]
-    pub(crate) exit_code: bool,
+    #[command(flatten)]
+    pub(crate) dry_run: DryRun,
+    // What is for many alone conflicts with the id of one: clap does not miss a filter where there may be none.
     /// Refuse if more than so many match [default: 1000].
-    #[arg(long, requires = "filter", value_name = "N")]
+    #[arg(long, conflicts_with = "id", value_name = "N")]
     pub(crate) cap: Option<usize>,
     /// So many a second at the most, like `10/s` [default: 50/s].
-    #[arg(long, requires = "filter", value_name = "N/s", value_parser = rate)]
+    #[arg(long, conflicts_with = "id", value_name = "N/s", value_parser = rate)]
     pub(crate) rate: Option<u32>,
     /// Do not ask whether these are meant.
-    #[arg(long, requires = "filter")]
+    #[arg(long, conflicts_with = "id")]
     pub(crate) yes: bool,
     /// Why, for the journal. Needed with --filter.
     #[arg(long, default_value = "")]
@@ -130,7 +128,7 @@ pub(crate) async fn order(
 ) -> Result<Exit, Failure> {
     let Some(filter) = &acts.filter else {
         let act = Act { id: acts.id.unwrap_or_default(), reason: acts.reason };
-        return act::order(common, verb, act, following).await;
+        return act::order(common, verb, act, acts.dry_run, following).await;
     };
     if following.wait {
         let why = "--wait: is for one execution; with --filter the command waits until each has had its turn, and `tenure executions list` shows where they stand";
@@ -141,22 +139,21 @@ pub(crate) async fn order(
 
 /// Gives `verb` to all that the filter finds.
 async fn many(common: &Common, verb: &str, filter: &str, acts: &Acts) -> Result<Exit, Failure> {
-    if !acts.dry_run && acts.reason.trim().is_empty() {
+    if !acts.dry_run.is_wanted() && acts.reason.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "--reason: say why, for the journal of each execution"));
     }
     let client = Client::of(common)?;
     let ask = |digest: Option<&str>| {
-        let mut ask =
-            json!({ "verb": verb, "filter": filter, "reason": acts.reason, "dry_run": digest.is_none() });
+        let mut ask = json!({ "verb": verb, "filter": filter, "reason": acts.reason });
         if let Some(fields) = ask.as_object_mut() {
             fields.extend(acts.cap.map(|cap| ("cap".into(), cap.into())));
             fields.extend(acts.rate.map(|rate| ("rate".into(), rate.into())));
             fields.extend(digest.map(|digest| ("digest".into(), digest.into())));
         }
-        Body::json(&ask)
+        ask
     };
-    let seen = client.post("/v1/executions:batch", ask(None)).await?.value()?;
-    if acts.dry_run {
+    let seen = client.foresee_by_field("/v1/executions:batch", ask(None)).await?.value()?;
+    if acts.dry_run.is_wanted() {
         match common.output {
             format @ (Format::Json | Format::Yaml) => output::one(format, &seen)?,
             Format::Table => {
@@ -165,13 +162,13 @@ async fn many(common: &Common, verb: &str, filter: &str, acts: &Acts) -> Result<
             }
         }
         let takes = number(&seen, "count") > number(&seen, "refusing");
-        return Ok(Exit::of_dry_run(acts.exit_code, takes));
+        return Ok(acts.dry_run.exit(takes));
     }
     if !acts.yes && !meant(verb, &seen)? {
         return Err(Failure::new(Exit::Failed, "nothing was changed"));
     }
     let digest = seen.get("digest").and_then(Value::as_str).unwrap_or_default();
-    let batch = client.post("/v1/executions:batch", ask(Some(digest))).await?.value()?;
+    let batch = client.post("/v1/executions:batch", Body::json(&ask(Some(digest)))).await?.value()?;
     let batch = follow(&client, batch).await?;
     ended(common, &client, &batch, false).await
 }

@@ -4,6 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     commands::batch::{self, Acts, Moves},
     common::{Common, Format},
+    dry_run::DryRun,
     execution::{
         act::{self, Act},
         start::Following,
@@ -111,7 +112,7 @@ pub(crate) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Resume(own) => batch::order(common, "resume", own.acts, &own.following).await,
         Executions::Retry(own) => batch::order(common, "retry", own.acts, &own.following).await,
         Executions::Signal { id, signal, following } => tell(common, &id, &signal, &following).await,
-        Executions::Terminate(act) => act::order(common, "terminate", act, &Following::NOT).await,
+        Executions::Terminate(act) => act::order(common, "terminate", act, DryRun::default(), &Following::NOT).await,
     }
 }
 

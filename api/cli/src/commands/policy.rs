@@ -3,6 +3,7 @@
 use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
+    dry_run::DryRun,
     output::{self, preview},
 };
 use clap::Subcommand;
@@ -46,12 +47,8 @@ pub(crate) enum Policy {
     Publish {
         /// The policy (YAML).
         file: PathBuf,
-        /// Show what would change and which executions it leaves alone, and change nothing.
-        #[arg(long)]
-        dry_run: bool,
-        /// With --dry-run: end with 11 where something would change.
-        #[arg(long, requires = "dry_run")]
-        exit_code: bool,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
     /// List when which platform policy came into force, and who said so.
     History,
@@ -74,7 +71,7 @@ pub(crate) async fn run(common: &Common, command: Policy) -> Result<Exit, Failur
         }
         Policy::Test { file } => test(common, &file),
         Policy::Explain { subject, file } => explain(common, &subject, file.as_deref()).await,
-        Policy::Publish { file, dry_run, exit_code } => publish(common, &file, dry_run, exit_code).await,
+        Policy::Publish { file, dry_run } => publish(common, &file, dry_run).await,
         Policy::History => {
             let items = Client::of(common)?.all("/v1/policies", "").await?;
             output::list(common.output, items, &HISTORY)?;
@@ -178,17 +175,20 @@ async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Ex
     Ok(Exit::Done)
 }
 
-async fn publish(common: &Common, file: &Path, dry_run: bool, exit_code: bool) -> Result<Exit, Failure> {
+async fn publish(common: &Common, file: &Path, dry_run: DryRun) -> Result<Exit, Failure> {
     let text = files::read(file)?;
-    let path = if dry_run { "/v1/policies:plan" } else { "/v1/policies" };
+    let (client, path) = (Client::of(common)?, "/v1/policies");
     let body = Body { media: "application/yaml", text, key: None, labels: Vec::new() };
-    let answer = Client::of(common)?.post(path, body).await?.value()?;
+    let answer = match dry_run.is_wanted() {
+        true => client.plan(path, "", body).await?.value()?,
+        false => client.post(path, body).await?.value()?,
+    };
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &answer)?,
         Format::Table => output::say(&page(&answer))?,
     }
     let changes = answer.get("changes").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-    Ok(Exit::of_dry_run(exit_code, changes))
+    Ok(dry_run.exit(changes))
 }
 
 fn page(answer: &Value) -> String {

@@ -4,6 +4,7 @@ use crate::{
     client::{Body, Client, ask, escape},
     commands::lab,
     common::{Common, Format},
+    dry_run::DryRun,
     execution::start::{self, Starting},
     output,
 };
@@ -51,7 +52,7 @@ pub(crate) struct Recall {
     #[arg(long, requires = "amount", group = "cause")]
     workspace: Option<String>,
     /// So much of it.
-    #[arg(long, requires = "workspace")]
+    #[arg(long, requires = "workspace", conflicts_with_all = ["workload", "overdue"])]
     amount: Option<u64>,
     /// Loans that have lasted too long.
     #[arg(long, group = "cause")]
@@ -80,7 +81,7 @@ const RECLAIMS: &str = "/v1/reclaims";
 pub(crate) fn run(common: &Common, command: Reclaim) -> Result<Exit, Failure> {
     match command {
         Reclaim::Plan(recall) => {
-            ask(async { start::tried(common, &format!("{RECLAIMS}:plan"), recall.body()?, false).await })
+            ask(async { start::tried(common, RECLAIMS, "", recall.body()?, DryRun::default()).await })
         }
         Reclaim::Start { recall, starting } => {
             ask(async { start::start(common, RECLAIMS, "", recall.body()?, starting).await })

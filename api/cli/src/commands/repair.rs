@@ -3,6 +3,7 @@
 use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
+    dry_run::DryRun,
     execution::{start::Following, status},
     output::{self, preview},
     resources::{self, kinds::PROPOSALS, watch_list::Watching},
@@ -84,12 +85,8 @@ pub(crate) struct Own {
     /// Why, for its history.
     #[arg(long)]
     reason: String,
-    /// Show what it would lead to, and change nothing.
-    #[arg(long, conflicts_with = "wait")]
-    dry_run: bool,
-    /// With --dry-run: end with 11 where something would change.
-    #[arg(long, requires = "dry_run")]
-    exit_code: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
     #[command(flatten)]
     following: Following,
 }
@@ -137,15 +134,14 @@ pub(crate) async fn run(common: &Common, command: Repair) -> Result<Exit, Failur
     if let Some(fields) = body.as_object_mut() {
         fields.insert("reason".into(), json!(own.reason));
     }
-    let how = if own.dry_run { "?dry_run=true" } else { "" };
-    let path = format!("/v1/executions/{}:repair{how}", escape(&own.id));
+    let path = format!("/v1/executions/{}:repair", escape(&own.id));
     let client = Client::of(common)?;
-    let item = client.post(&path, Body::json(&body)).await?.value()?;
-    if own.dry_run {
-        foreseen(common, item)?;
+    if own.dry_run.is_wanted() {
+        foreseen(common, client.foresee(&path, Body::json(&body)).await?.value()?)?;
         // Whatever a repair does to the data, the execution goes on from another place.
-        return Ok(Exit::of_dry_run(own.exit_code, true));
+        return Ok(own.dry_run.exit(true));
     }
+    let item = client.post(&path, Body::json(&body)).await?.value()?;
     own.following.from(common, &client, &item).await
 }
 

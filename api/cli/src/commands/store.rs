@@ -3,6 +3,7 @@
 use crate::{
     commands::maintenance,
     common::{Common, Format},
+    dry_run::DryRun,
     output, settings,
 };
 use ::store::{
@@ -61,9 +62,8 @@ pub(crate) enum Store {
     Import {
         /// The file; `-` reads standard input.
         file: PathBuf,
-        /// Only read it to its end, and say what it holds.
-        #[arg(long)]
-        dry_run: bool,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
 }
 
@@ -87,11 +87,12 @@ pub(crate) async fn run(common: &Common, command: Store) -> Result<Exit, Failure
         Store::Held => maintenance::show(common).await,
         Store::Hold { reason } => maintenance::hold(common, &reason).await,
         Store::Release { since, reason } => maintenance::release(common, &since, &reason).await,
-        Store::Import { file, dry_run: true } => {
+        Store::Import { file, dry_run } if dry_run.is_wanted() => {
             let counts = transfer::verify(reading(&file)?)?;
-            told(common, "nothing was imported; the export holds", &counts)
+            told(common, "nothing was imported; the export holds", &counts)?;
+            Ok(dry_run.exit(true))
         }
-        Store::Import { file, dry_run: false } => import(common, &dir, database, &file).await,
+        Store::Import { file, .. } => import(common, &dir, database, &file).await,
     }
 }
 

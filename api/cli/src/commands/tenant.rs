@@ -72,7 +72,7 @@ pub(crate) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failur
     match command {
         Tenant::Show { name } => resources::show(common, &TENANTS, &name).await,
         Tenant::Offboard { name, basis, reference, reason, confirm, starting } => {
-            if !starting.dry_run {
+            if !starting.dry_run.is_wanted() {
                 confirmed(&name, confirm)?;
             }
             let body = json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });

@@ -5,6 +5,7 @@ use crate::{
     client::{Body, Client, escape},
     commands::lab,
     common::{Common, Format},
+    dry_run::DryRun,
     output::{self, Column},
 };
 use backends::simulated::{LocalWorld, simulated_platform};
@@ -38,12 +39,8 @@ pub(crate) enum Workflow {
         /// Only those of this workflow.
         #[arg(long)]
         workflow: Option<String>,
-        /// Show which would be rewritten and which cannot be, and change nothing.
-        #[arg(long)]
-        dry_run: bool,
-        /// With --dry-run: end with 11 where something would change.
-        #[arg(long, requires = "dry_run")]
-        exit_code: bool,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
     /// Prove that one, or all, survive every fault.
     Verify {
@@ -67,15 +64,19 @@ pub(crate) async fn run(common: &Common, command: Workflow) -> Result<Exit, Fail
             output::list(common.output, items, OUTDATED)?;
             Ok(Exit::Done)
         }
-        Workflow::Migrate { workflow, dry_run, exit_code } => {
-            let body = Body::json(&json!({ "workflow": workflow, "dry_run": dry_run }));
-            let answer = Client::of(common)?.post("/v1/workflow-versions:migrate", body).await?.value()?;
-            let items = listed(answer);
+        Workflow::Migrate { workflow, dry_run } => {
+            let (client, path) = (Client::of(common)?, "/v1/workflow-versions:migrate");
+            let body = json!({ "workflow": workflow });
+            let answer = match dry_run.is_wanted() {
+                true => client.foresee_by_field(path, body).await?,
+                false => client.post(path, Body::json(&body)).await?,
+            };
+            let items = listed(answer.value()?);
             let refused =
                 items.iter().any(|item| item.get("answer").is_some_and(|answer| answer == "refused"));
             let changes = !items.is_empty();
             output::list(common.output, items, OUTDATED)?;
-            Ok(if refused { Exit::Conflict } else { Exit::of_dry_run(exit_code, changes) })
+            Ok(if refused { Exit::Conflict } else { dry_run.exit(changes) })
         }
         Workflow::List => {
             let row = |drawn: &Diagram| json!({ "name": drawn.workflow, "schema": drawn.schema, "states": drawn.states.len() });

@@ -3,6 +3,7 @@
 use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
+    dry_run::DryRun,
     execution::start::Following,
     output,
 };
@@ -24,11 +25,22 @@ pub(crate) async fn order(
     common: &Common,
     verb: &str,
     act: Act,
+    dry_run: DryRun,
     following: &Following,
 ) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
-    let item = client.post(&path, Body::json(&json!({ "reason": act.reason }))).await?.value()?;
+    let body = Body::json(&json!({ "reason": act.reason }));
+    if dry_run.is_wanted() {
+        let foreseen = client.foresee(&path, body).await?.value()?;
+        output::one(common.output, &foreseen)?;
+        if common.output == Format::Table {
+            output::note("nothing was changed");
+        }
+        // Whatever it leads to, the order itself is a line of the history.
+        return Ok(dry_run.exit(true));
+    }
+    let item = client.post(&path, body).await?.value()?;
     let exit = following.from(common, &client, &item).await?;
     if common.output == Format::Table {
         left_behind(&item)?;

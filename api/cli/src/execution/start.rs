@@ -3,6 +3,7 @@
 use crate::{
     client::{Body, Client},
     common::{Common, Format},
+    dry_run::DryRun,
     execution::{
         status::{at_rest, stands, taken},
         wait::{self, Until},
@@ -20,20 +21,16 @@ use serde_json::Value;
 /// What every command takes that begins an execution.
 #[derive(Debug, Args)]
 pub(crate) struct Starting {
-    /// Show what would be decided and done to what, and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// With --dry-run: end with 11 where something would change.
-    #[arg(long, requires = "dry_run")]
-    pub(crate) exit_code: bool,
+    #[command(flatten)]
+    pub(crate) dry_run: DryRun,
     /// Wait until it has finished, or waits for people (exit 10).
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, group = "following")]
     pub(crate) wait: bool,
     /// Follow it until it has finished, also while people decide.
-    #[arg(long, conflicts_with_all = ["dry_run", "wait"])]
+    #[arg(long, group = "following")]
     pub(crate) watch: bool,
     /// How long to wait or watch at most, like `30m`.
-    #[arg(long, value_name = "SPAN", value_parser = wait::span)]
+    #[arg(long, value_name = "SPAN", requires = "following", value_parser = wait::span)]
     pub(crate) timeout: Option<std::time::Duration>,
     /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
     #[arg(long = "label", value_name = "LABEL")]
@@ -76,8 +73,8 @@ pub(crate) async fn start(
     body: Body,
     starting: Starting,
 ) -> Result<Exit, Failure> {
-    if starting.dry_run {
-        return tried(common, &format!("{path}:plan{query}"), body, starting.exit_code).await;
+    if starting.dry_run.is_wanted() {
+        return tried(common, path, query, body, starting.dry_run).await;
     }
     let client = Client::of(common)?;
     let key = starting.idempotency_key.unwrap_or_else(|| {
@@ -106,9 +103,15 @@ pub(crate) async fn start(
     at_rest(common, &item, exit)
 }
 
-/// What would be decided and done; `exit_code` asks for an end that says whether that is anything.
-pub(crate) async fn tried(common: &Common, path: &str, body: Body, exit_code: bool) -> Result<Exit, Failure> {
-    let preview = Client::of(common)?.post(path, body).await?.value()?;
+/// What a POST to `path` would decide and do.
+pub(crate) async fn tried(
+    common: &Common,
+    path: &str,
+    query: &str,
+    body: Body,
+    dry_run: DryRun,
+) -> Result<Exit, Failure> {
+    let preview = Client::of(common)?.plan(path, query, body).await?.value()?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &preview)?,
         Format::Table => output::say(&preview::page(&preview))?,
@@ -116,5 +119,5 @@ pub(crate) async fn tried(common: &Common, path: &str, body: Body, exit_code: bo
     if preview::refused(&preview) {
         return Ok(Exit::Refused);
     }
-    Ok(Exit::of_dry_run(exit_code, preview::changes(&preview)))
+    Ok(dry_run.exit(preview::changes(&preview)))
 }

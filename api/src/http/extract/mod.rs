@@ -1,5 +1,6 @@
 //! Requests, read so that a mistake is answered with its place.
 
+pub(crate) mod dry_run;
 pub(crate) mod if_match;
 pub(crate) mod page;
 

@@ -153,7 +153,7 @@ fn codes_of(route: &Route) -> Vec<Code> {
     if !route.reads.bound {
         codes.push(Code::HeaderUnsupported);
     }
-    if route.reads.query.is_some() {
+    if route.reads.query.is_some() || !route.reads_parameters() {
         codes.push(Code::QueryInvalid);
     }
     match route.access {

@@ -3,7 +3,7 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Asked, Sent, if_match::IfMatch, page::Listed},
+        extract::{Asked, Sent, dry_run::DryRun, if_match::IfMatch, page::Listed},
         problem::{Problem, code::Code},
         route::{Access, Route},
         route_doc::{NAMED, ORDERED, told},
@@ -67,27 +67,25 @@ fn orders() -> Vec<Route> {
                 "cancelExecution",
                 "Turns an execution back, up to its point of no return; with `dry_run`, says what would be undone.",
             )
-            .ordered()
-            .says::<types::executions::OrderPreview>(200)
-            .may(&[Code::QueryInvalid]),
+            .foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:pause",
             Access::Tenant(Verb::Repair),
             pause,
-            told("pauseExecution", "Holds an execution between two steps.").ordered(),
+            told("pauseExecution", "Holds an execution between two steps.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:resume",
             Access::Tenant(Verb::Repair),
             resume,
-            told("resumeExecution", "Lets an execution go on.").ordered(),
+            told("resumeExecution", "Lets an execution go on.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:retry",
             Access::Tenant(Verb::Repair),
             retry,
-            told("retryExecution", "Tries at once what is parked, or waits for its next attempt.").ordered(),
+            told("retryExecution", "Tries at once what is parked, or waits for its next attempt.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:signal",
@@ -219,46 +217,27 @@ struct Why {
     reason: String,
 }
 
-/// Whether an order is given, or it is only asked what it would lead to.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct How {
-    #[serde(default)]
-    dry_run: bool,
-}
-
 async fn cancel(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Asked(how): Asked<How>,
+    how: DryRun,
     bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    if how.dry_run {
-        return foresee(&app, &caller, &id, &bound, why, Event::CancelRequested).await;
-    }
-    order(&app, &caller, &id, &bound, why, Event::CancelRequested).await
+    order(&app, &caller, &id, (&how, &bound), why, Event::CancelRequested).await
 }
 
 /// What an order would lead to: what of the trail would be taken back, and what would not. Nothing is kept of it.
-async fn foresee(
-    app: &Shared,
-    caller: &Caller,
-    id: &str,
-    bound: &IfMatch,
-    why: Why,
-    event: impl FnOnce(Order) -> Event,
-) -> Result<Response, Problem> {
-    let record = resolve(app, caller, id).await?;
-    bound.revision(record.revision)?;
-    let event = event(Order { by: caller.name.clone(), reason: why.reason });
-    let preview = app.engine.preview(record.id, event).await?;
+async fn foresee(app: &Shared, id: ExecutionId, event: Event) -> Result<Response, Problem> {
+    let turns_back = matches!(event, Event::CancelRequested(_) | Event::TerminateRequested(_));
+    let preview = app.engine.preview(id, event).await?;
+    let undoes = preview.phase != "finished" && (turns_back || preview.unwinds);
     let standing = |mark: &types::executions::Mark| {
         ["begun", "done", "failed"].iter().any(|fate| mark.fate.as_str() == Some(*fate))
     };
     let mut would_undo = mapping::trail(Some(&preview.trail));
-    would_undo.retain(|mark| preview.phase != "finished" && standing(mark));
+    would_undo.retain(|mark| undoes && standing(mark));
     would_undo.reverse();
     let seen = types::executions::OrderPreview {
         state: preview.state,
@@ -274,37 +253,40 @@ async fn pause(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    how: DryRun,
     bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &bound, why, Event::PauseRequested).await
+    order(&app, &caller, &id, (&how, &bound), why, Event::PauseRequested).await
 }
 
 async fn resume(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    how: DryRun,
     bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &bound, why, Event::ResumeRequested).await
+    order(&app, &caller, &id, (&how, &bound), why, Event::ResumeRequested).await
 }
 
 async fn retry(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    how: DryRun,
     bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
-    order(&app, &caller, &id, &bound, why, Event::RetryRequested).await
+    order(&app, &caller, &id, (&how, &bound), why, Event::RetryRequested).await
 }
 
 async fn terminate(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Asked(how): Asked<How>,
+    how: DryRun,
     bound: IfMatch,
     Sent(why): Sent<Why>,
 ) -> Result<Response, Problem> {
@@ -313,10 +295,7 @@ async fn terminate(
         let detail = format!("closing {} by force leaves things behind: say why", record.id);
         return Err(Problem::new(Code::ReasonMissing, detail));
     }
-    if how.dry_run {
-        return foresee(&app, &caller, &id, &bound, why, Event::TerminateRequested).await;
-    }
-    order(&app, &caller, &id, &bound, why, Event::TerminateRequested).await
+    order(&app, &caller, &id, (&how, &bound), why, Event::TerminateRequested).await
 }
 
 /// What has happened.
@@ -369,17 +348,21 @@ async fn signal(
     full(&app, record.id, StatusCode::OK).await
 }
 
+/// Gives an order, or as a dry run says what it would lead to.
 async fn order(
     app: &Shared,
     caller: &Caller,
     id: &str,
-    bound: &IfMatch,
+    (how, bound): (&DryRun, &IfMatch),
     why: Why,
     event: impl FnOnce(Order) -> Event,
 ) -> Result<Response, Problem> {
     let record = resolve(app, caller, id).await?;
     let bound = bound.revision(record.revision)?;
     let event = event(Order { by: caller.name.clone(), reason: why.reason });
+    if how.is_wanted() {
+        return foresee(app, record.id, event).await;
+    }
     super::repairs::command(app, record.id, event, bound).await
 }
 

@@ -6,6 +6,7 @@ use crate::{
     http::{
         extract::{
             Asked, Undescribed,
+            dry_run::DryRun,
             if_match::{IfMatch, tag, tagged},
             page::{Listed, Page},
         },
@@ -78,19 +79,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct How {
-    #[serde(default)]
-    dry_run: bool,
-}
-
 async fn mend(
     State(app): State<Shared>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,
-    Asked(how): Asked<How>,
+    how: DryRun,
     Undescribed(mut sent): Undescribed<Value>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
@@ -109,7 +103,7 @@ async fn mend(
     })?;
     let event = Event::Repaired { repair, order: Order { by: caller.name.clone(), reason } };
     let bound = bound.revision(record.revision)?;
-    if how.dry_run {
+    if how.is_wanted() {
         let (_, before) = app.engine.show(record.id).await?;
         let preview = app.engine.preview(record.id, event).await?;
         let mut changes = Vec::new();

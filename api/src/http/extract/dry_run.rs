@@ -1,0 +1,90 @@
+//! `?dry_run=true`: a request that changes nothing and answers what it would lead to.
+//!
+//! A route has a dry run by taking a [`DryRun`]. Invariant: a request that changes something is never performed with a parameter that
+//! its route does not read, so that a dry run without an effect on the route is refused instead of performed.
+
+use crate::http::{
+    extract::Asked,
+    problem::{Problem, code::Code},
+};
+use axum::{
+    extract::{FromRequestParts, Request},
+    http::request::Parts,
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The name of the parameter, and of the field of bodies that have it.
+pub(in crate::http) const NAME: &str = "dry_run";
+
+/// Whether a request is a dry run.
+pub(in crate::http) struct DryRun(bool);
+
+/// The parameter as it is sent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Parameter {
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl DryRun {
+    /// Returns true if the request must change nothing.
+    pub(in crate::http) fn is_wanted(&self) -> bool {
+        self.0
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for DryRun {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Asked(Parameter { dry_run }) = Asked::from_request_parts(parts, state).await?;
+        Ok(Self(dry_run))
+    }
+}
+
+/// Refuses every parameter on a route that changes something and reads none.
+pub(in crate::http) async fn refused(request: Request, next: Next) -> Response {
+    match first_parameter(request.uri().query().unwrap_or_default()) {
+        None => next.run(request).await,
+        Some(name) => Problem::new(Code::QueryInvalid, why(name)).into_response(),
+    }
+}
+
+fn first_parameter(query: &str) -> Option<&str> {
+    let mut parts = query.split('&').filter(|part| !part.is_empty());
+    parts.next().map(|part| part.split('=').next().unwrap_or(part))
+}
+
+fn why(name: &str) -> String {
+    let short: String = name.chars().take(64).collect();
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    match plain.eq_ignore_ascii_case("dryrun") {
+        true => format!("{short}: this route has no dry run; nothing was done"),
+        false => format!("{short}: this route takes no parameters; nothing was done"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_stands_behind_the_question_mark_is_a_parameter() {
+        assert_eq!(first_parameter(""), None);
+        assert_eq!(first_parameter("&"), None);
+        assert_eq!(first_parameter("dry_run"), Some("dry_run"));
+        assert_eq!(first_parameter("&dryRun=All&x=1"), Some("dryRun"));
+    }
+
+    #[test]
+    fn a_dry_run_is_recognised_however_it_is_spelled() {
+        for spelled in ["dry_run", "dryRun", "dry-run", "DRYRUN"] {
+            assert_eq!(why(spelled), format!("{spelled}: this route has no dry run; nothing was done"));
+        }
+        assert!(why("force").contains("takes no parameters"));
+    }
+}
