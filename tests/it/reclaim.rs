@@ -58,9 +58,13 @@ async fn an_exhaustion_survives_every_single_fault() {
 /// that stays dirty, GPUs that stay open. The ways of the eviction count as well.
 #[tokio::test]
 async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption() {
-    let report = verification::reclaim().await.unwrap();
-    println!("{report}");
-    assert!(report.passed(), "{report}");
+    let (reclaim, eviction) = verification::reclaim_and_eviction().await.unwrap();
+    assert_eq!((reclaim.workflow.as_str(), eviction.workflow.as_str()), (Reclaim::NAME, Eviction::NAME));
+    assert_eq!(eviction.edges.len(), diagram::<Eviction>().edges.len(), "every edge of its own, and no other");
+    for report in [reclaim, eviction] {
+        println!("{report}");
+        assert!(report.passed(), "{report}");
+    }
 }
 
 #[tokio::test]

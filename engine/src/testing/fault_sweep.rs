@@ -1,7 +1,7 @@
 //! Which runs there are to try, and how each has to end.
 
 use super::{
-    report::Report,
+    report::{Family, Report},
     run::{Run, run},
     scenario::{Fault, Scene, differences},
     script::{Answer, Cut, Interruption, Point, Rest, Script},
@@ -26,7 +26,7 @@ const MOST_GLANCED: usize = 60;
 /// # Errors
 /// When a scene itself does not work.
 pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
-    verify_all(Report::of(&diagram::<W>()), false, scenes).await
+    Ok(verify_all(Report::of(&diagram::<W>()), false, scenes).await?.report)
 }
 
 /// As [`verify`], and every edge of the workflows that `W` starts must be taken as well: the way to try those that run as
@@ -35,33 +35,52 @@ pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Err
 /// # Errors
 /// When a scene itself does not work.
 pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
+    Ok(verify_all(with_edges_of_children::<W>(), true, scenes).await?.report)
+}
+
+/// As [`verify_with_children`], with a second report: of `C`, which `W` starts. It has the edges and undos of `C` alone, as executions of
+/// `C` took them, and every complaint of the runs.
+///
+/// # Errors
+/// When a scene itself does not work.
+pub async fn verify_with_child<W: Workflow, C: Workflow>(
+    scenes: &[&dyn Scene<W>],
+) -> Result<(Report, Report), Error> {
+    let Sweep { report, family, .. } = verify_all(with_edges_of_children::<W>(), true, scenes).await?;
+    let child = report.of_child(&diagram::<C>(), family);
+    Ok((report, child))
+}
+
+fn with_edges_of_children<W: Workflow>() -> Report {
     let mut report = Report::of(&diagram::<W>());
     for kind in descendants_of::<W>() {
         report.edges.extend(Report::of(&(kind.machine)().diagram()).edges);
     }
-    verify_all(report, true, scenes).await
+    report
 }
 
 async fn verify_all<W: Workflow>(
     report: Report,
     children: bool,
     scenes: &[&dyn Scene<W>],
-) -> Result<Report, Error> {
-    let mut sweep = Sweep { report, children, known: BTreeSet::new() };
+) -> Result<Sweep, Error> {
+    let mut sweep = Sweep { report, children, family: Family::default(), known: BTreeSet::new() };
     sweep.report.complaints = check::<W>().iter().map(ToString::to_string).collect();
     if !sweep.report.complaints.is_empty() {
-        return Ok(sweep.report);
+        return Ok(sweep);
     }
     for scene in scenes {
         sweep.scene(*scene).await?;
     }
-    Ok(sweep.report)
+    Ok(sweep)
 }
 
 struct Sweep {
     report: Report,
     /// Whether the ways of children count as well.
     children: bool,
+    /// What executions of children did.
+    family: Family,
     /// What has been left behind by runs already complained of, so that each culprit is named once, by its own fault.
     known: BTreeSet<String>,
 }
@@ -251,6 +270,8 @@ impl Sweep {
         self.report.taken.extend(run.edges.iter().cloned());
         self.report.taken.extend(run.family.iter().flatten().filter(|_| self.children).cloned());
         self.report.undone.extend(run.undone.iter().cloned());
+        self.family.taken.extend(run.family.iter().flatten().cloned());
+        self.family.undone.extend(run.family_undone.iter().cloned());
         for complaint in &run.complaints {
             self.complain(scene, what, complaint);
         }

@@ -16,7 +16,7 @@ pub(crate) mod script;
 mod stage;
 
 pub use crash_store::Cuttable;
-pub use fault_sweep::{verify, verify_with_children};
+pub use fault_sweep::{verify, verify_with_child, verify_with_children};
 pub use report::Report;
 pub use scenario::{Fault, Meanwhile, Scene, World};
 pub use script::Cut;

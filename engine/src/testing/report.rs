@@ -30,7 +30,30 @@ pub struct Report {
     pub complaints: Vec<String>,
 }
 
+/// What the executions of children did in all runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Family {
+    /// The edges that they took.
+    pub(crate) taken: BTreeSet<Edge>,
+    /// The undos that they carried out, as `State: Undo`.
+    pub(crate) undone: BTreeSet<String>,
+}
+
 impl Report {
+    /// The report of the same runs about a child alone.
+    pub(crate) fn of_child(&self, child: &Diagram, Family { taken, undone }: Family) -> Self {
+        let is_own = |action: &&String| child.states.iter().any(|state| state.actions.contains(action));
+        Self {
+            runs: self.runs,
+            by_kind: self.by_kind.clone(),
+            actions: self.actions.iter().filter(is_own).cloned().collect(),
+            complaints: self.complaints.clone(),
+            taken,
+            undone,
+            ..Self::of(child)
+        }
+    }
+
     pub(crate) fn of(diagram: &Diagram) -> Self {
         let edge =
             |e: &crate::DiagramEdge| Edge { from: e.from.clone(), label: e.label.clone(), to: e.to.clone() };

@@ -13,7 +13,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
-use store::{Commit, Key, Memory, Store as _, Timestamp};
+use store::{Commit, ExecutionId, Filter, Key, Memory, Store as _, Timestamp};
 
 pub(crate) struct Run {
     pub(crate) rest: Rest,
@@ -29,6 +29,8 @@ pub(crate) struct Run {
     /// It ended with something that could not be taken back, and says so.
     pub(crate) kept: bool,
     pub(crate) undone: Vec<String>,
+    /// The same of the executions it started.
+    pub(crate) family_undone: Vec<String>,
     /// For each question met: the other answers it could have had.
     pub(crate) questions: Vec<Vec<Answer>>,
     pub(crate) commits: usize,
@@ -68,6 +70,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
     let edges = ways.remove(&id).unwrap_or_default();
     let mut family: Vec<Vec<Edge>> = ways.into_values().collect();
     family.sort();
+    let family_undone = if family.is_empty() { Vec::new() } else { undone_by_others(&memory, id).await? };
     Ok(Run {
         rest,
         parked,
@@ -78,6 +81,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
         bent: lock_unpoisoned(&stage.tap.bent).clone(),
         kept: matches!(&execution.phase, Phase::Finished { leaks, .. } if !leaks.is_empty()),
         undone: journalled,
+        family_undone,
         questions: stage.questions,
         commits: stage.store.commits(),
         before,
@@ -89,6 +93,22 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
 fn undone<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
     let undone = execution.trail.iter().filter(|mark| mark.fate == crate::Fate::Undone);
     undone.map(|mark| format!("{}: {}", mark.state, mark.undo)).collect()
+}
+
+/// What the other executions have undone, of whichever workflows they are.
+async fn undone_by_others(memory: &Memory, id: ExecutionId) -> Result<Vec<String>, Error> {
+    let all = memory.list(&Filter::default(), None, 10_000).await?.items;
+    let mut undone = Vec::new();
+    for record in all.iter().filter(|record| record.id != id) {
+        let body: Value = serde_json::from_slice(&record.body)
+            .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
+        let trail = body.get("trail").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let part = |mark: &Value, name: &str| mark.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+        let is_undone = |mark: &&Value| part(mark, "fate").as_deref() == Some("undone");
+        let named = |mark: &Value| Some(format!("{}: {}", part(mark, "state")?, part(mark, "undo")?));
+        undone.extend(trail.iter().filter(is_undone).filter_map(named));
+    }
+    Ok(undone)
 }
 
 async fn ledger(store: &Memory, collections: &[&'static str]) -> Result<BTreeMap<Key, Value>, Error> {

@@ -32,6 +32,7 @@ async fn the_sanitisation_of_a_node_survives_every_fault_crash_and_interruption(
     let report = simulator::verification::node_sanitisation().await.unwrap();
 
     println!("{report}");
+    assert_eq!(report.workflow, NodeSanitisation::NAME);
     assert!(report.passed(), "{report}");
 }
 

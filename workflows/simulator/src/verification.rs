@@ -17,34 +17,93 @@ pub use node_sanitisation::node_sanitisation;
 pub use offboarding::{Ready, left_behind, offboarding, ready};
 pub use onboarding::onboarding;
 pub use quota_changes::{quota_decrease, quota_increase, sla_change};
-pub use reclaim::reclaim;
+pub use reclaim::{reclaim, reclaim_and_eviction};
 
 use engine::{Error, Workflow as _, testing::Report};
+use std::{future::Future, pin::Pin};
 use workflows::{
     capacity::CapacityExhaustion,
     incident::IncidentResponse,
     offboarding::{Offboarding, node_sanitisation::NodeSanitisation},
     onboarding::Onboarding,
     quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
-    reclaim::Reclaim,
+    reclaim::{Reclaim, eviction::Eviction},
     sla_change::SlaChange,
 };
 
-/// Tries the workflow called `name` in every way that the engine knows; `None` when there is none of the name.
-///
-/// # Errors
-/// When a world cannot be set up.
-pub async fn of(name: &str) -> Result<Option<Report>, Error> {
-    Ok(Some(match name {
-        Onboarding::NAME => onboarding().await?,
-        QuotaIncrease::NAME => quota_increase().await?,
-        QuotaDecrease::NAME => quota_decrease().await?,
-        SlaChange::NAME => sla_change().await?,
-        Offboarding::NAME => offboarding().await?,
-        NodeSanitisation::NAME => node_sanitisation().await?,
-        Reclaim::NAME => reclaim().await?,
-        CapacityExhaustion::NAME => capacity_exhaustion().await?,
-        IncidentResponse::NAME => incident_response().await?,
-        _ => return Ok(None),
-    }))
+type Reports = Pin<Box<dyn Future<Output = Result<Vec<Report>, Error>>>>;
+
+/// The worlds of one or more workflows, not yet run.
+#[derive(Clone, Copy, Debug)]
+pub struct Proof {
+    /// The workflows that it reports on.
+    pub workflows: &'static [&'static str],
+    run: fn() -> Reports,
+}
+
+/// Every proof. Each workflow that is registered has a report of its own in one of them.
+const PROOFS: &[Proof] = &[
+    Proof { workflows: &[Onboarding::NAME], run: || one(onboarding()) },
+    Proof { workflows: &[QuotaIncrease::NAME], run: || one(quota_increase()) },
+    Proof { workflows: &[QuotaDecrease::NAME], run: || one(quota_decrease()) },
+    Proof { workflows: &[SlaChange::NAME], run: || one(sla_change()) },
+    Proof { workflows: &[Offboarding::NAME], run: || one(offboarding()) },
+    Proof { workflows: &[NodeSanitisation::NAME], run: || one(node_sanitisation()) },
+    Proof { workflows: &[Reclaim::NAME, Eviction::NAME], run: || two(reclaim_and_eviction()) },
+    Proof { workflows: &[CapacityExhaustion::NAME], run: || one(capacity_exhaustion()) },
+    Proof { workflows: &[IncidentResponse::NAME], run: || one(incident_response()) },
+];
+
+fn one(report: impl Future<Output = Result<Report, Error>> + 'static) -> Reports {
+    Box::pin(async move { Ok(vec![report.await?]) })
+}
+
+fn two(reports: impl Future<Output = Result<(Report, Report), Error>> + 'static) -> Reports {
+    Box::pin(async move {
+        let (first, second) = reports.await?;
+        Ok(vec![first, second])
+    })
+}
+
+/// The proof that reports on the workflow called `name`, if there is one.
+#[must_use]
+pub fn of(name: &str) -> Option<&'static Proof> {
+    PROOFS.iter().find(|proof| proof.workflows.contains(&name))
+}
+
+impl Proof {
+    /// Tries its workflows in every way that the engine knows. A report for each, in their order.
+    ///
+    /// # Errors
+    /// When a world cannot be set up.
+    pub async fn run(&self) -> Result<Vec<Report>, Error> {
+        let mut reports = (self.run)().await?;
+        for (report, name) in reports.iter_mut().zip(self.workflows) {
+            if report.workflow != *name {
+                report.complaints.push(format!("the report is about {}, not about {name}", report.workflow));
+            }
+        }
+        Ok(reports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backends::simulated::{LocalWorld, simulated_platform};
+    use engine::{Engine, SystemClock};
+    use std::sync::Arc;
+    use store::Memory;
+
+    #[test]
+    fn every_registered_workflow_has_one_proof_and_no_proof_is_of_another() {
+        let platform = simulated_platform(Arc::new(LocalWorld::new()));
+        let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
+        let mut registered: Vec<String> =
+            workflows::registered(engine).unwrap().diagrams().into_iter().map(|drawn| drawn.workflow).collect();
+        let mut proven: Vec<&str> = PROOFS.iter().flat_map(|proof| proof.workflows).copied().collect();
+        registered.sort();
+        proven.sort_unstable();
+        assert_eq!(proven, registered, "give each workflow a world in `PROOFS`");
+    }
 }

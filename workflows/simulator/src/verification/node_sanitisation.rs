@@ -5,7 +5,7 @@ use backends::simulated::{Fault, LocalWorld, What, local_world, simulated_platfo
 use engine::{
     ActionError, ChildEnd, DAY, Engine, Entity as _, Error, ManualClock, Outcome, Plan, Seat, Step, Subject,
     Undecided, View, Workflow, approval, children, end,
-    testing::{Report, Scene, World, verify_with_children},
+    testing::{Report, Scene, World, verify_with_child},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub async fn node_sanitisation() -> Result<Report, Error> {
     }
     let scenes: Vec<&dyn Scene<Cleaning>> =
         worlds.iter().map(|world| world as &dyn Scene<Cleaning>).collect();
-    verify_with_children(&scenes).await
+    Ok(verify_with_child::<Cleaning, NodeSanitisation>(&scenes).await?.1)
 }
 
 /// Nothing but an approval and the sanitisation of one node: a child needs a parent.

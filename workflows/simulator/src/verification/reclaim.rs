@@ -4,7 +4,7 @@ use crate::verification::fixture::{Set, Stage, failed, h100, tenant};
 use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
 use engine::{
     Entity, Error, View,
-    testing::{Meanwhile, Report, Scene, World, verify_with_children},
+    testing::{Meanwhile, Report, Scene, World, verify_with_child},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,7 +12,7 @@ use store::{Key, Put};
 use workflows::{
     platform::{Platform, StartWorkload},
     policy::{PolicyInForce, PublishedPolicy},
-    reclaim::{Cause, Reclaim},
+    reclaim::{Cause, Reclaim, eviction::Eviction},
     scheduling::admission,
     tenancy::{
         Admission, Allowance, Checkpoint, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy, OpenLoans,
@@ -44,12 +44,20 @@ const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION
 /// # Errors
 /// When a world cannot be set up.
 pub async fn reclaim() -> Result<Report, Error> {
+    Ok(reclaim_and_eviction().await?.0)
+}
+
+/// The same runs, with a report of reclaim and one of the evictions that it starts.
+///
+/// # Errors
+/// When a world cannot be set up.
+pub async fn reclaim_and_eviction() -> Result<(Report, Report), Error> {
     let mut plays = Vec::new();
     for case in cases() {
         plays.push(case.set().await?);
     }
     let scenes: Vec<&dyn Scene<Reclaim>> = plays.iter().map(|play| play as &dyn Scene<Reclaim>).collect();
-    verify_with_children(&scenes).await
+    verify_with_child::<Reclaim, Eviction>(&scenes).await
 }
 
 struct Case {
