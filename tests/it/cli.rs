@@ -207,6 +207,10 @@ fn offline_commands_need_no_server() {
     assert!(run(&["workflow", "list"]).out.contains("onboarding"));
     assert!(run(&["workflow", "diagram", "onboarding"]).out.starts_with("stateDiagram-v2"));
     assert_eq!(run(&["workflow", "diagram", "nothing"]).exit, 3);
+    for workflow in run(&["workflow", "list", "-o", "json"]).json().as_array().unwrap() {
+        let name = workflow["name"].as_str().unwrap();
+        assert!(simulator::verification::of(name).is_some(), "`workflow verify` has no proof of {name}");
+    }
     assert_eq!(run(&["policy", "check", "good.yaml"]).exit, 0);
     let bad = run(&["policy", "check", "bad.yaml"]);
     assert_eq!((bad.exit, bad.out.contains("line 3")), (1, true), "{bad:?}");

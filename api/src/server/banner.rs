@@ -12,8 +12,8 @@ pub(super) fn is_in_the_clear(app: &App, address: SocketAddr) -> bool {
     app.tls.is_none() && !address.ip().to_canonical().is_loopback()
 }
 
-/// The first thing that `serve` says.
-pub(super) fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> String {
+/// The first thing that `serve` says; `drew_admin` is whether this start drew the first admin's token.
+pub(super) fn banner(app: &App, address: SocketAddr, drew_admin: bool) -> String {
     let data = app.config.data.display();
     let store = match app.config.store.options() {
         None => "embedded store".to_owned(),
@@ -38,13 +38,10 @@ pub(super) fn banner(app: &App, address: SocketAddr, admin: Option<&Token>) -> S
              what this one made, and undoes it: run one server, or give all of them one `platform`\n",
         );
     }
-    if let Some(token) = admin {
+    if drew_admin {
         let file = admin_file(&app.config.data);
-        text.push_str(&format!(
-            "admin token: {} (shown this once; kept in {})\n",
-            token.reveal(),
-            file.display()
-        ));
+        // Never the token itself: what a server prints is kept by collectors of logs.
+        text.push_str(&format!("admin token: in {} (mode 0600)\n", file.display()));
     }
     let mut flags = String::new();
     if app.storage.is_shared() && !admin_file(&app.config.data).exists() {

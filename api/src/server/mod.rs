@@ -68,7 +68,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     let app = assemble(config, (storage, kept), connected, more)?;
     targets::agree(&app).await?;
     let (listener, address) = listen(&app.config).await?;
-    // Shown once: not by a start that comes to nothing.
+    // Drawn once: not by a start that comes to nothing.
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
 
     let (tell_stop, stop) = watch::channel(false);
@@ -86,7 +86,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     if is_in_the_clear(&app, address) {
         tracing::warn!(%address, "tokens go over the network in the clear: see tls.certificate_file");
     }
-    say(&banner(&app, address, admin.as_ref()))?;
+    say(&banner(&app, address, admin.is_some()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
 
     let (drain, grace) = (app.config.engine.drain.0, app.config.http.grace.0);

@@ -4,7 +4,7 @@ use crate::served::{NODES, Ran, Running, Served, TENURE, large, small, tenure};
 use rustix::process::Signal;
 use std::{fs, process::Stdio};
 
-/// It is shown once, by a start that comes to something.
+/// It is drawn once, by a start that comes to something.
 #[test]
 fn a_start_on_a_port_that_another_has_draws_no_token() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,3 +128,7 @@ fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
 }
+    for workflow in run(&["workflow", "list", "-o", "json"]).json().as_array().unwrap() {
+        let name = workflow["name"].as_str().unwrap();
+        assert!(simulator::verification::of(name).is_some(), "`workflow verify` has no proof of {name}");
+    }
