@@ -6,6 +6,18 @@ const SVG = 'http://www.w3.org/2000/svg';
 /** Addresses that a link may have: places of the console, of this server, and files that the console itself made. */
 const LINKS = /^(#|\/(?!\/)|blob:)/;
 
+/** Characters that end, turn or hide text, as in `foreign_text.rs`. Ends of lines and tabs stay. */
+const UNSAFE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** Attributes that people read. */
+const READ = ['title', 'aria-label', 'alt', 'placeholder'];
+
+/** Text that others may have written, with such characters spelled out. */
+function visible(text) {
+  return String(text).replace(UNSAFE, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
 function dispatch(event) {
   const handler = event.currentTarget.__on?.[event.type];
   if (handler) handler(event);
@@ -15,7 +27,7 @@ function put(node, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false || child === true || child === '') continue;
     if (Array.isArray(child)) put(node, child);
-    else node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    else node.append(child instanceof Node ? child : document.createTextNode(visible(child)));
   }
 }
 
@@ -34,6 +46,7 @@ function make(node, classes, attributes, children) {
       node.value = value;
       node.setAttribute('value', value);
     } else if (name === 'href' && !LINKS.test(String(value))) continue;
+    else if (READ.includes(name)) node.setAttribute(name, visible(value));
     else node.setAttribute(name, value === true ? '' : String(value));
   }
   put(node, children);

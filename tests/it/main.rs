@@ -38,6 +38,7 @@ mod events;
 mod examples;
 mod fleet;
 mod following;
+mod foreign_text;
 mod foreseen;
 mod given_back;
 mod golden_lists;

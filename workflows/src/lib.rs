@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod destruction;
 pub mod duration;
 pub mod fleet;
+pub mod foreign_text;
 pub mod incident;
 pub mod ledger;
 pub mod notices;

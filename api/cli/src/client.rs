@@ -7,7 +7,8 @@ pub(crate) use program::encoding::percent::encode as escape;
 
 use crate::{
     client::{contexts::Target, event_stream::Stream},
-    common::Common,
+    common::{Common, Format},
+    output::{harmless, harmless_value},
 };
 use api::config::ANSWER_WITHIN;
 use program::{
@@ -31,6 +32,8 @@ pub(crate) struct Client {
     http: reqwest::Client,
     /// Whether the command is a dry run, so that nothing may be changed.
     dry_run: bool,
+    /// Whether people read what is answered, so that texts in it have to be harmless for a terminal.
+    for_people: bool,
 }
 
 /// A body to send.
@@ -60,11 +63,19 @@ pub(crate) struct Answer {
     pub(crate) replayed: bool,
     /// A secret that is shown once.
     pub(crate) cluster_key: Option<String>,
+    /// Whether people read it.
+    for_people: bool,
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// The body as JSON. For people, every text in it is one line that is harmless for a terminal.
     pub(crate) fn value(&self) -> Result<Value, Failure> {
+        let value = self.exact()?;
+        Ok(if self.for_people { harmless_value(value) } else { value })
+    }
+
+    /// The body as JSON, exactly: for documents of several lines.
+    pub(crate) fn exact(&self) -> Result<Value, Failure> {
         let unread = |e| Failure::other(format!("the server's answer cannot be read: {e}"));
         let mut value: Value = serde_json::from_str(&self.text).map_err(unread)?;
         value.sort_all_objects();
@@ -78,7 +89,8 @@ impl Client {
         let Target { server, token, token_file, ca_file, .. } = contexts::target(common)?;
         let (base, token) = (server.value, token.map(|token| token.value));
         let trusted = files::authorities(ca_file.as_ref().map(|found| found.value.as_path()))?;
-        Ok(Self { dry_run: common.dry_run, ..Self::trusting(trusted, base, token, token_file)? })
+        let for_people = common.output == Format::Table;
+        Ok(Self { dry_run: common.dry_run, for_people, ..Self::trusting(trusted, base, token, token_file)? })
     }
 
     /// The server at `base`, as the holder of `token`.
@@ -99,7 +111,7 @@ impl Client {
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(Failure::other)?;
-        Ok(Self { base, token, token_file, http, dry_run: false })
+        Ok(Self { base, token, token_file, http, dry_run: false, for_people: true })
     }
 
     /// The same server, as the holder of another token.
@@ -110,6 +122,7 @@ impl Client {
             token_file: self.token_file.clone(),
             http: self.http.clone(),
             dry_run: self.dry_run,
+            for_people: self.for_people,
         }
     }
 
@@ -234,7 +247,7 @@ impl Client {
             (text_of("idempotency-replayed").is_some(), text_of("tenure-cluster-key"));
         let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
         if status < 400 {
-            return Ok(Answer { text, replayed, cluster_key });
+            return Ok(Answer { text, replayed, cluster_key, for_people: self.for_people });
         }
         Err(self.refused(status, &text))
     }
@@ -255,9 +268,9 @@ impl Client {
 
     fn refused(&self, status: u16, text: &str) -> Failure {
         let Ok(problem) = serde_json::from_str::<Value>(text) else {
-            return Failure::new(Exit::of_status(status), format!("the server answered {status}: {text}"));
+            return Failure::new(Exit::of_status(status), format!("the server answered {status}: {}", harmless(text)));
         };
-        let part = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
+        let part = |name: &str| harmless(problem.get(name).and_then(Value::as_str).unwrap_or_default());
         let mut message = format!("{} ({})", part("detail"), part("code"));
         if !part("remedy").is_empty() {
             let _ = write!(message, "\nwhat to do: {}", part("remedy"));

@@ -45,7 +45,7 @@ fn run(more: Also) -> Exit {
             if error.use_stderr() && parse::asks_for_json(std::env::args()) {
                 let text = error.to_string();
                 let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                output::note(&Failure::new(Exit::Usage, first).body().to_string());
+                output::note(&output::json_line(&Failure::new(Exit::Usage, first).body()));
                 return Exit::Usage;
             }
             // Help goes to standard output and is no failure; a closed pipe is none either.
@@ -59,7 +59,7 @@ fn run(more: Also) -> Exit {
         Err(failure) => {
             if !failure.message.is_empty() {
                 match format {
-                    Format::Json | Format::Yaml => output::note(&failure.body().to_string()),
+                    Format::Json | Format::Yaml => output::note(&output::json_line(&failure.body())),
                     Format::Table => {
                         let error = Paint::Red.on(Stream::Err, "error:");
                         output::note(&format!("{error} {failure}"));

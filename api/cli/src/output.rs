@@ -5,7 +5,7 @@ pub(crate) mod progress;
 pub(crate) mod style;
 pub(crate) mod timestamps;
 
-pub(crate) use program::terminal::{note, say};
+pub(crate) use program::terminal::{note, pour, redraw, say};
 
 use crate::{
     common::Format,
@@ -17,6 +17,7 @@ use program::exit::Failure;
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal as _};
 use unicode_width::UnicodeWidthStr as _;
+use workflows::foreign_text;
 
 /// A column: its title, and where its value lies.
 pub(super) type Column = (&'static str, &'static str);
@@ -36,10 +37,43 @@ fn json(value: &Value) -> Result<String, Failure> {
     } else {
         value.to_string()
     };
-    Ok(format!("{text}\n"))
+    Ok(format!("{}\n", foreign_text::json(&text)))
 }
 
+/// JSON in one line, for standard error.
+pub(crate) fn json_line(value: &Value) -> String {
+    foreign_text::json(&value.to_string()).into_owned()
+}
+
+fn has_unsafe(value: &Value) -> bool {
+    let unsafe_text = |text: &str| text.contains(|c| foreign_text::is_unsafe(c) && !matches!(c, '\n' | '\t'));
+    match value {
+        Value::String(text) => unsafe_text(text),
+        Value::Array(items) => items.iter().any(has_unsafe),
+        Value::Object(fields) => fields.iter().any(|(name, inner)| unsafe_text(name) || has_unsafe(inner)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The value with every text, and every name, as one line that is harmless for a terminal.
+pub(crate) fn harmless_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(harmless(&text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(harmless_value).collect()),
+        Value::Object(fields) => {
+            let field = |(name, inner): (String, Value)| (harmless(&name), harmless_value(inner));
+            Value::Object(fields.into_iter().map(field).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+/// YAML. Where a text holds what a terminal must not get, JSON, which is YAML too and has escapes for it.
 fn yaml(value: &Value) -> Result<String, Failure> {
+    if has_unsafe(value) {
+        let text = serde_json::to_string_pretty(&sorted(value)).map_err(Failure::other)?;
+        return Ok(format!("{}\n", foreign_text::json(&text)));
+    }
     let text = serde_saphyr::to_string(&sorted(value)).map_err(Failure::other)?;
     Ok(format!("{}\n", text.trim_end()))
 }
@@ -125,7 +159,7 @@ fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
         Some(Value::String(text)) => spoken(text).unwrap_or_else(|| harmless(text)),
         Some(Value::Array(items)) => items.iter().map(scalar).collect::<Vec<_>>().join(","),
         Some(Value::Object(fields)) => {
-            let part = |(name, value): (&String, &Value)| format!("{name} {}", brief(value));
+            let part = |(name, value): (&String, &Value)| format!("{} {}", harmless(name), brief(value));
             fields.iter().map(part).collect::<Vec<_>>().join(", ")
         }
         Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string(),
@@ -138,34 +172,24 @@ fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
 fn brief(value: &Value) -> String {
     let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
     if let Some((part, whole)) = parts("free", "gpus").or_else(|| parts("used", "nominal")) {
-        return format!("{part}/{whole}");
+        return harmless(&format!("{part}/{whole}"));
     }
     match parts("own", "borrowed") {
-        Some((own, borrowed)) => format!("{own}+{borrowed}"),
+        Some((own, borrowed)) => harmless(&format!("{own}+{borrowed}")),
         None => scalar(value),
     }
 }
 
-/// Text that others wrote, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
+/// Text that others wrote as one line, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
 pub(super) fn harmless(text: &str) -> String {
-    let bidi =
-        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || bidi(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    foreign_text::one_line(text).into_owned()
 }
 
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => harmless(text),
         Value::Null => "-".into(),
-        other => other.to_string(),
+        other => harmless(&other.to_string()),
     }
 }
 
@@ -181,6 +205,7 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
     match value {
         Value::Object(fields) => {
             for (name, inner) in fields {
+                let name = harmless(name);
                 match flat(inner) {
                     // It is there, and there is no more to say of it.
                     _ if inner.as_object().is_some_and(Map::is_empty) => {

@@ -1,10 +1,37 @@
-//! Writing to the terminal.
+//! Writing to the terminal: the one way to standard output and standard error.
+//!
+//! Invariant: whatever is said holds no character that moves the cursor or hides what stands there, whoever wrote the text. Such characters
+//! are spelled out; the styles of this program alone pass.
 
 use crate::exit::{Exit, Failure};
-use std::io::{self, Write as _};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal as _, Write as _},
+};
+use workflows::foreign_text;
+
+/// The styles of this program: what begins and ends text that stands out.
+const STYLES: [&str; 6] =
+    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+/// Clears the screen, and begins at its top.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Writes to standard output. A reader that has gone away ends the program quietly.
 pub fn say(text: &str) -> Result<(), Failure> {
+    written(&shown(text))
+}
+
+/// Writes a file to standard output: byte by byte into a pipe, and as [`say`] does where a person looks at it.
+pub fn pour(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { say(text) } else { written(text) }
+}
+
+/// Writes to standard output in place of what stood on the screen before.
+pub fn redraw(text: &str) -> Result<(), Failure> {
+    written(&format!("{CLEAR}{}", shown(text)))
+}
+
+fn written(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
@@ -15,5 +42,35 @@ pub fn say(text: &str) -> Result<(), Failure> {
 
 /// Writes to standard error, where it does not matter whether anyone reads.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown(text));
+}
+
+/// The text as it may be written: with its lines and our styles, every other control spelled out.
+fn shown(text: &str) -> Cow<'_, str> {
+    let (mut shown, mut rest) = (Cow::Borrowed(""), text);
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, styled) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        shown += foreign_text::lines(before);
+        let style = STYLES.into_iter().find(|style| styled.starts_with(style));
+        let (taken, long) = style.map_or(("\\u{1b}", 1), |style| (style, style.len()));
+        shown += taken;
+        rest = styled.get(long..).unwrap_or_default();
+    }
+    shown + foreign_text::lines(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_styles_reach_the_terminal() {
+        for style in STYLES {
+            assert_eq!(shown(&format!("{style}text\u{1b}[0m\n")), format!("{style}text\u{1b}[0m\n"));
+        }
+        assert_eq!(shown("a\u{1b}[2Kb\u{1b}]0;title\u{7}"), "a\\u{1b}[2Kb\\u{1b}]0;title\\u{7}");
+        assert_eq!(shown("a\u{202e}b\tc\r\n"), "a\\u{202e}b\tc\\r\n");
+        assert_eq!(shown("\u{1b}"), "\\u{1b}");
+        assert_eq!(shown("nothing"), "nothing");
+    }
 }

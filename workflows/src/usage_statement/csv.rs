@@ -1,6 +1,7 @@
 //! A statement as CSV (RFC 4180), safe to open in a spreadsheet.
 
 use super::{CURRENCY, Line, decimal};
+use crate::foreign_text::csv_cell;
 
 const COLUMNS: [&str; 13] = [
     "tenant",
@@ -43,13 +44,6 @@ pub fn csv(lines: &[Line]) -> String {
 
 /// One row.
 pub(super) fn row(cells: &[&str]) -> String {
-    let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+    let cells: Vec<String> = cells.iter().map(|text| csv_cell(text)).collect();
     format!("{}\r\n", cells.join(","))
-}
-
-/// A cell. What a spreadsheet would take for a formula begins with an apostrophe, so that it is text.
-pub(super) fn cell(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }

@@ -1,6 +1,6 @@
 //! What a statement promises.
 
-use super::{csv::cell, *};
+use super::*;
 
 const HOUR: u64 = 3_600_000;
 
@@ -65,15 +65,6 @@ fn a_slice_has_no_price() {
     let lines = of(&[slice]);
     assert_eq!((lines[0].gpu_millis, lines[0].cost_micros), (5, None));
     assert_eq!(focus(&lines).lines().count(), 1);
-}
-
-#[test]
-fn a_cell_is_never_a_formula() {
-    for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"] {
-        assert!(cell(text).starts_with('\''), "{text}");
-    }
-    assert_eq!(cell("a,\"b\""), "\"a,\"\"b\"\"\"");
-    assert_eq!(cell("=a,b"), "\"'=a,b\"");
 }
 
 #[test]

@@ -105,7 +105,7 @@ async fn explain(common: &Common, asked: &Explain) -> Result<Exit, Failure> {
 
 async fn show(common: &Common, version: &str) -> Result<Exit, Failure> {
     let found =
-        Client::of(common)?.get(&format!("/v1/access-policies/{}", escape(version))).await?.value()?;
+        Client::of(common)?.get(&format!("/v1/access-policies/{}", escape(version))).await?.exact()?;
     if let format @ (Format::Json | Format::Yaml) = common.output {
         output::one(format, &found)?;
         return Ok(Exit::Done);

@@ -135,6 +135,7 @@ async fn read(client: &Client, id: &str) -> Result<Value, Failure> {
 
 /// An approval for reading: who asks, who must agree, and what will be done.
 pub(crate) fn page(case: &Value) -> String {
+    let case = &output::harmless_value(case.clone());
     let part = |name: &str| case.get(name).and_then(Value::as_str).unwrap_or("-");
     let plan = |name: &str| case.pointer(&format!("/plan/{name}")).cloned().unwrap_or(Value::Null);
     let mut text = format!(

@@ -116,7 +116,7 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
     let path = format!("/v1/audit/export?{}", query.trim_start_matches('&'));
     let text = Client::of(common)?.get(&path).await?.text;
     if file == Path::new("-") {
-        output::say(&text)?;
+        output::pour(&text)?;
         return Ok(Exit::Done);
     }
     fs::write(file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;

@@ -121,7 +121,7 @@ async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit
     let text = Client::of(common)?.get(&format!("/v1/certificates/{}", escape(id))).await?.text;
     let file = to.unwrap_or_else(|| format!("{id}.json").into());
     if file == Path::new("-") {
-        output::say(&text)?;
+        output::pour(&text)?;
         return Ok(Exit::Done);
     }
     fs::write(&file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;

@@ -208,6 +208,62 @@ async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure>
 #[cfg(test)]
 mod tests {
     use super::ALL;
+    use crate::cli::{common::Format, output};
+    use serde_json::{Value, json};
+    use workflows::foreign_text::is_unsafe;
+
+    /// What a person may store to rewrite what others see.
+    const FOREIGN: &str = "fine\u{1b}[1A\u{1b}[2K\u{9b}2K\u{202e}evil\u{2066}\r\nforged\tline\u{200b}";
+
+    /// An item in which each of the paths leads to `value`.
+    fn item(paths: impl Iterator<Item = &'static str>, value: &Value) -> Value {
+        let mut item = json!({});
+        for path in paths {
+            let mut place = &mut item;
+            for name in path.trim_start_matches('/').split('/') {
+                if !place.is_object() {
+                    *place = json!({});
+                }
+                place = &mut place[name];
+            }
+            *place = value.clone();
+        }
+        item
+    }
+
+    #[test]
+    fn no_list_of_any_kind_shows_a_control_or_bidi_character_that_others_stored() {
+        for value in [json!(FOREIGN), json!([FOREIGN, [FOREIGN]]), json!({ FOREIGN: FOREIGN, "inner": { FOREIGN: [FOREIGN] } })] {
+            for known in &ALL {
+                let columns = known.kind.columns;
+                let items = [item(columns.iter().map(|(_, path)| *path), &value)];
+                let table = output::listing(Format::Table, &items, columns).unwrap();
+                assert_eq!(table.lines().count(), 2, "{}: {table}", known.plural);
+                let outline = output::outline(&items[0]);
+                for text in [&table, &outline] {
+                    assert!(!text.replace('\n', "").contains(is_unsafe), "{}: {text:?}", known.plural);
+                }
+                assert!(!outline.lines().any(|line| line.trim().starts_with("forged")), "{outline}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_and_yaml_say_the_same_without_such_characters() {
+        let items = [json!({ "reason": FOREIGN, FOREIGN: [FOREIGN] })];
+        for format in [Format::Json, Format::Yaml] {
+            let text = output::listing(format, &items, &[]).unwrap();
+            assert!(!text.replace('\n', "").contains(is_unsafe), "{text:?}");
+            assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), json!(items), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_answered_is_harmless_for_people_to_its_last_name() {
+        let value = output::harmless_value(json!({ FOREIGN: [{ "reason": FOREIGN }, 1, null] }));
+        assert!(!value.to_string().contains(is_unsafe), "{value}");
+        assert!(value.to_string().contains("\\\\u{202e}evil"), "{value}");
+    }
 
     #[test]
     fn no_two_kinds_have_one_name() {

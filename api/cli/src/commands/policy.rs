@@ -79,7 +79,7 @@ pub(crate) async fn run(common: &Common, command: Policy) -> Result<Exit, Failur
         }
         Policy::Show { version } => {
             let item =
-                Client::of(common)?.get(&format!("/v1/policies/{}", escape(&version))).await?.value()?;
+                Client::of(common)?.get(&format!("/v1/policies/{}", escape(&version))).await?.exact()?;
             match common.output {
                 format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
                 Format::Table => output::say(item.get("text").and_then(Value::as_str).unwrap_or_default())?,

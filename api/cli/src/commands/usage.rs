@@ -101,7 +101,7 @@ async fn list(common: &Common, part: Part) -> Result<Exit, Failure> {
 async fn export(common: &Common, part: Part, form: Form, file: Option<PathBuf>) -> Result<Exit, Failure> {
     let text = Client::of(common)?.get(&part.path(form)).await?.text;
     let Some(file) = file.filter(|file| file != Path::new("-")) else {
-        output::say(text.trim_end())?;
+        output::pour(&text)?;
         return Ok(Exit::Done);
     };
     fs::write(&file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;

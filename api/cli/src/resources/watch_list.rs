@@ -65,7 +65,7 @@ async fn again(
             Ok(items) => {
                 away = false;
                 if redraws {
-                    output::say(&page(every, &output::listing(format, &items, columns)?))?;
+                    output::redraw(&page(every, &output::listing(format, &items, columns)?))?;
                 } else if told.as_ref() != Some(&items) {
                     // In a pipe, tables stand apart by an empty line; of JSON each is a line.
                     let apart = if told.is_some() && format != Format::Json { "\n" } else { "" };
@@ -90,5 +90,5 @@ async fn again(
 fn page(every: Duration, listing: &str) -> String {
     let at = timestamps::now().format("%Y-%m-%d %H:%M:%SZ");
     let head = format!("every {}, last at {at}; ctrl-c ends it", duration::show(every));
-    format!("\u{1b}[H\u{1b}[2J{}\n\n{listing}", Paint::Dim.on(Stream::Out, &head))
+    format!("{}\n\n{listing}", Paint::Dim.on(Stream::Out, &head))
 }

@@ -1,6 +1,7 @@
 //! Log lines on standard error: text for people, or JSON for collectors.
 
 mod mask;
+mod plain;
 mod settings;
 
 pub use settings::{Log, LogFormat};
@@ -23,7 +24,8 @@ pub fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let told = ["TENURE_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
     let filter = told.unwrap_or_else(|| log.filter.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|e| format!("log.filter {filter:?}: {e}"))?;
-    subscriber(log.format, filter, coloured, || Lines(io::stderr())).try_init().map_err(|e| e.to_string())?;
+    let format = log.format;
+    subscriber(format, filter, coloured, move || Lines(io::stderr(), format)).try_init().map_err(|e| e.to_string())?;
     panic::set_hook(Box::new(tell));
     Ok(())
 }
@@ -60,13 +62,14 @@ where
     }
 }
 
-/// Where lines go, a whole one at a time: without what has the shape of a secret, and where it does not matter whether anyone reads.
+/// Where lines go, a whole one at a time: without what has the shape of a secret, one line whatever stands in its fields, and where it does
+/// not matter whether anyone reads.
 /// The reader of standard error may be gone, or its disk full, and the server goes on. A line that fails is lost.
-struct Lines<W>(W);
+struct Lines<W>(W, LogFormat);
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = self.0.write_all(&mask::masked(bytes));
+        let _ = self.0.write_all(&plain::line(&mask::masked(bytes), self.1));
         Ok(bytes.len())
     }
 
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_line_that_nobody_reads_is_no_failure() {
-        let mut lines = Lines(Broken);
+        let mut lines = Lines(Broken, LogFormat::Text);
         lines.write_all(b"a line\n").unwrap();
         lines.flush().unwrap();
     }
@@ -123,7 +126,7 @@ mod tests {
     fn written(format: LogFormat) -> String {
         let page = Page::default();
         let to = page.clone();
-        let lines = subscriber(format, EnvFilter::new("info"), true, move || Lines(to.clone()));
+        let lines = subscriber(format, EnvFilter::new("info"), true, move || Lines(to.clone(), format));
         tracing::subscriber::with_default(lines, || {
             let key = format!("-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n");
             let kinds = [
@@ -150,7 +153,7 @@ mod tests {
     fn a_panic_is_a_line_of_json_like_any_other_and_masked() {
         let page = Page::default();
         let to = page.clone();
-        let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || Lines(to.clone()));
+        let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || Lines(to.clone(), LogFormat::Json));
         let usual = panic::take_hook();
         panic::set_hook(Box::new(tell));
         let ended = tracing::subscriber::with_default(lines, || {

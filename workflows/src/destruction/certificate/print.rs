@@ -11,6 +11,7 @@ use crate::{
             record::{Outcome, SanitisationRecord},
         },
     },
+    foreign_text,
     signing::canonical::value,
 };
 use serde_json::Value;
@@ -242,14 +243,13 @@ pub fn text(verification: &Verification) -> Option<String> {
 
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in foreign_text::one_line(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }
     }
