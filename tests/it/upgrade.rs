@@ -276,7 +276,7 @@ impl Upgraded {
 }
 
 /// Milliseconds since 1970 of a moment as the interface shows it: `2026-11-21T13:00:00.000Z`.
-fn millis(shown: &str) -> i64 {
+pub(crate) fn millis(shown: &str) -> i64 {
     let numbers: Vec<i64> =
         shown.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
     let [year, month, day, hour, minute, second, milli] = numbers[..] else { panic!("{shown}") };
