@@ -1,7 +1,10 @@
 //! The link of an agent to one server: comes for orders, has them carried out, and brings the answers.
 
 use crate::options::Settings;
-use backends::agents::{Answer, Hand, Order, Pull, Pulled, Seen};
+use backends::{
+    agents::{Answer, Hand, Order, Pull, Pulled, Seen},
+    outbound::{self, Unread},
+};
 use engine::ActionError;
 use program::encoding::percent::encode as escape;
 use reqwest::{Client, StatusCode};
@@ -73,9 +76,7 @@ impl Link {
         instance: &str,
         hand: Arc<Hand>,
     ) -> Result<Arc<Self>, reqwest::Error> {
-        let http = Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(5))
+        let http = outbound::client()
             .tls_certs_merge(settings.certificates.clone())
             .user_agent(concat!("tenure-agent/", env!("CARGO_PKG_VERSION")))
             .build()?;
@@ -120,13 +121,19 @@ impl Link {
         let away = |error: reqwest::Error| Trouble::Away(spelled_out(&error));
         let answer = request.json(body).send().await.map_err(away)?;
         match answer.status() {
-            status if status.is_success() => answer.json().await.map_err(away),
+            status if status.is_success() => {
+                let body = outbound::body(answer, outbound::PAGE).await.map_err(|error| match error {
+                    Unread::Broken(error) => away(error),
+                    Unread::TooLong(_) | Unread::Compressed(_) => Trouble::Away(error.to_string()),
+                })?;
+                serde_json::from_slice(&body).map_err(|error| Trouble::Away(error.to_string()))
+            }
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) => {
-                let said = answer.text().await.unwrap_or_default();
+                let said = outbound::excerpt_text(answer).await;
                 Err(Trouble::Refused(format!("{status}: {}", detail(&said))))
             }
             status => {
-                let said = answer.text().await.unwrap_or_default();
+                let said = outbound::excerpt_text(answer).await;
                 Err(Trouble::Away(format!("{status}: {}", detail(&said))))
             }
         }

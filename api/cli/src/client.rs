@@ -15,12 +15,17 @@ use program::{
     exit::{Exit, Failure},
     files,
 };
-use reqwest::{Certificate, Method, header};
+use backends::outbound::{self, Unread};
+use reqwest::{Certificate, Method, header, redirect::Policy};
 use serde_json::Value;
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 /// Items asked for at once.
 const PAGE: usize = 1_000;
+/// The longest export that is read in one piece, in bytes: 1 GiB.
+const LONGEST: usize = 1 << 30;
+/// How often an answer may send on to another address, as proxies do.
+const SENT_ON: usize = 3;
 /// How long one stream is listened to; then another goes on.
 const LISTENED: Duration = Duration::from_secs(86_400);
 
@@ -104,9 +109,9 @@ impl Client {
         token: Option<String>,
         token_file: PathBuf,
     ) -> Result<Self, Failure> {
-        let http = reqwest::Client::builder()
+        let http = outbound::client()
             .tls_certs_merge(trusted)
-            .connect_timeout(Duration::from_secs(5))
+            .redirect(Policy::limited(SENT_ON))
             .timeout(ANSWER_WITHIN)
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -161,6 +166,11 @@ impl Client {
         }
         let why = format!("--dry-run: {method} {path} would change something, and was not sent; this is a fault of this program");
         Err(Failure::other(why))
+    }
+
+    /// Reads what may be longer than any other answer: an export.
+    pub(crate) async fn download(&self, path: &str) -> Result<Answer, Failure> {
+        self.send_within(Method::GET, path, None, LONGEST).await
     }
 
     /// Asks for a change.
@@ -219,13 +229,23 @@ impl Client {
             204 => Ok(None),
             status if status < 400 => Ok(Some(Stream::of(answer))),
             status => {
-                let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
-                Err(self.refused(status, &text))
+                Err(self.refused(status, &said(answer).await))
             }
         }
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<Answer, Failure> {
+        self.send_within(method, path, body, outbound::LIST).await
+    }
+
+    /// The answer, which has at most `limit` bytes.
+    async fn send_within(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Body>,
+        limit: usize,
+    ) -> Result<Answer, Failure> {
         let mut request = self.http.request(method, format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -245,11 +265,14 @@ impl Client {
         };
         let (replayed, cluster_key) =
             (text_of("idempotency-replayed").is_some(), text_of("tenure-cluster-key"));
-        let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
         if status < 400 {
+            let text = outbound::text(answer, limit).await.map_err(|error| match error {
+                Unread::Broken(error) => self.unreachable(&error),
+                Unread::TooLong(_) | Unread::Compressed(_) => Failure::other(error),
+            })?;
             return Ok(Answer { text, replayed, cluster_key, for_people: self.for_people });
         }
-        Err(self.refused(status, &text))
+        Err(self.refused(status, &said(answer).await))
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
@@ -284,6 +307,11 @@ impl Client {
         }
         Failure { exit: Exit::of_status(status), message, problem: Some(problem) }
     }
+}
+
+/// What is said with a refusal.
+async fn said(answer: reqwest::Response) -> String {
+    String::from_utf8_lossy(&outbound::start(answer, outbound::MESSAGE).await).into_owned()
 }
 
 /// Runs what a client does.

@@ -9,12 +9,13 @@ use crate::{
         person::{Claims, person_from_claims},
     },
 };
+use backends::outbound;
 use jsonwebtoken::{
     DecodingKey, Validation, decode, decode_header,
     errors::ErrorKind,
     jwk::{Jwk, PublicKeyUse},
 };
-use reqwest::{Certificate, Client, RequestBuilder, Url, redirect::Policy};
+use reqwest::{Certificate, Client, RequestBuilder, Url};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{path::Path, time::Duration};
@@ -71,7 +72,7 @@ impl Provider {
         if !settings.is_on() {
             return Ok(None);
         }
-        let mut http = Client::builder().timeout(PATIENCE).redirect(Policy::none());
+        let mut http = outbound::client().timeout(PATIENCE);
         if !settings.ca_file.is_empty() {
             let file = Path::new(&settings.ca_file);
             let pem = std::fs::read(file).map_err(|e| format!("oidc.ca_file: {}: {e}", file.display()))?;
@@ -314,17 +315,10 @@ impl Provider {
     ) -> Result<T, Unopened> {
         let away = |why: String| Unopened::Unavailable(format!("the identity provider's {what} {why}"));
         let sent = request.header("accept", "application/json").send().await;
-        let mut answer = sent.map_err(|e| away(format!("does not answer: {}", super::causes(&e))))?;
+        let answer = sent.map_err(|e| away(format!("does not answer: {}", super::causes(&e))))?;
         let status = answer.status().as_u16();
-        let mut body = Vec::new();
-        loop {
-            match answer.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() <= LARGEST => body.extend_from_slice(&chunk),
-                Ok(Some(_)) => return Err(away(format!("answers more than {LARGEST} bytes"))),
-                Ok(None) => break,
-                Err(error) => return Err(away(format!("broke off: {error}"))),
-            }
-        }
+        let body = outbound::body(answer, LARGEST).await;
+        let body = body.map_err(|error| away(format!("cannot be read: {error}")))?;
         if is_answer(status) {
             return serde_json::from_slice(&body).map_err(|e| away(format!("cannot be read: {e}")));
         }

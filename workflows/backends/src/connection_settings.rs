@@ -67,15 +67,13 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 /// A client for the target at `endpoint`, which follows no redirect, as that would carry a secret elsewhere.
 #[cfg(any(feature = "s3", feature = "vault"))]
 pub(super) fn client(endpoint: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, SettingError> {
-    use reqwest::{Certificate, redirect::Policy};
+    use reqwest::Certificate;
     let known = endpoint.starts_with("https://") || endpoint.starts_with("http://");
     if !known || reqwest::Url::parse(endpoint).is_err() {
         let why = format!("{endpoint:?} is no address: write it like https://store.example.org:8200");
         return Err(SettingError::new("endpoint", why));
     }
-    // Another part of the process may have installed one before; any will do.
-    let _installed_before = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_WITHIN);
+    let mut builder = crate::outbound::client();
     if let Some(path) = ca_file {
         let pem = secret("ca_file", path)?;
         let certificates = Certificate::from_pem_bundle(pem.as_bytes())
@@ -84,10 +82,6 @@ pub(super) fn client(endpoint: &str, ca_file: Option<&Path>) -> Result<reqwest::
     }
     builder.build().map_err(|e| SettingError::new("endpoint", e))
 }
-
-/// How long a connection may take. Default 5 s.
-#[cfg(any(feature = "s3", feature = "vault"))]
-const CONNECT_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

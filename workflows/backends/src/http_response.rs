@@ -1,5 +1,6 @@
 //! What an HTTP answer, or its absence, says of what became of a call: the one place where statuses are classed.
 
+use crate::outbound::Unread;
 use engine::ActionError;
 use reqwest::{
     StatusCode,
@@ -55,6 +56,15 @@ pub fn failure(error: &reqwest::Error, about: &str, changing: bool) -> ActionErr
         ActionError::unknown(codes::NO_ANSWER, said)
     } else {
         ActionError::transient(codes::UNAVAILABLE, said)
+    }
+}
+
+/// Why an answer was not read whole: longer than may be, compressed, or broken off.
+#[must_use]
+pub fn unread(error: &Unread, about: &str, changing: bool) -> ActionError {
+    match error {
+        Unread::Broken(error) => failure(error, about, changing),
+        Unread::TooLong(_) | Unread::Compressed(_) => unreadable(format!("{about}: {error}"), changing),
     }
 }
 

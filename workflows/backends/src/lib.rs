@@ -16,6 +16,7 @@ pub mod http_response;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod nvml;
+pub mod outbound;
 #[cfg(feature = "pkcs11")]
 pub mod pkcs11;
 pub mod record_keys;

@@ -1,6 +1,10 @@
 //! A stream of server-sent events, read as it comes.
 
+use backends::outbound::LineStream;
 use std::{collections::VecDeque, time::Duration};
+
+/// The longest event that is read, in bytes: 16 MiB.
+const LONGEST: usize = backends::outbound::PAGE;
 
 /// A server says at least every 15 s that it is there; one that does not is given up.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -16,13 +20,13 @@ pub(crate) struct Told {
 
 /// A stream that is open.
 pub(crate) struct Stream {
-    answer: reqwest::Response,
+    lines: LineStream,
     read: Read,
 }
 
 impl Stream {
     pub(crate) fn of(answer: reqwest::Response) -> Self {
-        Self { answer, read: Read::default() }
+        Self { lines: LineStream::new(answer, LONGEST), read: Read::default() }
     }
 
     /// The id of the last event: with it, another stream goes on where this one ended.
@@ -36,8 +40,11 @@ impl Stream {
             if let Some(told) = self.read.told.pop_front() {
                 return Some(told);
             }
-            let chunk = tokio::time::timeout(SILENCE, self.answer.chunk()).await;
-            self.read.take(&chunk.ok()?.ok()??);
+            let line = self.lines.next(SILENCE).await?;
+            if self.read.next.data.len() + line.len() > LONGEST {
+                return None;
+            }
+            self.read.line(&line);
         }
     }
 }
@@ -45,22 +52,12 @@ impl Stream {
 /// What was read of a stream.
 #[derive(Debug, Default)]
 struct Read {
-    rest: Vec<u8>,
     told: VecDeque<Told>,
     next: Told,
     id: Option<String>,
 }
 
 impl Read {
-    fn take(&mut self, chunk: &[u8]) {
-        self.rest.extend_from_slice(chunk);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            self.line(line.trim_end_matches(['\n', '\r']));
-        }
-    }
-
     fn line(&mut self, line: &str) {
         if line.is_empty() {
             let told = std::mem::take(&mut self.next);
@@ -89,14 +86,17 @@ impl Read {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backends::outbound::Lines;
 
     /// Wherever the network cuts it.
     #[test]
     fn events_are_read_whatever_pieces_they_come_in() {
         let text = "retry: 2000\n\n: there\nid: 7.1\n\nevent: changed\ndata: {\"a\":\ndata: 1}\nid: 8.2\r\n\r\nevent: end\ndata: {}\n\n";
         for size in 1..text.len() {
-            let mut read = Read::default();
-            text.as_bytes().chunks(size).for_each(|chunk| read.take(chunk));
+            let (mut read, mut lines) = (Read::default(), Lines::new(LONGEST));
+            for chunk in text.as_bytes().chunks(size) {
+                lines.take(chunk).unwrap().iter().for_each(|line| read.line(line));
+            }
             let told = |name: &str, data: &str| Told { name: name.into(), data: data.into() };
             assert_eq!(read.told, [told("changed", "{\"a\":\n1}"), told("end", "{}")], "{size}");
             assert_eq!(read.id.as_deref(), Some("8.2"));

@@ -114,7 +114,7 @@ async fn checkpoints(common: &Common) -> Result<Exit, Failure> {
 async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failure> {
     let query = part.query();
     let path = format!("/v1/audit/export?{}", query.trim_start_matches('&'));
-    let text = Client::of(common)?.get(&path).await?.text;
+    let text = Client::of(common)?.download(&path).await?.text;
     if file == Path::new("-") {
         output::pour(&text)?;
         return Ok(Exit::Done);

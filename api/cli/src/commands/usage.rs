@@ -99,7 +99,7 @@ async fn list(common: &Common, part: Part) -> Result<Exit, Failure> {
 }
 
 async fn export(common: &Common, part: Part, form: Form, file: Option<PathBuf>) -> Result<Exit, Failure> {
-    let text = Client::of(common)?.get(&part.path(form)).await?.text;
+    let text = Client::of(common)?.download(&part.path(form)).await?.text;
     let Some(file) = file.filter(|file| file != Path::new("-")) else {
         output::pour(&text)?;
         return Ok(Exit::Done);

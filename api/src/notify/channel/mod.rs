@@ -11,11 +11,12 @@ use crate::{
     config,
     notify::text::{Texts, Words},
 };
+use backends::outbound;
 use email::Email;
 use engine::{Notification, RetryPolicy};
 use file::Lines;
 use pagerduty::Pagerduty;
-use reqwest::{Client, RequestBuilder, Response, header, redirect::Policy};
+use reqwest::{Client, RequestBuilder, Response, header};
 use slack::Slack;
 use std::{fs, time::Duration};
 use store::Timestamp;
@@ -133,7 +134,7 @@ impl Channel {
 
 /// A client that goes nowhere but where it is sent.
 pub(super) fn client() -> Result<Client, String> {
-    let client = Client::builder().redirect(Policy::none()).timeout(PATIENCE).build();
+    let client = outbound::client().timeout(PATIENCE).build();
     client.map_err(|error| format!("url: {error}"))
 }
 
@@ -172,7 +173,7 @@ async fn judged(answer: Response, secret: &str) -> Sent {
         return Sent::Taken(status.to_string());
     }
     // Receivers say there what they did not like.
-    let body = answer.text().await.unwrap_or_default();
+    let body = outbound::excerpt_text(answer).await;
     Sent::Refused(shortened(&format!("{status} {body}"), secret), asked)
 }
 

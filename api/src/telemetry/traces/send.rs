@@ -1,6 +1,7 @@
 //! To a collector, as OTLP over HTTP.
 
 use async_trait::async_trait;
+use backends::outbound;
 use opentelemetry::KeyValue;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
@@ -8,7 +9,7 @@ use opentelemetry_sdk::{
     Resource,
     trace::{SpanData, SpanExporter as _},
 };
-use reqwest::{Client, redirect::Policy};
+use reqwest::Client;
 use std::{
     sync::{
         Arc,
@@ -45,8 +46,7 @@ impl Collector {
     /// The setting at fault.
     pub(super) fn at(url: &str, instance: &str) -> Result<Self, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("traces.url: {error}");
-        let http =
-            Client::builder().redirect(Policy::none()).timeout(PATIENCE).build().map_err(|e| wrong(&e))?;
+        let http = outbound::client().timeout(PATIENCE).build().map_err(|e| wrong(&e))?;
         let answered = Arc::new(AtomicU16::new(0));
         let mut exporter = SpanExporter::builder()
             .with_http()
@@ -95,6 +95,6 @@ impl HttpClient for Line {
         if let Some(headers) = told.headers_mut() {
             headers.clone_from(answer.headers());
         }
-        Ok(told.body(answer.bytes().await?)?)
+        Ok(told.body(outbound::body(answer, outbound::MESSAGE).await?.into())?)
     }
 }

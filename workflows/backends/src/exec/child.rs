@@ -1,10 +1,11 @@
 //! One run of a program, in a process group of its own.
 
 use super::ExecTarget;
+use crate::outbound;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, os::unix::process::ExitStatusExt, process::Stdio, time::Duration};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    io::AsyncWriteExt,
     process::{Child, Command},
 };
 
@@ -83,7 +84,11 @@ pub(crate) async fn run(target: &ExecTarget, input: &[u8], deadline: Duration) -
             let _closed_early = stdin.write_all(input).await;
         }
     };
-    let reading = async { tokio::join!(bounded(stdout, target.output_limit_bytes), tail(stderr), feeding) };
+    let reading = async { tokio::join!(
+        outbound::beginning(stdout, target.output_limit_bytes),
+        outbound::last_words(stderr, LAST_WORDS),
+        feeding
+    ) };
     let ending = async {
         let ended = end(&mut child, &mut group, deadline, target.grace).await;
         // What it left running holds the pipes open: nothing of it goes on.
@@ -129,36 +134,4 @@ async fn end(child: &mut Child, group: &mut Group, deadline: Duration, grace: Du
         let _reaped = child.wait().await;
     }
     Ended::Late
-}
-
-/// Reads to the end, and keeps no more than so many bytes.
-async fn bounded(from: Option<impl AsyncRead + Unpin>, limit: usize) -> (Vec<u8>, bool) {
-    let (mut kept, mut too_much) = (Vec::new(), false);
-    read(from, |bytes| {
-        let room = limit - kept.len();
-        too_much |= bytes.len() > room;
-        kept.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-    })
-    .await;
-    (kept, too_much)
-}
-
-/// Reads to the end, and keeps the last of it.
-async fn tail(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut kept = Vec::new();
-    read(from, |bytes| {
-        kept.extend_from_slice(bytes);
-        let over = kept.len().saturating_sub(LAST_WORDS);
-        kept.drain(..over);
-    })
-    .await;
-    kept
-}
-
-async fn read(from: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
-    let Some(mut from) = from else { return };
-    let mut buffer = vec![0; 16 << 10];
-    while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        take(buffer.get(..count).unwrap_or_default());
-    }
 }

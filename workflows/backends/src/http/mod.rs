@@ -13,17 +13,15 @@ pub use signed::{Signer, signature};
 use crate::{
     TargetError,
     hooks::{Answer, Manners, OneHook, Request, Said, soon},
-    http_response,
+    http_response, outbound,
 };
 use async_trait::async_trait;
 use engine::{ActionError, Clock, SystemClock};
-use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, redirect::Policy};
+use reqwest::{Client, Method, RequestBuilder, StatusCode, Url};
 use std::time::Duration;
 use tokio::time::Instant;
 use workflows::platform::codes;
 
-/// How long a connection may take. Default 5 s.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A later holder of the step has acted.
 const FENCED: StatusCode = StatusCode::PRECONDITION_FAILED;
 
@@ -43,9 +41,7 @@ impl Service {
     /// The field at fault, and what to write.
     pub fn connect(target: &HttpTarget) -> Result<Self, TargetError> {
         let url = target.check()?;
-        // Another part of the process may have installed one before; any will do.
-        let _installed_before = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_WITHIN).no_proxy();
+        let client = outbound::client().no_proxy();
         let client = match target.authorities()? {
             Some(authorities) => client.tls_certs_only(authorities),
             None => client,
@@ -84,22 +80,10 @@ impl Service {
             .header("tenure-step", &about.step)
             .header("tenure-epoch", about.epoch)
             .send();
-        let mut answer = sent.await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?;
+        let answer = sent.await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let mut bytes = Vec::new();
-        while let Some(chunk) =
-            answer.chunk().await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?
-        {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > self.target.answer_limit_bytes {
-                return Err(http_response::unreadable(
-                    format!("{what}: the answer is longer than may be read"),
-                    changing,
-                ));
-            }
-        }
         if !status.is_success() {
-            let told = Said::read(&bytes);
+            let told = Said::read(&outbound::excerpt(answer).await);
             let said = format!("{what}: {}", told.words());
             let refused = if status == FENCED {
                 ActionError::permanent(codes::FENCED, said)
@@ -109,6 +93,8 @@ impl Service {
             };
             return Err(told.over(refused));
         }
+        let bytes = outbound::body(answer, self.target.answer_limit_bytes).await;
+        let bytes = bytes.map_err(|e| http_response::unread(&e, &what, changing))?;
         let read = serde_json::from_slice(&bytes);
         let read = read.map_err(|e| {
             http_response::unreadable(format!("{what}: the answer is not one: {e}"), changing)

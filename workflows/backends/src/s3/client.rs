@@ -4,7 +4,7 @@ use crate::s3::{
     settings::{Account, S3Target},
     xml::Node,
 };
-use crate::{connection_settings, http_response};
+use crate::{connection_settings, http_response, outbound};
 use aws_credential_types::Credentials;
 use aws_sigv4::{
     http_request::{
@@ -134,11 +134,13 @@ impl Client {
         let answered = request.timeout(left).send().await;
         let answer = answered.map_err(|e| http_response::failure(&e, &about, ask.changes))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let body = answer.text().await.map_err(|e| http_response::failure(&e, &about, ask.changes))?;
         if status.is_success() {
+            let body = outbound::text(answer, outbound::PAGE).await;
+            let body = body.map_err(|e| http_response::unread(&e, &about, ask.changes))?;
             return Ok(Answer { headers, body, changed: ask.changes });
         }
-        Err(refused(&about, status, &headers, &body, ask.changes))
+        let said = outbound::excerpt_text(answer).await;
+        Err(refused(&about, status, &headers, &said, ask.changes))
     }
 
     fn signed(&self, ask: &Ask<'_>) -> Result<reqwest::RequestBuilder, String> {

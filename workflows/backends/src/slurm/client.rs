@@ -3,7 +3,7 @@
 //! It answers HTTP 500 to a wrong token, to an unknown job and to an unknown account alike, and HTTP 200 to a body that it
 //! did not understand: an answer is classed by the numbers in its list of errors.
 
-use crate::http_response;
+use crate::{http_response, outbound};
 use crate::slurm::{
     TargetError,
     responses::{self, Account, Association, Job, Node, Parser, Reservation},
@@ -14,13 +14,9 @@ use serde_json::Value;
 use std::{
     fmt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 use tokio::sync::Mutex;
 use workflows::platform::codes;
-
-/// How long a connection may take. Default 5 s.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// What there is none of: a job, a node, a reservation, an account.
 const ABSENT: [i64; 4] = [2017, 2018, 2053, 9003];
@@ -84,9 +80,7 @@ impl Ask<'_> {
 
 impl Rest {
     pub(super) fn new(url: &str, user: &str, token_file: &Path) -> Result<Self, TargetError> {
-        // Another part of the process may have installed one before; any will do.
-        let _installed_before = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
+        let client = outbound::client().no_proxy().build();
         let client = client.map_err(|e| TargetError {
             field: "url",
             why: e.to_string(),
@@ -111,7 +105,7 @@ impl Rest {
         let about = "asking slurmrestd for what it serves";
         let answer = sent.map_err(|e| http_response::failure(&e, about, false))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let text = answer.text().await.map_err(|e| http_response::failure(&e, about, false))?;
+        let text = read(answer).await.map_err(|e| http_response::unread(&e, about, false))?;
         if let Some(refusal) = http_response::refusal(status, &headers, &short(&text), false) {
             return Err(refusal);
         }
@@ -216,7 +210,7 @@ impl Rest {
         }
         let answer = request.send().await.map_err(|e| http_response::failure(&e, &about, ask.changing()))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let text = answer.text().await.map_err(|e| http_response::failure(&e, &about, ask.changing()))?;
+        let text = read(answer).await.map_err(|e| http_response::unread(&e, &about, ask.changing()))?;
         if status == StatusCode::NOT_FOUND && text.contains("/openapi/v3") {
             *self.parser.lock().await = None;
         }
@@ -283,10 +277,20 @@ impl Rest {
         let path = format!("/{}/{parser}/clusters/", Side::Accounting.path());
         let Ok(request) = self.request(Method::GET, &path) else { return true };
         let Ok(answer) = request.send().await else { return false };
-        let Ok(body) = answer.json::<Value>().await else { return false };
+        let Ok(text) = read(answer).await else { return false };
+        let Ok(body) = serde_json::from_str::<Value>(&text) else { return false };
         let complaint = Complaint::of(&body);
         complaint.and_then(|complaint| complaint.number).is_some_and(|number| DENIED.contains(&number))
     }
+}
+
+/// An answer: its lists have no pages, so that they are read whole or not at all. It complains with any status.
+async fn read(answer: reqwest::Response) -> Result<String, outbound::Unread> {
+    if answer.status().is_success() {
+        return outbound::text(answer, outbound::LIST).await;
+    }
+    let said = outbound::start(answer, outbound::MESSAGE).await;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// What `slurmrestd` has against a call.

@@ -3,13 +3,20 @@
 //! They are for what `slurmrestd` cannot write, or writes wrongly. What they say is the only account of what they did, so it
 //! is classed here, by what the tools of Slurm 22.05 and 24.11 were seen to say.
 
-use crate::slurm::{SlurmTarget, ToolsBy, locks};
+use crate::{
+    outbound,
+    slurm::{SlurmTarget, ToolsBy, locks},
+};
 use engine::ActionError;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::{fmt, io::ErrorKind, path::PathBuf, process::Stdio};
+use std::{fmt, io::ErrorKind, path::PathBuf, process::Stdio, time::Duration};
 use tokio::process::Command;
 use workflows::platform::codes;
 
+/// How much a tool may say on each of its outputs, in bytes; the rest is dropped.
+const MOST_SAID: usize = 64 << 10;
+/// How long a tool may run. Default 5 min; the deadline of its call is mostly shorter.
+const WITHIN: Duration = Duration::from_secs(300);
 /// Who asks may not, or did not prove who it is.
 const DENIED: [&str; 7] = [
     "authentication error",
@@ -129,12 +136,16 @@ impl Tools {
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.kill_on_drop(true).spawn().map_err(|e| not_started(name, program, &e))?;
         let mut group = Group(child.id());
-        let output = child.wait_with_output().await;
-        group.0 = None;
+        let output = outbound::output(child, MOST_SAID, WITHIN).await;
         let output = output.map_err(|e| ActionError::unknown(codes::NO_ANSWER, format!("{name}: {e}")))?;
-        let said = [output.stdout.as_slice(), b" ", output.stderr.as_slice()].concat();
+        let Some((status, stdout, stderr)) = output else {
+            let why = format!("{name} did not end within {} s", WITHIN.as_secs());
+            return Err(ActionError::unknown(codes::NO_ANSWER, why));
+        };
+        group.0 = None;
+        let said = [stdout.as_slice(), b" ", stderr.as_slice()].concat();
         let said = String::from_utf8_lossy(&said);
-        match output.status.code() {
+        match status.code() {
             Some(0) => Ok(Ran::Did),
             Some(_) => meant(&format!("{name} {}", words.join(" ")), &said),
             None => {

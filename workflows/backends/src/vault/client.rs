@@ -1,7 +1,7 @@
 //! One request to Vault and what became of it.
 
 use super::VaultTarget;
-use crate::{connection_settings, http_response};
+use crate::{connection_settings, http_response, outbound};
 use engine::ActionError;
 use reqwest::{
     Method, StatusCode,
@@ -141,10 +141,12 @@ impl Client {
         }
         let answer = request.send().await.map_err(|e| http_response::failure(&e, &about, changes))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let body = answer.bytes().await.map_err(|e| http_response::failure(&e, &about, changes))?;
         if !status.is_success() {
-            return Err(refused(&about, status, &headers, &body, changes));
+            let said = outbound::excerpt(answer).await;
+            return Err(refused(&about, status, &headers, &said, changes));
         }
+        let body = outbound::body(answer, outbound::PAGE).await;
+        let body = body.map_err(|e| http_response::unread(&e, &about, changes))?;
         let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
         let body = body.map_err(|e| http_response::unreadable(format!("{about}: {e}"), changes))?;
         Ok(Answer { body, changed: changes })

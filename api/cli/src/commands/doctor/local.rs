@@ -24,6 +24,7 @@ use std::{
     fs::{self, TryLockError},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    process::Stdio,
     time::Duration,
 };
 use workflows::signing::KeyFile;
@@ -301,9 +302,12 @@ pub(super) async fn clock(patience: Duration, found: &mut Findings) {
     let now = timestamps::now().format("%Y-%m-%dT%H:%M:%SZ");
     let mut ask = tokio::process::Command::new("timedatectl");
     ask.args(["show", "--property=NTPSynchronized", "--value"]).kill_on_drop(true);
-    let told = tokio::time::timeout(patience, ask.output()).await;
-    let told =
-        told.ok().and_then(Result::ok).map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
+    ask.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let told = match ask.spawn() {
+        Ok(child) => backends::outbound::output(child, 1 << 10, patience).await.ok().flatten(),
+        Err(_) => None,
+    };
+    let told = told.map(|(_, stdout, _)| String::from_utf8_lossy(&stdout).trim().to_owned());
     match told.as_deref() {
         Some("yes") => found.ok("clock", format!("{now}, kept by NTP")),
         Some("no") => {

@@ -5,7 +5,7 @@ use api::{
     config::Config,
     notify::{self, Leads},
 };
-use reqwest::{Client, redirect::Policy};
+use backends::outbound;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -68,7 +68,7 @@ async fn knock(leads: &Leads, patience: Duration) -> Result<(), String> {
         // It was opened when the channel was made.
         Leads::File => Ok(()),
         Leads::Http(url) => {
-            let client = Client::builder().redirect(Policy::none()).timeout(patience).build();
+            let client = outbound::client().timeout(patience).build();
             let asked = client.map_err(|error| error.to_string())?.head(url).send().await;
             match asked {
                 Ok(_) => Ok(()),

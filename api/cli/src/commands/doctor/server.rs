@@ -7,9 +7,10 @@ use crate::{
     output::timestamps,
 };
 use api::tls;
+use backends::outbound;
 use chrono::{DateTime, Utc};
 use program::{exit::Failure, files};
-use reqwest::{Response, StatusCode, tls::TlsInfo};
+use reqwest::{Response, StatusCode, redirect::Policy, tls::TlsInfo};
 use serde_json::Value;
 use std::{error::Error, path::Path, time::Duration};
 
@@ -74,7 +75,8 @@ pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findin
 }
 
 fn http(trusted: Option<&Path>, patience: Duration) -> Result<reqwest::Client, Failure> {
-    let builder = reqwest::Client::builder().connect_timeout(patience).timeout(patience).tls_info(true);
+    let builder = outbound::client().redirect(Policy::limited(3));
+    let builder = builder.connect_timeout(patience).timeout(patience).tls_info(true);
     let builder = builder.tls_certs_merge(files::authorities(trusted)?);
     builder.user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION"))).build().map_err(Failure::other)
 }
@@ -163,7 +165,7 @@ pub(super) fn clocks(offset: i64, found: &mut Findings) {
 async fn version(answer: Response, found: &mut Findings) {
     let status = answer.status();
     let own = env!("CARGO_PKG_VERSION");
-    let told = answer.json::<Value>().await.unwrap_or_default();
+    let told = json(answer).await;
     let theirs = told.get("version").and_then(Value::as_str).filter(|_| status.is_success());
     match theirs {
         Some(theirs) if theirs == own => {
@@ -184,6 +186,12 @@ async fn version(answer: Response, found: &mut Findings) {
     }
 }
 
+/// An answer as JSON; what is none, or is too long, is nothing.
+async fn json(answer: Response) -> Value {
+    let body = outbound::body(answer, outbound::PAGE).await.unwrap_or_default();
+    serde_json::from_slice(&body).unwrap_or_default()
+}
+
 impl Served {
     pub(super) async fn ask(&self, path: &str) -> Result<Response, reqwest::Error> {
         let mut request = self.http.get(format!("{}{path}", self.base));
@@ -197,7 +205,7 @@ impl Served {
     pub(super) async fn read(&self, path: &str) -> (StatusCode, Value) {
         let Ok(answer) = self.ask(path).await else { return (StatusCode::GATEWAY_TIMEOUT, Value::Null) };
         let status = answer.status();
-        (status, answer.json().await.unwrap_or_default())
+        (status, json(answer).await)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     output::{self, timestamps},
 };
 use chrono::{DateTime, Utc};
+use backends::outbound;
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -45,7 +46,7 @@ impl Served {
         if answer.status().is_success() {
             return found.ok("server", "ready; what its checks say is told to those who may read_metrics");
         }
-        let says = answer.text().await.unwrap_or_default().trim().replace('\n', "; ");
+        let says = outbound::excerpt_text(answer).await.trim().replace('\n', "; ");
         found.failed("server", says, "docs/operations.md, first look; the server's log has the rest");
     }
 
@@ -159,7 +160,7 @@ impl Served {
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status()) {
             return;
         }
-        let text = answer.text().await.unwrap_or_default();
+        let text = outbound::text(answer, outbound::PAGE).await.unwrap_or_default();
         set_back(metric(&text, "tenure_clock_behind_record_seconds"), found);
         match metric(&text, "tenure_audit_lag_seconds") {
             Some(lag) if lag > AUDIT_LAG => found.warning(

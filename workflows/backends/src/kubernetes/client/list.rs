@@ -18,6 +18,8 @@ use workflows::platform::codes;
 
 /// How many objects are asked for at once.
 const PAGE: &str = "500";
+/// How many objects a list may have: 200,000, more than a cluster of 5,000 nodes may have pods (150,000).
+const MOST: usize = 200_000;
 
 /// All that is listed by what is asked, from its first page to its last.
 ///
@@ -54,6 +56,10 @@ async fn pages(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Optio
         };
         text(&page, &["metadata", "continue"]).clone_into(&mut next);
         match page.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) if all.len() + items.len() > MOST => {
+                let why = format!("the list has more than {MOST} objects, which is all that is read");
+                return Err(ActionError::transient(codes::UNREADABLE, why));
+            }
             Some(Value::Array(items)) => all.extend(items),
             Some(Value::Null) => {}
             _ => return Err(ActionError::transient(codes::UNREADABLE, "the answer is no list")),

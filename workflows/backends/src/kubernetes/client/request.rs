@@ -1,12 +1,12 @@
 //! Requests to the API server, each bounded by the deadline of its call.
 
 use crate::kubernetes::client::error::{Fault, Refusal, unanswered, unreadable};
+use crate::outbound;
 use engine::ActionError;
 use http::{Method, Request, header};
-use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 use workflows::platform::{Stamp, codes};
 
@@ -106,9 +106,8 @@ impl Ask {
     }
 
     /// As a request whose answer is a stream, and that has no body.
-    pub(in crate::kubernetes) fn watched(&self) -> Option<Request<Vec<u8>>> {
-        let (head, _none) = self.request().ok()?.into_parts();
-        Some(Request::from_parts(head, Vec::new()))
+    pub(in crate::kubernetes) fn watched(&self) -> Option<Request<Body>> {
+        self.request().ok()
     }
 
     fn changing(&self) -> bool {
@@ -188,12 +187,12 @@ async fn once(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Value,
     let request = ask.request()?;
     let exchange = async {
         let (head, body) = client.send(request).await?.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok::<_, kube::Error>((head, body))
+        let body = outbound::collected(body, outbound::LIST).await?;
+        Ok::<_, Box<dyn Error + Send + Sync>>((head, body))
     };
     let (head, body) = match timeout_at(until, exchange).await {
         Err(_) => return Err(unanswered(&about, "no answer in time", changing, true).into()),
-        Ok(Err(error)) => return Err(failure(&about, &error, changing).into()),
+        Ok(Err(error)) => return Err(failure(&about, &*error, changing).into()),
         Ok(Ok(answer)) => answer,
     };
     if !head.status.is_success() {
@@ -213,12 +212,15 @@ async fn once(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Value,
     Ok(object)
 }
 
-fn failure(about: &str, error: &kube::Error, changing: bool) -> ActionError {
-    if let kube::Error::Auth(why) = error {
+fn failure(about: &str, error: &(dyn Error + Send + Sync + 'static), changing: bool) -> ActionError {
+    if let Some(long) = error.downcast_ref::<outbound::Unread>() {
+        return unreadable(about, long, changing);
+    }
+    if let Some(kube::Error::Auth(why)) = error.downcast_ref::<kube::Error>() {
         return ActionError::permanent(codes::DENIED, format!("{about}: no credentials: {why}"));
     }
     let (mut said, mut sent) = (String::new(), true);
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(one) = cause {
         if let Some(client) = one.downcast_ref::<hyper_util::client::legacy::Error>() {
             sent = !client.is_connect();

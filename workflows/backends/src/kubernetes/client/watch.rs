@@ -4,16 +4,18 @@
 //! of an object made since costs time and nothing else. Where the server has forgotten what the watch began with (410) or the connection
 //! breaks, the object is read and the watch begun again from there.
 
-use crate::kubernetes::{
-    client::request::Ask,
-    cluster::KubernetesCluster,
-    labels::{text, uid, version},
+use crate::{
+    kubernetes::{
+        client::request::Ask,
+        cluster::KubernetesCluster,
+        labels::{text, uid, version},
+    },
+    outbound::{self, Frames},
 };
 use engine::ActionError;
-use futures_util::TryStreamExt;
-use kube::core::WatchEvent;
+use kube::{client::Body, core::WatchEvent};
 use serde_json::Value;
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How many calls wait in this way at a time; whoever comes then is answered at once, and asks again.
@@ -81,28 +83,30 @@ impl KubernetesCluster {
     ) -> Word {
         let Some(request) = asked(path, live, patience) else { return Word::None };
         let listening = async {
-            let mut events = match self.client.request_events::<Value>(request).await {
-                Ok(events) => pin!(events),
-                Err(error) => return refused(path, &error),
-            };
-            loop {
-                match events.try_next().await {
-                    Ok(Some(WatchEvent::Added(seen) | WatchEvent::Modified(seen)))
+            let Ok(answer) = self.client.send(request).await else { return Word::Lost };
+            if !answer.status().is_success() {
+                return refused(path, answer.status());
+            }
+            let mut events = Frames::new(answer.into_body(), outbound::PAGE);
+            while let Ok(Some(event)) = events.next().await {
+                match serde_json::from_str::<WatchEvent<Value>>(&event) {
+                    Ok(WatchEvent::Added(seen) | WatchEvent::Modified(seen))
                         if uid(&seen) == uid(live) && !so(&seen) => {}
-                    Ok(Some(WatchEvent::Bookmark(_))) => {}
-                    Ok(Some(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_))) => {
+                    Ok(WatchEvent::Bookmark(_)) => {}
+                    Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)) => {
                         return Word::Look;
                     }
-                    Ok(Some(WatchEvent::Error(_)) | None) | Err(_) => return Word::Lost,
+                    Ok(WatchEvent::Error(_)) | Err(_) => return Word::Lost,
                 }
             }
+            Word::Lost
         };
         timeout_at(patience, listening).await.unwrap_or(Word::Silence)
     }
 }
 
 /// The request for a watch of the one object, from the version that was read on.
-fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Vec<u8>>> {
+fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Body>> {
     let (collection, _escaped) = path.rsplit_once('/')?;
     let name = text(live, &["metadata", "name"]);
     let seconds = patience.duration_since(Instant::now()).as_secs() + 1;
@@ -115,13 +119,10 @@ fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Ve
 }
 
 /// What a refusal means. Not being allowed to watch costs the time until the next look, and is no failure.
-fn refused(path: &str, error: &kube::Error) -> Word {
-    match error {
-        kube::Error::Api(status) if status.code == 410 => Word::Lost,
-        kube::Error::Api(status) => {
-            tracing::debug!(path, code = status.code, why = %status.message, "it cannot be watched");
-            Word::None
-        }
-        _ => Word::Lost,
+fn refused(path: &str, status: http::StatusCode) -> Word {
+    if status == http::StatusCode::GONE {
+        return Word::Lost;
     }
+    tracing::debug!(path, code = status.as_u16(), "it cannot be watched");
+    Word::None
 }

@@ -1,6 +1,6 @@
 //! A world in another process, over HTTP.
 
-use crate::http_response;
+use crate::{http_response, outbound};
 use crate::simulated::{Request, Response, World};
 use async_trait::async_trait;
 use engine::ActionError;
@@ -23,9 +23,7 @@ impl RemoteWorld {
     /// # Errors
     /// `platform.refused` when no client can be made.
     pub fn new(url: &str) -> Result<Self, ActionError> {
-        // Another part of the process may have installed one before; any will do.
-        let _installed_before = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
+        let client = outbound::client().connect_timeout(CONNECT_WITHIN).no_proxy().build();
         let client = client.map_err(|e| ActionError::permanent(codes::REFUSED, e))?;
         Ok(Self { client, call: format!("{}/call", url.trim_end_matches('/')) })
     }
@@ -41,11 +39,12 @@ impl World for RemoteWorld {
         let answer = sent.map_err(|e| http_response::failure(&e, &about, changing))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if !status.is_success() {
-            let said = answer.text().await.unwrap_or_default();
+            let said = outbound::excerpt_text(answer).await;
             let refused = http_response::refusal(status, &headers, &said, changing);
             return Err(refused.unwrap_or_else(|| http_response::unreadable(status, changing)));
         }
-        let bytes = answer.bytes().await.map_err(|e| http_response::failure(&e, &about, changing))?;
+        let bytes = outbound::body(answer, outbound::PAGE).await;
+        let bytes = bytes.map_err(|e| http_response::unread(&e, &about, changing))?;
         let answer: Result<Result<Response, ActionError>, _> = serde_json::from_slice(&bytes);
         answer.map_err(|e| http_response::unreadable(format!("{about}: {e}"), changing))?
     }
