@@ -27,6 +27,7 @@ pub mod sla_change;
 pub mod sweeps;
 pub mod tenancy;
 pub mod usage_statement;
+pub mod yaml;
 
 use capacity::CapacityExhaustion;
 use engine::{Engine, Unsound};

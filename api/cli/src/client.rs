@@ -22,6 +22,8 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 /// Items asked for at once.
 const PAGE: usize = 1_000;
+/// How many items of a list are read, and in how many pages.
+const MOST_ITEMS: usize = 1_000_000;
 /// The longest export that is read in one piece, in bytes: 1 GiB.
 const LONGEST: usize = 1 << 30;
 /// How often an answer may send on to another address, as proxies do.
@@ -194,7 +196,7 @@ impl Client {
     /// Every item of a list; behind them the channels and schedules that stand beside what is stuck.
     pub(crate) async fn all(&self, path: &str, query: &str) -> Result<Vec<Value>, Failure> {
         let (mut items, mut channels, mut cursor) = (Vec::new(), Vec::new(), String::new());
-        loop {
+        for _ in 0..MOST_ITEMS / PAGE {
             let page = self.get(&format!("{path}?limit={PAGE}{query}{cursor}")).await?;
             let mut page = page.value()?;
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
@@ -213,6 +215,7 @@ impl Client {
                 }
             }
         }
+        Err(Failure::other(format!("{path} has more than {MOST_ITEMS} items: name fewer by a filter")))
     }
 
     /// Listens, behind the event of this id; `None` where nothing will follow.

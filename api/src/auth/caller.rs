@@ -130,6 +130,11 @@ impl Caller {
         self.decide(verb, self.place()).allows
     }
 
+    /// For whom its work is counted: the tenant that it is bound to, or itself.
+    pub(crate) fn owner(&self) -> &str {
+        self.tenant.as_deref().unwrap_or(&self.name)
+    }
+
     /// Whether things of `tenant` exist for the caller. The platform's own (an empty name) are for its staff alone.
     ///
     /// That something was kept from them is remembered, for the audit of what is then said not to be there.

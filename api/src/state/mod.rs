@@ -3,6 +3,7 @@
 pub(crate) mod access_denials;
 pub(crate) mod change_feed;
 pub(crate) mod connections;
+pub(crate) mod document_pool;
 pub(crate) mod progress;
 pub(crate) mod retention;
 pub(crate) mod status_metrics;
@@ -22,6 +23,7 @@ use access_denials::Denials;
 use backends::agents::Agents;
 use change_feed::Feed;
 use connections::Edge;
+use document_pool::DocumentPool;
 use engine::Engine;
 use progress::Paces;
 use prometheus_client::registry::Registry;
@@ -64,6 +66,8 @@ pub(crate) struct App {
     pub(crate) uses: Uses,
     /// What is known of those who ask: connections, and how much each may send.
     pub(crate) edge: Edge,
+    /// Where documents are read and planned.
+    pub(crate) documents: DocumentPool,
     /// Requests that were refused, on their way to the audit.
     pub(crate) denials: Denials,
     /// Counts those.

@@ -62,7 +62,7 @@ impl Targets {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        serde_saphyr::from_str(text).map_err(|e| TargetError::new("", e))
+        workflows::yaml::read(text).map_err(|e| TargetError::new("", e))
     }
 }
 

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 /// The columns, in any order.
 const COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
+/// The most nodes of one file.
+const MOST_NODES: usize = 200_000;
 /// The most GPUs that a node can have.
 const MOST_GPUS: u64 = 1_024;
 
@@ -37,6 +39,15 @@ pub fn parse_nodes(text: &str) -> Result<Vec<NodeRow>, Invalid> {
     let places = columns(reader.headers())?;
     let (mut rows, mut findings) = (Vec::new(), Vec::new());
     for record in reader.records() {
+        // What follows would be told to nobody.
+        if findings.len() > Invalid::MOST {
+            break;
+        }
+        if rows.len() >= MOST_NODES {
+            let problem = format!("the file has more than {MOST_NODES} nodes");
+            findings.push(finding(1, 1, "", problem, "split it"));
+            break;
+        }
         match record {
             Ok(record) => rows.extend(row(&record, &places, &mut findings)),
             Err(error) => {
@@ -50,7 +61,7 @@ pub fn parse_nodes(text: &str) -> Result<Vec<NodeRow>, Invalid> {
         findings.push(finding(2, 1, "", "there is no node in the file".into(), "add one row per node"));
     }
     twice(&rows, &mut findings);
-    if findings.is_empty() { Ok(rows) } else { Err(Invalid { findings }) }
+    if findings.is_empty() { Ok(rows) } else { Err(Invalid::of(findings, 0)) }
 }
 
 fn finding(line: u64, column: u64, field: &str, problem: String, remedy: &str) -> Finding {

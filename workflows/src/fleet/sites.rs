@@ -3,6 +3,7 @@
 use crate::{
     policy::{Invalid, Item, Reader, Value, from_yaml},
     tenancy::{Buffer, Cluster, ClusterId, ClusterKind, Gpus, Jurisdiction, RegionId},
+    yaml,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +71,7 @@ pub fn parse_sites(text: &str) -> Result<Sites, Invalid> {
 
 fn sites(reader: &Reader, root: &Item) -> Option<Sites> {
     let top = reader.fields(root, &["regions", "clusters"])?;
-    let items = |name| top.may(name).map(|item| reader.list(item)).unwrap_or_default();
+    let items = |name| top.may(name).map(|item| reader.list_of(item, yaml::MOST_VALUES)).unwrap_or_default();
     let regions: Vec<_> = items("regions").iter().map(|item| region(reader, item)).collect();
     let clusters: Vec<_> = items("clusters").iter().map(|item| cluster(reader, item)).collect();
     let regions: Vec<RegionRow> = regions.into_iter().collect::<Option<_>>()?;

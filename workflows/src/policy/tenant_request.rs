@@ -60,6 +60,9 @@ pub struct EntitlementRequest {
     pub to: Option<String>,
 }
 
+/// How many workspaces may be asked for with a tenant. What is planned and done grows with them.
+const MOST_WORKSPACES: usize = 256;
+
 /// Who shares what a tenant has.
 #[derive(
     Clone,
@@ -252,7 +255,7 @@ pub(crate) fn residency(reader: &Reader, item: &Item) -> Option<Residency> {
 }
 
 fn workspaces(reader: &Reader, item: &Item) -> Option<Vec<WorkspaceRequest>> {
-    let read: Vec<_> = reader.list(item).iter().map(|item| workspace(reader, item)).collect();
+    let read: Vec<_> = reader.list_of(item, MOST_WORKSPACES).iter().map(|item| workspace(reader, item)).collect();
     let read: Vec<WorkspaceRequest> = read.into_iter().collect::<Option<_>>()?;
     let mut seen = BTreeSet::new();
     for workspace in &read {

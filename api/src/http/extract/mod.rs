@@ -1,12 +1,14 @@
 //! Requests, read so that a mistake is answered with its place.
 
+mod bounds;
 pub(crate) mod dry_run;
 pub(crate) mod if_match;
 pub(crate) mod page;
 
 use crate::{
+    auth::Caller,
     http::problem::{Problem, code::Code},
-    state::connections::TooSlow,
+    state::{App, connections::TooSlow, document_pool::DocumentPool},
     types::problems::Fault,
 };
 use axum::{
@@ -14,6 +16,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Query, Request, rejection::QueryRejection},
     http::{HeaderMap, header, request::Parts},
 };
+use bounds::Bounded;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 
@@ -106,24 +109,47 @@ pub(super) fn is_yaml(media: &str) -> bool {
     matches!(media, "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml")
 }
 
+/// What the body says, as `read` understands it: a long one is read where it keeps nobody else waiting.
+pub(super) async fn understood<T: Send + 'static>(
+    app: &App,
+    caller: &Caller,
+    body: Text,
+    read: impl FnOnce(&Text) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let length = body.text.len();
+    app.documents.read(caller.owner(), length, move || read(&body)).await?
+}
+
+/// Who reads the bodies of a request, and for whom; with every request of somebody who is known.
+#[derive(Clone)]
+pub(super) struct Reads(pub(super) DocumentPool, pub(super) String);
+
 /// A JSON body.
 pub(super) struct Sent<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let reads = request.extensions().get::<Reads>().cloned();
         let body = Text::from_request(request, state).await?;
-        // An empty body is an empty object, so that commands without arguments need none.
-        let text = if body.text.trim().is_empty() { "{}" } else { &body.text };
-        json(text).map(Self)
+        let length = body.text.len();
+        let read = move || {
+            // An empty body is an empty object, so that commands without arguments need none.
+            let text = if body.text.trim().is_empty() { "{}" } else { &body.text };
+            json(text).map(Self)
+        };
+        match reads {
+            Some(Reads(pool, owner)) => pool.read(&owner, length, read).await?,
+            None => read(),
+        }
     }
 }
 
 /// A JSON body whose type belongs to a crate below, which writes no schemas: its route describes it.
 pub(super) struct Undescribed<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Undescribed<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Undescribed<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -133,7 +159,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Undescribed<T> {
 
 /// The value that JSON `text` says.
 pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| {
+    let read = serde_json::from_str::<Bounded>(text).and_then(|Bounded| serde_json::from_str(text));
+    read.map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let words = error.to_string();
         let message = words.split(" at line ").next().unwrap_or(&words).to_owned();
@@ -141,6 +168,15 @@ pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
         let fault = Fault { pointer: field_in(&message), message, line: place(line), column: place(column) };
         Problem::new(Code::Malformed, format!("the body is not the JSON that is taken here: {words}"))
             .at(vec![fault])
+    })
+}
+
+/// The value that YAML `text` says.
+pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    let read = workflows::yaml::read::<Bounded>(text).and_then(|Bounded| workflows::yaml::read(text));
+    read.map_err(|error| {
+        let mend = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        Problem::new(Code::Malformed, format!("the body is not what is taken here: {error}{mend}"))
     })
 }
 

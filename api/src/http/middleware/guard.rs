@@ -8,7 +8,10 @@ use crate::{
     http::{
         address::outer_path,
         credentials::bearer,
-        extract::page::{Page, document, documents},
+        extract::{
+            Reads,
+            page::{Page, document, documents},
+        },
         middleware::{agent_key, idempotency, loopback, rate_limit},
         problem::{Problem, code::Code, denial::Asker},
         route::Access,
@@ -91,6 +94,7 @@ async fn answer(
         }
     }
     request.extensions_mut().insert(caller.clone());
+    request.extensions_mut().insert(Reads(app.documents.clone(), caller.owner().to_owned()));
     let asker = caller.clone();
     let behalf = changes.then(|| behalf(&caller, access, &request)).flatten();
     let theirs = behalf.clone();

@@ -3,7 +3,7 @@
 pub(crate) mod code;
 pub(crate) mod denial;
 
-use crate::types::problems::Fault;
+use crate::{state::document_pool::Crowded, types::problems::Fault};
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -224,6 +224,12 @@ impl From<Error> for Problem {
             Error::NoProposal { id } => Self::not_found("proposal", &id),
             Error::Contended(_) | Error::Crowded { .. } => Self::new(Code::Contended, error.to_string()),
         }
+    }
+}
+
+impl From<Crowded> for Problem {
+    fn from(crowded: Crowded) -> Self {
+        Self::new(Code::RateExceeded, crowded.to_string())
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Text, is_yaml, json, media},
+        extract::{Text, is_yaml, json, media, understood},
         middleware::{guard::allowed, idempotency::fingerprint},
         problem::{Problem, code::Code, denial::Refused},
         resources::{
@@ -135,18 +135,22 @@ async fn take(
     body: Text,
 ) -> Result<Response, Problem> {
     let event = match media(&headers).as_str() {
-        "application/cloudevents+json" => structured(&body.text)?,
-        BATCH => return several(&app, &caller, &body.text).await,
+        "application/cloudevents+json" => {
+            understood(&app, &caller, body, |body| structured(&body.text)).await?
+        }
+        BATCH => return several(&app, &caller, body).await,
         // Some senders forget to name the media type of an envelope.
-        "application/json" if !headers.contains_key("ce-id") => structured(&body.text)?,
+        "application/json" if !headers.contains_key("ce-id") => {
+            understood(&app, &caller, body, |body| structured(&body.text)).await?
+        }
         _ => binary(&headers, body)?,
     };
     one(&app, &caller, event).await
 }
 
 /// One after the other. Each is answered as if it had come alone: what is wrong with one keeps none of the others back.
-async fn several(app: &Shared, caller: &Caller, text: &str) -> Result<Response, Problem> {
-    let events: Vec<Map<String, Value>> = json(text)?;
+async fn several(app: &Shared, caller: &Caller, body: Text) -> Result<Response, Problem> {
+    let events: Vec<Map<String, Value>> = understood(app, caller, body, |body| json(&body.text)).await?;
     if events.is_empty() || events.len() > MOST {
         let detail = format!("there are {} events: send 1 to {MOST} at once", events.len());
         return Err(Problem::new(Code::Malformed, detail));

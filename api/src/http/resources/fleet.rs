@@ -1,11 +1,12 @@
 //! `/v1/clusters`, `/v1/regions` and `/v1/fleet:import`: the hardware there is.
 
 use crate::{
-    auth::Verb,
+    auth::{Caller, Verb},
     http::{
         extract::{
             Asked, Text,
             page::{Listed, Page, document, documents},
+            understood,
         },
         problem::{Problem, code::Code},
         route::{Access, Route},
@@ -15,7 +16,7 @@ use crate::{
     types::{self, mapping},
 };
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
 };
 use schemars::JsonSchema;
@@ -149,10 +150,11 @@ struct Target {
 /// All of a file or nothing: nodes as CSV into a cluster, or regions and clusters as YAML.
 async fn import(
     State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
     Asked(target): Asked<Target>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    let report = read(&app, target, &body, true).await?;
+    let report = read(&app, &caller, target, body, true).await?;
     app.freed.notify_one();
     Ok(Json(report))
 }
@@ -160,15 +162,23 @@ async fn import(
 /// What an import would do, as the books stand.
 async fn plan(
     State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
     Asked(target): Asked<Target>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    read(&app, target, &body, false).await.map(Json)
+    read(&app, &caller, target, body, false).await.map(Json)
 }
 
-async fn read(app: &App, target: Target, body: &Text, keep: bool) -> Result<Value, Problem> {
+async fn read(
+    app: &App,
+    caller: &Caller,
+    target: Target,
+    body: Text,
+    keep: bool,
+) -> Result<Value, Problem> {
     if body.media == "text/csv" {
-        let rows = parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
+        let rows = |body: &Text| parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid));
+        let rows = understood(app, caller, body, rows).await?;
         let cluster = name("cluster", target.cluster.as_deref())?;
         let region = name("region", target.region.as_deref())?;
         let platform = app.engine.platform();
@@ -183,7 +193,8 @@ async fn read(app: &App, target: Target, body: &Text, keep: bool) -> Result<Valu
         let report = imported.await?;
         Ok(json!({ "kind": "nodes", "report": report }))
     } else if body.is_yaml() {
-        let sites = parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid))?;
+        let sites = |body: &Text| parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid));
+        let sites = understood(app, caller, body, sites).await?;
         let sites = targets::backed(sites, app.engine.platform());
         let report = app.engine.ledger(keep, |view| import_sites(view, &sites)).await?;
         Ok(json!({ "kind": "sites", "report": report }))

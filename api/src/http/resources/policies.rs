@@ -7,6 +7,7 @@ use crate::{
             Asked, Text,
             if_match::{IfMatch, tagged},
             page::{Listed, Page, document, documents, scope::one_seen_by},
+            understood,
         },
         problem::{Problem, code::Code},
         route::{Access, Route},
@@ -144,7 +145,7 @@ async fn submit(
     body: Text,
 ) -> Result<Response, Problem> {
     let stands = |view: &mut View| Ok(Some(tag_of(in_force(view)?.reference.version)));
-    let put = put(&app, &caller, &body.text, true);
+    let put = put(&app, &caller, body, true);
     let answer = bound.bind_to("request.stale_tag", "the policy in force", stands, put).await?;
     let version = answer.pointer("/reference/version").and_then(Value::as_u64).unwrap_or_default();
     tracing::info!(by = caller.name, policy = version, "policy published");
@@ -157,14 +158,16 @@ async fn plan(
     Extension(caller): Extension<Caller>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    put(&app, &caller, &body.text, false).await.map(Json)
+    put(&app, &caller, body, false).await.map(Json)
 }
 
-async fn put(app: &App, caller: &Caller, text: &str, keep: bool) -> Result<Value, Problem> {
-    if let Err(invalid) = PlatformPolicy::from_yaml(text) {
-        return Err(Problem::invalid(&invalid));
-    }
-    let published = app.engine.ledger(keep, |view| publish(view, text, &caller.name)).await?;
+async fn put(app: &App, caller: &Caller, body: Text, keep: bool) -> Result<Value, Problem> {
+    let checked = |body: &Text| match PlatformPolicy::from_yaml(&body.text) {
+        Ok(_) => Ok(body.text.clone()),
+        Err(invalid) => Err(Problem::invalid(&invalid)),
+    };
+    let text = understood(app, caller, body, checked).await?;
+    let published = app.engine.ledger(keep, |view| publish(view, &text, &caller.name)).await?;
     let open = app.engine.list(&Filter { open: Some(true), ..Filter::default() }, None, 1_000).await?;
     let untouched: Vec<_> = open
         .items

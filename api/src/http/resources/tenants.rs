@@ -9,6 +9,7 @@ use crate::{
                 Listed, Page,
                 scope::{one_seen_by, seen_by},
             },
+            understood,
         },
         middleware::{
             idempotency::{Once, Secret, mark_replayed},
@@ -141,16 +142,18 @@ async fn plan(
     Extension(caller): Extension<Caller>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    let request = read_request(&body.text, body.is_json())?;
+    let read = |body: &Text| read_request(&body.text, body.is_json());
+    let request = understood(&app, &caller, body, read).await?;
     own(&caller, request.name.as_str())?;
-    let preview = app
-        .engine
-        .ledger(false, |view| {
+    let planning = app.clone();
+    let previewed = async move {
+        let preview = planning.engine.ledger(false, |view| {
             let policy = in_force(view)?;
             preview(view, &request, &policy)
-        })
-        .await?;
-    Ok(Json(json!(preview)))
+        });
+        preview.await.map(|preview| json!(preview))
+    };
+    Ok(Json(app.documents.plan(caller.owner(), previewed).await??))
 }
 
 async fn onboard(
@@ -159,8 +162,10 @@ async fn onboard(
     Extension(Once(once)): Extension<Once>,
     body: Text,
 ) -> Result<Response, Problem> {
-    let request = read_request(&body.text, body.is_json())?;
-    start(&app, &caller, request, once, &body.labels).await
+    let labels = body.labels.clone();
+    let read = |body: &Text| read_request(&body.text, body.is_json());
+    let request = understood(&app, &caller, body, read).await?;
+    start(&app, &caller, request, once, &labels).await
 }
 
 /// Starts an onboarding, or finds the one that was started under the same key.

@@ -6,7 +6,7 @@
 use crate::{
     auth::Caller,
     http::{
-        extract::{Asked, Text, json},
+        extract::{Asked, Text, json, understood, yaml},
         middleware::{
             idempotency::{Once, mark_replayed},
             traceparent,
@@ -84,7 +84,9 @@ async fn start<W: Wish>(
     Asked(asked): Asked<Parameters>,
     body: Text,
 ) -> Result<Response, Problem> {
-    begin(&app, &caller, W::read(&body, &asked)?, once, &body.labels).await
+    let labels = body.labels.clone();
+    let wish = understood(&app, &caller, body, move |body| W::read(body, &asked)).await?;
+    begin(&app, &caller, wish, once, &labels).await
 }
 
 /// Begins what is asked for, or finds the execution that was begun under the same key.
@@ -118,10 +120,12 @@ async fn plan<W: Wish>(
     Asked(asked): Asked<Parameters>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    let wish = W::read(&body, &asked)?;
+    let wish = understood(&app, &caller, body, move |body| W::read(body, &asked)).await?;
     own(&caller, wish.tenant())?;
     let wish = wish.prepare(&app).await?;
-    Ok(Json(app.engine.ledger(false, |view| wish.plan(view)).await?))
+    let planning = app.clone();
+    let planned = async move { planning.engine.ledger(false, |view| wish.plan(view)).await };
+    Ok(Json(app.documents.plan(caller.owner(), planned).await??))
 }
 
 /// Refuses to act for a tenant that the caller is not bound to.
@@ -150,9 +154,7 @@ pub(in crate::http) fn document<T: DeserializeOwned>(body: &Text) -> Result<T, P
     if !body.is_yaml() {
         return json(if body.text.trim().is_empty() { "{}" } else { &body.text });
     }
-    serde_saphyr::from_str(&body.text).map_err(|error| {
-        Problem::new(Code::Malformed, format!("the body is not what is taken here: {error}"))
-    })
+    yaml(&body.text)
 }
 
 /// A request that knows its own documents: YAML, or JSON with its places named all the same.

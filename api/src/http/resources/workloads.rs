@@ -3,7 +3,7 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Text, page::scope::one_seen_by},
+        extract::{Text, understood, page::scope::one_seen_by},
         problem::{Problem, code::Code},
         resource_kind::Kind as _,
         resource_routes::find,
@@ -171,7 +171,7 @@ async fn submit(
     Extension(caller): Extension<Caller>,
     body: Text,
 ) -> Result<Response, Problem> {
-    let request = document::<NewWorkload>(&body)?.checked()?;
+    let request = understood(&app, &caller, body, |body| document::<NewWorkload>(body)?.checked()).await?;
     ask(&app, &caller, &request).await
 }
 
@@ -181,7 +181,7 @@ async fn plan(
     Extension(caller): Extension<Caller>,
     body: Text,
 ) -> Result<Json<Value>, Problem> {
-    let request = document::<NewWorkload>(&body)?.checked()?;
+    let request = understood(&app, &caller, body, |body| document::<NewWorkload>(body)?.checked()).await?;
     own(&caller, request.tenant.as_str())?;
     let submitted = app.engine.ledger(false, |view| admission::submit(view, &request)).await?;
     Ok(Json(shown(&submitted)))

@@ -15,6 +15,9 @@ use workflows::platform::{Admits, Emptied, Estate, Eyes, Finding, LOOK_AGAIN, Se
 const SYSTEM: &str = "objects";
 const BUCKET: &str = "Bucket";
 
+/// How many buckets of one account are listed.
+const MOST_BUCKETS: usize = 100_000;
+
 /// The buckets of an account.
 #[derive(Debug)]
 struct Listing {
@@ -39,6 +42,10 @@ impl S3 {
                 buckets
                     .map(|bucket| (bucket.text("Name").to_owned(), bucket.text("CreationDate").to_owned())),
             );
+            if listing.buckets.len() > MOST_BUCKETS {
+                let why = format!("the account has more than {MOST_BUCKETS} buckets, which is all that is read");
+                return Err(ActionError::transient(codes::UNREADABLE, why));
+            }
             token = document.text("ContinuationToken").to_owned();
             if token.is_empty() {
                 return Ok(listing);

@@ -15,6 +15,8 @@ pub(super) struct Node {
 
 /// Elements in one another, at most. What is read has four.
 const DEEPEST: usize = 16;
+/// How many elements, texts and the like a document may have: a list of 10,000 buckets has 90,000.
+const MOST_EVENTS: usize = 1_000_000;
 
 impl Node {
     /// The document, if its outermost element is called `root`. One of another name is the answer to another question, as
@@ -29,8 +31,12 @@ impl Node {
 
     fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::from_str(text);
-        let mut open = vec![Self::default()];
+        let (mut open, mut count) = (vec![Self::default()], 0);
         loop {
+            count += 1;
+            if count > MOST_EVENTS {
+                return Err(format!("the document has more than {MOST_EVENTS} elements and texts"));
+            }
             match reader.read_event().map_err(|e| e.to_string())? {
                 Event::Start(start) => {
                     if open.len() > DEEPEST {

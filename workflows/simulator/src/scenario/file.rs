@@ -13,6 +13,7 @@ use workflows::{
         Allowance, Checkpoint, GpuKind, GpuModel, Resource, TenantId, WorkloadClass, WorkspaceClass,
         WorkspaceName,
     },
+    yaml,
 };
 
 const TOP: [&str; 10] = [
@@ -56,7 +57,7 @@ fn scenario(reader: &Reader, item: &Item, tenant: TenantId, model: GpuModel, see
     let clock = Clock { starts: starts?, lasts: lasts? };
     let (portions, workspaces) = (workspaces.clone().unwrap_or_default(), workspaces);
     let mut demands = Vec::new();
-    for item in top.may("workloads").map(|item| reader.list(item)).unwrap_or_default() {
+    for item in top.may("workloads").map(|item| reader.list_of(item, yaml::MOST_VALUES)).unwrap_or_default() {
         demands.extend(workload(reader, item, &kind, &portions, &clock));
     }
     if let Some(item) = top.may("population") {

@@ -3,12 +3,18 @@
 //! Decoding collects all findings instead of stopping at the first, so that a document is mended in one go.
 
 use super::finding::{Finding, Spot};
+use crate::yaml;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-/// The largest document that is read, in bytes.
-const LARGEST: usize = 1 << 20;
+/// The longest path that is kept of a value, in bytes: a long name must not be kept once more with everything below it.
+const LONGEST_PATH: usize = 256;
+/// What stands for the rest of a path.
+const REST: &str = "…";
 
 /// A value, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,21 +81,12 @@ impl Item {
 
 /// The value of a YAML document.
 pub fn from_yaml(text: &str) -> Result<Item, Finding> {
-    if text.len() > LARGEST {
-        let problem = format!("the document has {} bytes", text.len());
-        return Err(Finding::new(None, "", problem, format!("keep documents under {LARGEST} bytes")));
-    }
-    let options = serde_saphyr::options! { with_snippet: false };
-    match serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options) {
+    match yaml::read_plain::<Spanned<Tree>>(text) {
         Ok(root) => Ok(placed(root, String::new())),
         Err(error) => {
-            let at = error.location().map(|l| Spot { line: l.line(), column: l.column() });
-            Err(Finding::new(
-                at,
-                "",
-                reworded(&error.to_string()),
-                "write it as YAML, each field once".into(),
-            ))
+            let at = error.at.map(|(line, column)| Spot { line, column });
+            let remedy = error.remedy.unwrap_or("write it as YAML, each field once");
+            Err(Finding::new(at, "", reworded(&error.why), remedy.into()))
         }
     }
 }
@@ -107,7 +104,7 @@ pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
         Json::String(text) => Value::Text(text.clone()),
         Json::Array(items) => {
             let items = items.iter().enumerate();
-            Value::List(items.map(|(i, item)| from_json(item, format!("{path}[{i}]"))).collect())
+            Value::List(items.map(|(i, item)| from_json(item, grown(&path, &format!("[{i}]")))).collect())
         }
         Json::Object(fields) => Value::Map(
             fields
@@ -123,7 +120,19 @@ pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
 
 /// `path.name`, or `name` at the top.
 pub(crate) fn joined(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    if path.is_empty() { grown(path, name) } else { grown(path, &format!(".{name}")) }
+}
+
+/// The path with one more part, if it is not too long already.
+fn grown(path: &str, part: &str) -> String {
+    if path.ends_with(REST) {
+        return path.to_owned();
+    }
+    if path.len() + part.len() > LONGEST_PATH {
+        let end = part.floor_char_boundary(LONGEST_PATH.saturating_sub(path.len()));
+        return format!("{path}{}{REST}", part.get(..end).unwrap_or_default());
+    }
+    format!("{path}{part}")
 }
 
 /// The parser's words without the place, which the finding names itself.
@@ -147,7 +156,7 @@ fn placed(tree: Spanned<Tree>, path: String) -> Item {
         Tree::Text(value) => Value::Text(value),
         Tree::List(items) => {
             let items = items.into_iter().enumerate();
-            Value::List(items.map(|(i, item)| placed(item, format!("{path}[{i}]"))).collect())
+            Value::List(items.map(|(i, item)| placed(item, grown(&path, &format!("[{i}]")))).collect())
         }
         Tree::Map(fields) => Value::Map(
             fields
@@ -230,8 +239,9 @@ impl<'de> Visitor<'de> for Planter {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
         let mut fields: Vec<(Spanned<String>, Spanned<Tree>)> = Vec::new();
+        let mut names = BTreeSet::new();
         while let Some((name, item)) = map.next_entry::<Spanned<String>, Spanned<Tree>>()? {
-            if fields.iter().any(|(earlier, _)| earlier.value == name.value) {
+            if !names.insert(name.value.clone()) {
                 return Err(A::Error::custom(format!("field `{}` stands twice", name.value)));
             }
             fields.push((name, item));

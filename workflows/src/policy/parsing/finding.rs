@@ -27,10 +27,19 @@ pub struct Finding {
 
 impl Finding {
     /// Returns a finding at a place of the document, if it has lines.
-    pub fn new(at: Option<Spot>, field: &str, problem: String, remedy: String) -> Self {
+    ///
+    /// What the document says is repeated only in part, so that what is answered is not longer than what was sent.
+    pub fn new(at: Option<Spot>, field: &str, mut problem: String, remedy: String) -> Self {
+        if problem.len() > LONGEST_PROBLEM {
+            problem.truncate(problem.floor_char_boundary(LONGEST_PROBLEM));
+            problem.push('…');
+        }
         Self { at, field: field.to_owned(), problem, remedy }
     }
 }
+
+/// The longest problem that is told whole, in bytes.
+const LONGEST_PROBLEM: usize = 512;
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,6 +58,22 @@ impl fmt::Display for Finding {
 pub struct Invalid {
     /// At least one, by place.
     pub findings: Vec<Finding>,
+}
+
+impl Invalid {
+    /// How many findings are told.
+    pub const MOST: usize = 100;
+
+    /// The first of these findings, and how many more there are.
+    pub fn of(mut findings: Vec<Finding>, untold: usize) -> Self {
+        let untold = untold + findings.len().saturating_sub(Self::MOST);
+        findings.truncate(Self::MOST);
+        if untold > 0 {
+            let problem = format!("{untold} more findings are not told");
+            findings.push(Finding::new(None, "", problem, "mend those that are told first".into()));
+        }
+        Self { findings }
+    }
 }
 
 impl fmt::Display for Invalid {

@@ -11,7 +11,7 @@ use crate::{
     tenancy::{Cents, Gpus, Name, Naming},
 };
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
     str::FromStr,
@@ -19,10 +19,17 @@ use std::{
 };
 use strum::VariantArray;
 
+/// How many items a list may have, where nothing else is said.
+const MOST_ITEMS: usize = 1_000;
+/// How many fields a group may have whose names are free.
+const MOST_NAMED: usize = 10_000;
+
 /// Notes what is wrong.
 #[derive(Debug, Default)]
 pub struct Reader {
     findings: RefCell<Vec<Finding>>,
+    /// How many more there are.
+    untold: Cell<usize>,
 }
 
 /// Fields in order, each name with its own place.
@@ -40,22 +47,31 @@ pub struct Fields<'a> {
 impl Reader {
     /// What was read, or all that was wrong, by place.
     pub fn done<T>(self, read: Option<T>) -> Result<T, Invalid> {
-        let mut findings = self.findings.into_inner();
+        let (mut findings, untold) = (self.findings.into_inner(), self.untold.get());
         findings.sort_by(|a, b| (a.at, &a.field).cmp(&(b.at, &b.field)));
         match read {
             Some(read) if findings.is_empty() => Ok(read),
-            _ => Err(Invalid { findings }),
+            _ => Err(Invalid::of(findings, untold)),
+        }
+    }
+
+    fn push(&self, finding: Finding) {
+        let mut findings = self.findings.borrow_mut();
+        if findings.len() < Invalid::MOST {
+            findings.push(finding);
+        } else {
+            self.untold.set(self.untold.get() + 1);
         }
     }
 
     /// Notes a problem of an item and what to write instead.
     pub fn note(&self, item: &Item, problem: String, remedy: impl Into<String>) {
-        self.findings.borrow_mut().push(Finding::new(item.at, &item.path, problem, remedy.into()));
+        self.push(Finding::new(item.at, &item.path, problem, remedy.into()));
     }
 
     /// Notes what was found otherwise.
     pub(in crate::policy) fn note_all(&self, findings: Vec<Finding>) {
-        self.findings.borrow_mut().extend(findings);
+        findings.into_iter().for_each(|finding| self.push(finding));
     }
 
     /// The fields of `item`; notes those not `known`.
@@ -72,7 +88,7 @@ impl Reader {
             if !known.contains(&name.as_str()) {
                 let problem = format!("there is no field `{name}` here");
                 let finding = Finding::new(*at, &inner.path, problem, fields_remedy(known));
-                self.findings.borrow_mut().push(finding);
+                self.push(finding);
             }
         }
         Some(Fields { reader: self, item, fields, under: &[] })
@@ -92,13 +108,13 @@ impl Reader {
         let path = joined(&group.path, name);
         let remedy = format!("add `{name}: …`");
         let finding = Finding::new(group.at, &path, "the field is missing".into(), remedy);
-        self.findings.borrow_mut().push(finding);
+        self.push(finding);
     }
 
     /// Fields whose names are free, such as GPU models.
     pub fn entries<'a>(&self, item: &'a Item) -> &'a Entries {
         if let Value::Map(fields) = &item.value {
-            return fields;
+            return if self.has_at_most(item, fields.len(), MOST_NAMED) { fields } else { &[] };
         }
         self.note(
             item,
@@ -108,10 +124,23 @@ impl Reader {
         &[]
     }
 
-    /// Returns the items of a list; none, with a finding, if it is no list.
+    /// Returns the items of a list, at most 1000; none, with a finding, if it is no list or has more.
     pub fn list<'a>(&self, item: &'a Item) -> &'a [Item] {
+        self.list_of(item, MOST_ITEMS)
+    }
+
+    /// Whether there are at most so many; notes the item if there are more.
+    fn has_at_most(&self, item: &Item, count: usize, most: usize) -> bool {
+        if count > most {
+            self.note(item, format!("{count} items stand here"), format!("give at most {most}"));
+        }
+        count <= most
+    }
+
+    /// Returns the items of a list, at most so many; none, with a finding, if it is no list or has more.
+    pub fn list_of<'a>(&self, item: &'a Item, most: usize) -> &'a [Item] {
         if let Value::List(items) = &item.value {
-            return items;
+            return if self.has_at_most(item, items.len(), most) { items } else { &[] };
         }
         self.note(
             item,
@@ -230,7 +259,7 @@ impl Reader {
             let known: Vec<&'static str> = K::VARIANTS.iter().map(|variant| (*variant).into()).collect();
             let problem = format!("there is no field `{name}` here");
             let finding = Finding::new(*at, &inner.path, problem, fields_remedy(&known));
-            self.findings.borrow_mut().push(finding);
+            self.push(finding);
         }
         all
     }

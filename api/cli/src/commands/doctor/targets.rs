@@ -36,7 +36,7 @@ pub(super) async fn look(config: &Config, patience: Duration, found: &mut Findin
         return found.failed("targets", error.to_string(), mend);
     }
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let whole: Value = serde_saphyr::from_str(&text).unwrap_or_default();
+    let whole: Value = workflows::yaml::read(&text).unwrap_or_default();
     let all = apart(&whole);
     if all.is_empty() {
         return found.ok("targets", format!("{} names none: every cluster is simulated", file.display()));

@@ -12,6 +12,7 @@ use crate::{
             Asked, Text,
             if_match::IfMatch,
             page::{Listed, Page, Paging, documents},
+            understood,
         },
         middleware::idempotency,
         problem::{Problem, code::Code},
@@ -263,7 +264,7 @@ async fn set(
     body: Text,
 ) -> Result<Response, Problem> {
     own(&app, &name).await?;
-    let wanted: Wanted = read(&body)?;
+    let wanted: Wanted = understood(&app, &caller, body, read).await?;
     Startable::named(&wanted.start.workflow)?.check(&wanted.start.data, &caller)?;
     let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, new_only(&headers));
     let set = bind(bound, &name, set).await?;

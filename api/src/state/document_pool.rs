@@ -1,0 +1,159 @@
+//! Where documents are read and planned: on threads of their own, so that a large one keeps no other request waiting.
+//!
+//! Used by handlers and extractors of `http`. Invariant: at any time a caller occupies at most two of these threads, and all together
+//! occupy no more than the machine has processors.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking};
+use tracing::Instrument as _;
+
+/// The longest text that is read where it came in, in bytes: 16 KiB, which takes less than a millisecond.
+const SHORT: usize = 16 << 10;
+/// How many documents of one tenant, or of one user of the platform, are worked on at once.
+const AT_ONCE: usize = 2;
+/// How many more of theirs may wait.
+const WAITING: usize = 64;
+
+/// Bounds how many documents are worked on.
+#[derive(Clone, Debug)]
+pub(crate) struct DocumentPool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    all: Semaphore,
+    by_owner: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+/// Too many documents of one owner wait already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{AT_ONCE} large documents of one tenant or user are worked on at once, and {WAITING} more may wait")]
+pub(crate) struct Crowded;
+
+/// A place in line: forgotten with the last of its owner.
+struct Place<'a> {
+    pool: &'a Inner,
+    owner: &'a str,
+    permits: Arc<Semaphore>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut owners = self.pool.by_owner.lock().unwrap_or_else(PoisonError::into_inner);
+        // One is in the map, and one is ours.
+        if Arc::strong_count(&self.permits) <= 2 {
+            owners.remove(self.owner);
+        }
+    }
+}
+
+impl Default for DocumentPool {
+    fn default() -> Self {
+        Self::of(thread::available_parallelism().map_or(2, usize::from).max(2))
+    }
+}
+
+impl DocumentPool {
+    fn of(threads: usize) -> Self {
+        Self(Arc::new(Inner { all: Semaphore::new(threads), by_owner: Mutex::default() }))
+    }
+
+    fn place<'a>(&'a self, owner: &'a str) -> Result<Place<'a>, Crowded> {
+        let mut owners = self.0.by_owner.lock().unwrap_or_else(PoisonError::into_inner);
+        let permits = owners.entry(owner.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
+        if Arc::strong_count(permits) > AT_ONCE + WAITING {
+            return Err(Crowded);
+        }
+        Ok(Place { pool: &self.0, owner, permits: permits.clone() })
+    }
+
+    /// What `work` makes of a text of this length: at once where it is short.
+    ///
+    /// # Errors
+    /// [`Crowded`]. A panic of the work goes on in the caller.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        owner: &str,
+        length: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Crowded> {
+        if length <= SHORT {
+            return Ok(work());
+        }
+        self.work(owner, work).await
+    }
+
+    /// What a future comes to, driven on one of these threads.
+    ///
+    /// # Errors
+    /// [`Crowded`]. A panic of the work goes on in the caller.
+    pub(crate) async fn plan<T: Send + 'static>(
+        &self,
+        owner: &str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Crowded> {
+        let (runtime, work) = (Handle::current(), work.in_current_span());
+        self.work(owner, move || runtime.block_on(work)).await
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        owner: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Crowded> {
+        let place = self.place(owner)?;
+        // Neither semaphore is ever closed.
+        let _own = place.permits.acquire().await;
+        let _one_of_all = self.0.all.acquire().await;
+        match spawn_blocking(work).await {
+            Ok(done) => Ok(done),
+            Err(failed) => match failed.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down, and drops this future too.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn one_owner_has_two_threads_and_the_others_go_on() {
+        let pool = DocumentPool::of(8);
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let slow: Vec<_> = (0..AT_ONCE + WAITING)
+            .map(|_| {
+                let (pool, running, most) = (pool.clone(), running.clone(), most.clone());
+                tokio::spawn(async move {
+                    let work = move || {
+                        most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        thread::sleep(Duration::from_millis(5));
+                        running.fetch_sub(1, Ordering::SeqCst);
+                    };
+                    pool.read("acme", SHORT + 1, work).await
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+
+        assert_eq!(pool.read("acme", SHORT + 1, || ()).await, Err(Crowded));
+        assert_eq!(pool.read("acme", SHORT, || 7).await, Ok(7));
+        assert_eq!(pool.plan("globex", async { 7 }).await, Ok(7));
+
+        for slow in slow {
+            assert_eq!(slow.await.unwrap(), Ok(()));
+        }
+        assert_eq!(most.load(Ordering::SeqCst), AT_ONCE);
+        assert!(pool.0.by_owner.lock().unwrap().is_empty());
+    }
+}

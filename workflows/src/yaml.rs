@@ -1,0 +1,135 @@
+//! YAML from outside, read within bounds: the one place where its parser is called.
+//!
+//! Called by policies and requests, by the file of targets and by the command line. Invariant: a document costs no more than its length
+//! says. Anchors, aliases and merge keys are refused, since a few hundred bytes of them stand for millions of values.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Error, MergeKeyPolicy, Options, budget::BudgetBreach};
+
+/// The longest document, in bytes: 1 MiB.
+pub const LONGEST: usize = 1 << 20;
+/// The most values in a document, names of fields among them.
+pub const MOST_VALUES: usize = 100_000;
+/// How deep values may lie in each other.
+pub const DEEPEST: usize = 32;
+
+/// Why a document cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unreadable {
+    /// The line and the column, if it is of one place.
+    pub at: Option<(u64, u64)>,
+    /// What is wrong, with its place.
+    pub why: String,
+    /// What to do, where a bound is passed.
+    pub remedy: Option<&'static str>,
+}
+
+const SMALLER: &str = "split it, or leave out what is not needed";
+const WRITTEN_OUT: &str = "write each value where it stands, without anchors (`&`) and aliases (`*`)";
+
+/// The value of a document. An error shows its line.
+///
+/// # Errors
+/// What is wrong with it, or which bound it passes.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    within(text, true)
+}
+
+/// The same, with errors of one line.
+pub(crate) fn read_plain<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    within(text, false)
+}
+
+fn within<T: DeserializeOwned>(text: &str, with_snippet: bool) -> Result<T, Unreadable> {
+    if text.len() > LONGEST {
+        let why = format!("the document has {} bytes, and at most {LONGEST} are read", text.len());
+        return Err(Unreadable { at: None, why, remedy: Some(SMALLER) });
+    }
+    serde_saphyr::from_str_with_options(text, options(with_snippet)).map_err(|error| unreadable(&error))
+}
+
+fn options(with_snippet: bool) -> Options {
+    serde_saphyr::options! {
+        with_snippet: with_snippet,
+        merge_keys: MergeKeyPolicy::Error,
+        budget: serde_saphyr::budget! {
+            max_aliases: 0,
+            max_anchors: 0,
+            max_depth: DEEPEST,
+            max_nodes: MOST_VALUES,
+            max_events: 4 * MOST_VALUES,
+            max_total_scalar_bytes: LONGEST,
+        },
+    }
+}
+
+fn unreadable(error: &Error) -> Unreadable {
+    let at = error.location().map(|place| (place.line(), place.column()));
+    let Error::Budget { breach, .. } = error.without_snippet() else {
+        return Unreadable { at, why: error.to_string(), remedy: None };
+    };
+    let (why, remedy) = match breach {
+        BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
+            ("anchors and aliases are not read".to_owned(), WRITTEN_OUT)
+        }
+        BudgetBreach::Depth { .. } => {
+            (format!("values lie more than {DEEPEST} deep in each other"), "nest them less deeply")
+        }
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+            (format!("the document has more than {MOST_VALUES} values"), SMALLER)
+        }
+        other => (format!("the document costs too much to read ({other:?})"), SMALLER),
+    };
+    let place = at.map(|(line, column)| format!(" at line {line}, column {column}")).unwrap_or_default();
+    Unreadable { at, why: format!("{why}{place}"), remedy: Some(remedy) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::time::{Duration, Instant};
+
+    fn refused(text: &str) -> Unreadable {
+        read::<Value>(text).unwrap_err()
+    }
+
+    /// Nine anchors, each nine times the one before: 9^9 values in 359 bytes.
+    fn bomb() -> String {
+        let level = |n: usize| {
+            let inner = if n == 0 { "x".to_owned() } else { format!("*a{}", n - 1) };
+            format!("a{n}: &a{n} [{}]\n", vec![inner; 9].join(", "))
+        };
+        (0..9).map(level).collect()
+    }
+
+    #[test]
+    fn an_alias_is_refused_before_it_stands_for_anything() {
+        let began = Instant::now();
+        for text in [bomb().as_str(), "a: &x [1]\nb: *x\n", "a: &x {b: 1}\nc: {<<: *x}\n"] {
+            let error = refused(text);
+            assert_eq!(error.remedy, Some(WRITTEN_OUT), "{error}");
+            assert_eq!(error.at.map(|(line, _)| line), Some(1), "{error}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_document_that_passes_a_bound_is_told_which() {
+        for (text, named) in [
+            ("[".repeat(DEEPEST + 1) + &"]".repeat(DEEPEST + 1), "32 deep"),
+            (format!("[{}1]", "1,".repeat(MOST_VALUES)), "100000 values"),
+            (" ".repeat(LONGEST + 1), "1048576 are read"),
+        ] {
+            let error = refused(&text);
+            assert!(error.why.contains(named) && error.remedy.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_document_is_read() {
+        assert_eq!(read::<Value>("a: [1, {b: c}]\n").unwrap(), serde_json::json!({ "a": [1, { "b": "c" }] }));
+        assert_eq!(refused("a: [1").remedy, None);
+    }
+}
