@@ -104,7 +104,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
         tokio::time::sleep(grace.saturating_add(drain)).await;
     };
     tokio::select! {
-        () = serving => {}
+        served = serving => served.map_err(Failure::other)?,
         () = too_late => tracing::warn!("some requests did not end in time; their connections are closed"),
     }
     tell_stop.send_replace(true);

@@ -4,6 +4,7 @@
 //! or silent keeps a connection for longer than the settings say, and there are never more connections than they say.
 
 mod body;
+mod runtime;
 mod timed;
 
 use crate::{
@@ -19,21 +20,19 @@ use axum::{
     extract::{ConnectInfo, Request},
 };
 use body::{Coming, Going};
-use hyper::{
-    body::Incoming,
-    server::conn::http1,
-    service::{Service as _, service_fn},
-};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
+use runtime::ConnectionRuntime;
 use std::{io, net::SocketAddr, pin::pin, time::Duration};
 use timed::{Phase, Timed};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    runtime::Handle,
+    sync::{oneshot, watch},
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
@@ -42,6 +41,9 @@ use tokio_rustls::TlsAcceptor;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is waited when the system gives no connection, as when there are no descriptors left.
 const BREATH: Duration = Duration::from_secs(1);
+
+/// What answers requests, and the runtime on which it does.
+type Answering = (TowerToHyperService<Router>, Handle);
 
 /// How long whoever is slow is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +56,38 @@ struct Limits {
 
 /// Answers whoever asks until `over` is, and what was asked by then. With TLS where there is a certificate.
 ///
-/// Dropped, it ends every connection at once.
-pub(crate) async fn serve(app: &Shared, listener: TcpListener, over: impl Future<Output = ()>) {
-    let router = http::router::router(app);
+/// Connections have threads of their own; requests are answered on the runtime of the caller. Dropped, it ends every connection at once.
+///
+/// # Errors
+/// That there are no threads to be had.
+pub(crate) async fn serve(
+    app: &Shared,
+    listener: TcpListener,
+    over: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let (main, listener) = (Handle::current(), listener.into_std()?);
+    let router = TowerToHyperService::new(http::router::router(app));
+    let (runtime, app) = (ConnectionRuntime::new()?, app.clone());
+    let (tell, broken) = oneshot::channel();
+    runtime
+        .run(async move {
+            // It is told by the runtime that takes connections when one comes.
+            match TcpListener::from_std(listener) {
+                Ok(listener) => take(app, (router, main), listener, over).await,
+                Err(error) => drop(tell.send(error)),
+            }
+        })
+        .await;
+    broken.await.map_or(Ok(()), Err)
+}
+
+/// Takes connections until `over` is, and waits for those that are open.
+async fn take(
+    app: Shared,
+    (router, main): Answering,
+    listener: TcpListener,
+    over: impl Future<Output = ()>,
+) {
     let most = app.config.http.connections;
     let (tell, stop) = watch::channel(false);
     let (mut open, mut over, mut full) = (JoinSet::new(), pin!(over), false);
@@ -76,7 +107,8 @@ pub(crate) async fn serve(app: &Shared, listener: TcpListener, over: impl Future
             Some(_) = open.join_next() => {}
             accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, from)) => {
-                    let conversation = attend(app.clone(), router.clone(), (stream, from), stop.clone());
+                    let answering = (router.clone(), main.clone());
+                    let conversation = attend(app.clone(), answering, (stream, from), stop.clone());
                     open.spawn(conversation);
                 }
                 Err(error) if is_of_one(&error) => {}
@@ -101,20 +133,20 @@ fn is_of_one(error: &io::Error) -> bool {
 /// One connection, from its first byte to its last. Handshakes are made here and so side by side: one that is slow keeps nobody waiting.
 async fn attend(
     app: Shared,
-    router: Router,
+    answering: Answering,
     (stream, from): (TcpStream, SocketAddr),
     over: watch::Receiver<bool>,
 ) {
     let _counted = app.edge.opened();
     let Some(config) = app.tls.as_ref().map(crate::tls::Tls::config) else {
-        return converse(app, router, (stream, from), over).await;
+        return converse(app, answering, (stream, from), over).await;
     };
     let shaken = tokio::select! {
         () = told(over.clone()) => return,
         shaken = tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)) => shaken,
     };
     match shaken {
-        Ok(Ok(stream)) => converse(app, router, (stream, from), over).await,
+        Ok(Ok(stream)) => converse(app, answering, (stream, from), over).await,
         Ok(Err(error)) => tracing::debug!(%from, %error, "a handshake failed"),
         Err(_) => {
             app.edge.was_slow(connections::HANDSHAKE);
@@ -131,7 +163,7 @@ async fn told(mut over: watch::Receiver<bool>) {
 /// Answers what is asked on a connection until it ends; once `over`, the request under way is the last.
 async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     app: Shared,
-    router: Router,
+    (router, main): Answering,
     (stream, from): (Io, SocketAddr),
     over: watch::Receiver<bool>,
 ) {
@@ -139,14 +171,16 @@ async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let limits = Limits { read: settings.read_timeout.0, idle: settings.idle_timeout.0 };
     let phase = Phase::default();
     let timed = Timed::new(stream, phase.clone(), limits, app.clone());
-    let router = TowerToHyperService::new(router);
     let asked = app.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         phase.answering();
         let mut request = request.map(|body| Body::new(Coming::new(body, limits.read, asked.clone())));
         request.extensions_mut().insert(ConnectInfo(Peer(from)));
-        let (answering, phase) = (router.call(request), phase.clone());
-        async move { answering.await.map(|answer| answer.map(|body| Going::new(body, phase))) }
+        let (main, router, phase) = (main.clone(), router.clone(), phase.clone());
+        async move {
+            let answer = runtime::answer(&main, router, request).await;
+            answer.map(|answer| answer.map(|body| Going::new(body, phase)))
+        }
     });
     let mut http1 = http1::Builder::new();
     // It runs from one answer to the head after it; `timed` sees to it that a head once begun is quicker.
