@@ -2,10 +2,12 @@
 
 use crate::{
     config::{self, MailTls},
-    notify::channel::{Message, PATIENCE, Sent, secret, shortened},
+    notify::channel::{
+        Message, Sent, secret, shortened,
+        smtp::{Server, Untaken},
+    },
 };
 use lettre::{
-    AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor,
     message::{Mailbox, header::ContentType},
     transport::smtp::{
         authentication::Credentials,
@@ -15,7 +17,7 @@ use lettre::{
 use std::{fs, time::Duration};
 
 pub(in crate::notify) struct Email {
-    transport: AsyncSmtpTransport<Tokio1Executor>,
+    server: Server,
     from: Mailbox,
     to: Vec<Mailbox>,
     password: String,
@@ -36,17 +38,14 @@ impl Email {
             MailTls::Starttls => Wire::Required(tls(host, &settings.ca_file)?),
             MailTls::Wrapped => Wire::Wrapper(tls(host, &settings.ca_file)?),
         };
-        let mut transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
-            .port(port)
-            .tls(wire)
-            .timeout(Some(PATIENCE));
+        let mut server = Server { host: host.to_owned(), port, tls: wire, credentials: None };
         let mut password = String::new();
         if !settings.user.is_empty() {
             password = secret("password_file", &settings.password_file)?;
-            transport = transport.credentials(Credentials::new(settings.user.clone(), password.clone()));
+            server.credentials = Some(Credentials::new(settings.user.clone(), password.clone()));
         }
         Ok(Self {
-            transport: transport.build(),
+            server,
             from: mailbox("from", &settings.from)?,
             to: settings.to.iter().map(|to| mailbox("to", to)).collect::<Result<_, _>>()?,
             password,
@@ -58,13 +57,14 @@ impl Email {
             Ok(letter) => letter,
             Err(error) => return Sent::Refused(format!("it cannot be written: {error}"), None),
         };
-        match self.transport.send(letter).await {
+        match self.server.deliver(&letter).await {
             Ok(response) => {
                 let said: Vec<&str> = response.message().collect();
                 let said = format!("{} {}", response.code(), said.join(" "));
                 Sent::Taken(shortened(&said, &self.password))
             }
-            Err(error) => {
+            Err(Untaken::Unreached(why)) => Sent::Unreached(shortened(&why, &self.password)),
+            Err(Untaken::Smtp(error)) => {
                 let mut said = error.to_string();
                 if let Some(source) = std::error::Error::source(&error) {
                     said = format!("{said}: {source}");

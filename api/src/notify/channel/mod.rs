@@ -5,6 +5,7 @@ pub(crate) mod file;
 pub(crate) mod pagerduty;
 pub(crate) mod signature;
 pub(crate) mod slack;
+mod smtp;
 pub(crate) mod webhook;
 
 use crate::{
@@ -187,10 +188,47 @@ pub(super) fn shortened(text: &str, secret: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
 
     #[test]
     fn what_a_receiver_says_is_kept_short_and_without_the_secret() {
         assert_eq!(shortened("400 no key\nR0UTE here", "R0UTE"), "400 no key *** here");
         assert_eq!(shortened(&"x".repeat(1_000), "").len(), KEPT);
+    }
+
+    /// A receiver that refuses, and says why without an end; how much of it was taken.
+    async fn endless() -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (url, sent) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+        let count = sent.clone();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _asked = stream.read(&mut [0; 4096]).await;
+            stream.write_all(b"HTTP/1.1 500 Oh\r\n\r\n").await.unwrap();
+            while stream.write_all(&[b'x'; 64 << 10]).await.is_ok() {
+                count.fetch_add(64 << 10, Ordering::Relaxed);
+            }
+        });
+        (url, sent)
+    }
+
+    #[tokio::test]
+    async fn a_receiver_whose_answer_never_ends_is_refused_by_its_beginning() {
+        crate::install_tls();
+        let (url, sent) = endless().await;
+
+        let told = ask(client().unwrap().post(&url), "").await;
+
+        let Sent::Refused(why, None) = told else { panic!("{told:?}") };
+        assert!(why.starts_with("500 ") && why.len() <= KEPT, "{why}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(sent.load(Ordering::Relaxed) < 16 << 20, "{sent:?}");
     }
 }
