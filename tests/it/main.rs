@@ -55,6 +55,7 @@ mod notify;
 mod offboarding;
 mod onboarding;
 mod openapi;
+mod outside;
 mod placement;
 mod planner;
 mod policy;
