@@ -25,7 +25,15 @@ pub(crate) struct DocumentPool(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     all: Semaphore,
-    by_owner: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    by_owner: Mutex<BTreeMap<String, Owner>>,
+}
+
+/// Who has documents here.
+#[derive(Debug)]
+struct Owner {
+    permits: Arc<Semaphore>,
+    /// How many of its documents are worked on or wait.
+    places: usize,
 }
 
 /// Too many documents of one owner wait already.
@@ -43,9 +51,11 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut owners = self.pool.by_owner.lock().unwrap_or_else(PoisonError::into_inner);
-        // One is in the map, and one is ours.
-        if Arc::strong_count(&self.permits) <= 2 {
-            owners.remove(self.owner);
+        if let Some(owner) = owners.get_mut(self.owner) {
+            owner.places -= 1;
+            if owner.places == 0 {
+                owners.remove(self.owner);
+            }
         }
     }
 }
@@ -63,11 +73,13 @@ impl DocumentPool {
 
     fn place<'a>(&'a self, owner: &'a str) -> Result<Place<'a>, Crowded> {
         let mut owners = self.0.by_owner.lock().unwrap_or_else(PoisonError::into_inner);
-        let permits = owners.entry(owner.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
-        if Arc::strong_count(permits) > AT_ONCE + WAITING {
+        let new = || Owner { permits: Arc::new(Semaphore::new(AT_ONCE)), places: 0 };
+        let stands = owners.entry(owner.to_owned()).or_insert_with(new);
+        if stands.places >= AT_ONCE + WAITING {
             return Err(Crowded);
         }
-        Ok(Place { pool: &self.0, owner, permits: permits.clone() })
+        stands.places += 1;
+        Ok(Place { pool: &self.0, owner, permits: stands.permits.clone() })
     }
 
     /// What `work` makes of a text of this length: at once where it is short.
