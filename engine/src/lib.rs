@@ -46,6 +46,9 @@ pub use model::approval::ballot::Ballot;
 pub use model::approval::delegation::Mandate;
 pub use model::approval::procedure::{BreakGlass, Escalation, Happening, Procedure, Reminders, What};
 pub use model::approval::ruling::Ruling;
+pub use model::approval::separation::{
+    Claim, CredentialAct, CredentialRecords, Provenance, Separation, Tie, TieKind, find_tie,
+};
 pub use model::approval::vote::{Person, Seat, Verdict, Vote};
 pub use model::authorisation::{Authorisation, Authoriser};
 pub use model::definition::action::{

@@ -71,6 +71,7 @@ mod scale;
 mod schedules;
 mod sealing;
 mod search;
+mod separation;
 mod served;
 mod sessions;
 mod shortage;

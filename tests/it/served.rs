@@ -84,6 +84,8 @@ impl Running {
 
     fn start_at(at: &str, dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = tenure(dir);
+        // Most tests let users vote whom the admin has added; `separation` is about those who may not.
+        command.env("TENURE_TRIAL", "true");
         command.args(["serve", "--listen", at]).envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);

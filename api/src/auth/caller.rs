@@ -3,9 +3,10 @@
 use crate::auth::{
     Role, Session, User, UserKind, Verb,
     policy::{Circumstances, Decision, Law, Place, Principal},
+    provenance::{of_credential, of_session, of_token},
     stored_token::Kept,
 };
-use engine::{Entity, Person};
+use engine::{CredentialAct, CredentialRecords, Entity, Person, Provenance};
 use program::token::Token;
 use serde::de::DeserializeOwned;
 use std::sync::{
@@ -27,6 +28,8 @@ pub(crate) struct Caller {
     pub(crate) kind: UserKind,
     /// When what let them in ends by itself, if it does.
     pub(crate) ends_at: Option<Timestamp>,
+    /// What is on record of the credential that let them in.
+    pub(super) credential: CredentialRecords,
     /// By which policies it is decided what they may do.
     law: Arc<Law>,
     asking: Asking,
@@ -83,6 +86,7 @@ impl Caller {
             tenant,
             kind: UserKind::Person,
             ends_at: None,
+            credential: CredentialRecords::default(),
             law,
             asking,
             kept_out,
@@ -94,9 +98,19 @@ impl Caller {
         Self { kind: user.kind, ..Self::new(user.name, user.roles, user.tenant, law) }
     }
 
-    /// The same, let in until this moment.
-    fn until(self, ends_at: Option<Timestamp>) -> Self {
-        Self { ends_at, ..self }
+    /// The same, let in until this moment by the credential of these records.
+    fn until(self, ends_at: Option<Timestamp>, credential: CredentialRecords) -> Self {
+        Self { ends_at, credential, ..self }
+    }
+
+    /// Where the credential comes from that let them in, without who put them into groups.
+    pub(crate) fn provenance(&self) -> Provenance {
+        of_credential(&self.name, &self.credential, &[])
+    }
+
+    /// What they do at `now` for somebody else's credential.
+    pub(crate) fn act(&self, now: Timestamp) -> CredentialAct {
+        self.provenance().act(&self.name, now)
     }
 
     /// The same, asking in this way.
@@ -106,7 +120,8 @@ impl Caller {
 
     /// The caller as approvals and orders name them.
     pub(crate) fn person(&self) -> Person {
-        person(&self.name, &self.roles, self.tenant.as_deref())
+        let person = person(&self.name, &self.roles, self.tenant.as_deref());
+        person.with_provenance(Some(Box::new(self.provenance())))
     }
 
     /// The policies that hold for the caller.
@@ -218,7 +233,10 @@ async fn by_token(
         return Ok(None);
     }
     let user = read::<User>(store, &kept.user).await?.filter(|user| user.holds(&kept.id));
-    Ok(user.map(|user| Caller::of(user, law).until(kept.ends_at)))
+    Ok(user.map(|user| {
+        let credential = of_token(&user, kept);
+        Caller::of(user, law).until(kept.ends_at, credential)
+    }))
 }
 
 async fn in_session(
@@ -239,7 +257,7 @@ async fn in_session(
     // Another of the same name, made since, is somebody else.
     let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
     let user = read::<User>(store, &session.user).await?.filter(is_theirs);
-    Ok(user.map(|user| Caller::of(user, law).until(Some(session.ends_at))))
+    Ok(user.map(|user| Caller::of(user, law).until(Some(session.ends_at), of_session(session))))
 }
 
 async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Result<Option<T>, Denied> {

@@ -3,10 +3,15 @@
 //! One that is taken back stays on record, since votes refer to it, and since it excludes its delegate from what its
 //! delegator has asked for.
 
-use crate::auth::{Caller, Role, User, UserKind, caller::person, collections::all, group::groups_of};
-use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Undecided, View};
+use crate::auth::{
+    Caller, Role, User, UserKind, caller::person, collections::all, group::groups_of, provenance,
+};
+use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Provenance, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::{ExecutionId, Key, Store, Timestamp};
 
 /// How long a delegation lasts at most.
@@ -256,6 +261,41 @@ pub(crate) async fn sitting(
         return Ok(None);
     }
     let groups = groups_of(store, name).await?;
+    let mut provenance = if user.name == like.name {
+        provenance::of_credential(name, &like.credential, &groups)
+    } else {
+        provenance::of_user(store, &user, &groups).await?
+    };
+    if user.name != like.name {
+        provenance.granted_by.extend(appointed_by(store, name, &like.name).await?);
+    }
     let groups: Vec<String> = groups.iter().map(super::group::Group::seat).collect();
-    Ok(Some(person_of(&user, &groups)))
+    Ok(Some(person_of(&user, &groups).with_provenance(Some(Box::new(provenance)))))
+}
+
+/// Who has let `to` vote for `from`, where that was somebody else than `from`.
+async fn appointed_by(store: &dyn Store, from: &str, to: &str) -> Result<Vec<String>, store::Error> {
+    let found = all::<Delegation>(store).await?;
+    let others = |one: &Delegation| one.from == from && one.to == to && one.created_by != from;
+    Ok(found.into_iter().filter(others).map(|one| one.created_by).collect())
+}
+
+/// Where the credentials of these users come from. Of one who is there no more, nothing is known.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn parties(
+    store: &dyn Store,
+    names: &BTreeSet<String>,
+) -> Result<BTreeMap<String, Provenance>, store::Error> {
+    let mut known = BTreeMap::new();
+    for name in names {
+        let key = Key::new(User::COLLECTION, name);
+        let Some(found) = store.document(&key).await? else { continue };
+        let corrupt =
+            |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
+        let user: User = serde_json::from_slice(&found.body).map_err(corrupt)?;
+        known.insert(name.clone(), provenance::of_user(store, &user, &[]).await?);
+    }
+    Ok(known)
 }

@@ -1,9 +1,9 @@
 //! Groups of users, as documents: a seat of an approval may be for the members of one.
 
 use super::{User, UserKind};
-use engine::{ActionError, Engine, Entity, Error, Undecided, View};
+use engine::{ActionError, CredentialAct, Engine, Entity, Error, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Store, Timestamp};
 
 /// The most members of a group.
@@ -16,6 +16,9 @@ pub(crate) struct Group {
     pub(crate) name: String,
     /// Who belongs to it.
     pub(crate) members: BTreeSet<String>,
+    /// Who put each of them there; absent of those who joined before that was written down.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) joined: BTreeMap<String, CredentialAct>,
     /// When it was made.
     pub(crate) created_at: Timestamp,
     /// By whom.
@@ -73,14 +76,15 @@ pub(crate) async fn add_group<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
     members: BTreeSet<String>,
-    by: &str,
+    by: &CredentialAct,
 ) -> Result<Group, Error> {
     check_name(name).map_err(Error::Undecided)?;
     if members.len() > MOST_MEMBERS {
         return Err(Error::Undecided(invalid(format!("members: at most {MOST_MEMBERS}"))));
     }
-    let created_at = engine.clock().now();
-    let group = Group { name: name.into(), members, created_at, created_by: by.into() };
+    let joined = members.iter().map(|name| (name.clone(), by.clone())).collect();
+    let group =
+        Group { name: name.into(), members, joined, created_at: by.at, created_by: by.by.clone() };
     let attempt = |view: &mut View| {
         if view.get::<Group>(&group.name)?.is_some() {
             let why = format!("there is a group {} already", group.name);
@@ -100,20 +104,23 @@ pub(crate) async fn add_group<P: Send + Sync + 'static>(
 pub(crate) async fn change_group<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
-    user: &str,
-    joins: bool,
+    (user, joins): (&str, bool),
+    by: &CredentialAct,
 ) -> Result<Option<Group>, Error> {
     engine
         .ledger(true, |view| {
             let Some(mut group) = view.get::<Group>(name)? else { return Ok(None) };
             if joins {
                 check_member(view, user)?;
-                group.members.insert(user.to_owned());
+                if group.members.insert(user.to_owned()) {
+                    group.joined.insert(user.to_owned(), by.clone());
+                }
                 if group.members.len() > MOST_MEMBERS {
                     return Err(invalid(format!("members: at most {MOST_MEMBERS}")).into());
                 }
             } else {
                 group.members.remove(user);
+                group.joined.remove(user);
             }
             view.put(&group)?;
             Ok(Some(group))

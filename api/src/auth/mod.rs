@@ -5,9 +5,11 @@
 mod caller;
 mod collections;
 mod delegation;
+mod enrolment;
 mod group;
 mod person;
 pub mod policy;
+mod provenance;
 mod role;
 mod session;
 mod stored_token;
@@ -15,7 +17,8 @@ mod user;
 mod verb;
 
 pub(crate) use caller::{Caller, Denied, authenticate, still};
-pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, sitting};
+pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, parties, sitting};
+pub(crate) use enrolment::{Enrolment, NewEnrolment, claim, enrol, enrolling};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub(crate) use person::Person;
 pub use role::Role;

@@ -1,6 +1,6 @@
 //! Sessions: tokens with an end, for people whom an identity provider has named (`docs/adr/0018`).
 
-use super::{Person, User, UserKind};
+use super::{Person, User, UserKind, provenance::SIGNED_IN};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use engine::{Engine, Entity, Error, View};
 use program::{encoding::hex, token::Token};
@@ -147,7 +147,10 @@ fn sign_in(view: &mut View, person: &Person, now: Timestamp) -> Result<(), engin
         token: String::new(),
         tokens: Vec::new(),
         created_at: before.as_ref().map_or(now, |user| user.created_at),
-        created_by: "signed in".into(),
+        created_by: SIGNED_IN.into(),
+        controlled_by: None,
+        claimed_at: None,
+        enrolment: None,
     };
     if before.as_ref() == Some(&user) { Ok(()) } else { view.put(&user) }
 }

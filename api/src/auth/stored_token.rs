@@ -4,11 +4,11 @@
 
 use super::user::{ADMIN, User, draw};
 use chrono::DateTime;
-use engine::{ActionError, Engine, Entity, Error, Undecided};
+use engine::{ActionError, Claim, CredentialAct, Engine, Entity, Error, Undecided};
 use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use store::{Commit, Key, Put, Read, Store, Timestamp};
 use workflows::policy::duration;
 
@@ -35,6 +35,12 @@ pub(crate) struct Kept {
     /// By whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) created_by: Option<String>,
+    /// Who else could have drawn it in that name; absent of one that an earlier version drew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) controlled_by: Option<BTreeSet<String>>,
+    /// How it came to its user.
+    #[serde(default, skip_serializing_if = "is_issued")]
+    pub(crate) claim: Claim,
     /// When it opens nothing any more, if it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ends_at: Option<Timestamp>,
@@ -44,6 +50,10 @@ pub(crate) struct Kept {
     /// When it was found to have expired. It stays so, also where the clock is set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expired_at: Option<Timestamp>,
+}
+
+fn is_issued(claim: &Claim) -> bool {
+    *claim == Claim::Issued
 }
 
 impl Entity for Kept {
@@ -56,14 +66,16 @@ impl Entity for Kept {
 
 impl Kept {
     /// What is kept of `token`, of `user` and called `name`.
-    pub(super) fn new(token: &Token, user: &str, name: &str, now: Timestamp, by: &str) -> Self {
+    pub(super) fn new(token: &Token, user: &str, name: &str, by: &CredentialAct) -> Self {
         Self {
             id: token.id.clone(),
             hash: token.hash(),
             user: user.into(),
             name: name.into(),
-            created_at: Some(now),
-            created_by: Some(by.into()),
+            created_at: Some(by.at),
+            created_by: Some(by.by.clone()),
+            controlled_by: by.controlled_by.clone(),
+            claim: Claim::Issued,
             ends_at: None,
             used_at: None,
             expired_at: None,
@@ -147,6 +159,8 @@ pub(crate) struct NewToken {
 impl NewToken {
     /// What the token is called that a user is added with.
     pub(crate) const FIRST: &'static str = "first";
+    /// What the token is called that a user has claimed with a one-time code.
+    pub(crate) const ENROLLED: &'static str = "enrolled";
 }
 
 fn invalid(why: String) -> ActionError {
@@ -207,14 +221,14 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
     new: &NewToken,
-    by: &str,
+    by: &CredentialAct,
     also: impl Fn(&mut engine::View) -> Result<(), Undecided>,
 ) -> Result<Option<(Kept, Token)>, Error> {
     check(new).map_err(Error::Undecided)?;
     let now = engine.clock().now();
     let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
     let token = draw()?;
-    let kept = Kept::new(&token, name, &new.name, now, by).ending(ends_at);
+    let kept = Kept::new(&token, name, &new.name, by).ending(ends_at);
     let made = engine.ledger(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         if name.starts_with("oidc:") {

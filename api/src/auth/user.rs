@@ -2,13 +2,15 @@
 
 use crate::auth::{
     Delegation, Group, Role,
+    provenance::FIRST_START,
     stored_token::{Kept, NewToken, ends},
 };
-use engine::{ActionError, Engine, Entity, Error, Undecided, View};
+use engine::{ActionError, CredentialAct, Engine, Entity, Error, Undecided, View};
 use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
@@ -52,6 +54,15 @@ pub(crate) struct User {
     pub(crate) created_at: Timestamp,
     /// By whom.
     pub(crate) created_by: String,
+    /// Who else could have added them in that name; absent of those whom an earlier version added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) controlled_by: Option<BTreeSet<String>>,
+    /// When they last claimed a credential of their own, by a one-time code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) claimed_at: Option<Timestamp>,
+    /// Names the code by which they may do so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) enrolment: Option<String>,
 }
 
 impl User {
@@ -100,12 +111,12 @@ pub(crate) struct NewUser {
 pub(crate) async fn add_user<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     new: NewUser,
-    by: &str,
+    by: &CredentialAct,
 ) -> Result<(User, Token), Error> {
     check(&new).map_err(Error::Undecided)?;
     let (token, now) = (draw()?, engine.clock().now());
     let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
-    let kept = Kept::new(&token, &new.name, NewToken::FIRST, now, by).ending(ends_at);
+    let kept = Kept::new(&token, &new.name, NewToken::FIRST, by).ending(ends_at);
     let user = User {
         name: new.name,
         roles: new.roles,
@@ -114,7 +125,10 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
         token: token.id.clone(),
         tokens: Vec::new(),
         created_at: now,
-        created_by: by.into(),
+        created_by: by.by.clone(),
+        controlled_by: by.controlled_by.clone(),
+        claimed_at: None,
+        enrolment: None,
     };
     engine
         .ledger(true, |view| {
@@ -153,6 +167,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             for group in &groups {
                 if let Some(mut group) = view.get::<Group>(&group.name)? {
                     group.members.remove(name);
+                    group.joined.remove(name);
                     view.put(&group)?;
                 }
             }
@@ -203,7 +218,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     if is_new {
         keep(file, &token).map_err(unwritable)?;
     }
-    let (now, by) = (engine.clock().now(), "first start");
+    let now = engine.clock().now();
     let user = User {
         name: ADMIN.into(),
         roles: vec![Role::Admin],
@@ -212,9 +227,13 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
         token: token.id.clone(),
         tokens: Vec::new(),
         created_at: now,
-        created_by: by.into(),
+        created_by: FIRST_START.into(),
+        controlled_by: Some(BTreeSet::new()),
+        claimed_at: None,
+        enrolment: None,
     };
-    let first = Kept::new(&token, ADMIN, NewToken::FIRST, now, by);
+    let started = CredentialAct { by: FIRST_START.into(), at: now, controlled_by: Some(BTreeSet::new()) };
+    let first = Kept::new(&token, ADMIN, NewToken::FIRST, &started);
     engine
         .ledger(true, |view| {
             let before = view.get::<User>(ADMIN)?;
@@ -233,7 +252,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     Ok(is_new.then_some(token))
 }
 
-fn forget_tokens(view: &mut View, user: &User) -> Result<(), Undecided> {
+pub(super) fn forget_tokens(view: &mut View, user: &User) -> Result<(), Undecided> {
     view.want::<Kept>(user.all_tokens())?;
     for id in user.all_tokens() {
         view.get::<Kept>(id)?;

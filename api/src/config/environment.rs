@@ -15,6 +15,7 @@ const KEYS: &[&str] = &[
     "listen",
     "platform",
     "targets",
+    "trial",
     "log.format",
     "log.filter",
     "engine.concurrency",

@@ -47,6 +47,9 @@ pub struct Config {
     pub platform: String,
     /// The file that says which backend serves what. Default none: everything is simulated.
     pub targets: String,
+    /// For trying it out: votes count also of people who are not separate from each other, and plans, votes and certificates say so.
+    /// Default false.
+    pub trial: bool,
     /// What is logged and how.
     pub log: Log,
     /// How executions are worked on.
@@ -83,6 +86,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
             platform: Self::LOCAL.into(),
             targets: String::new(),
+            trial: false,
             log: Log::default(),
             engine: Work::default(),
             http: Http::default(),

@@ -228,6 +228,7 @@ pub(super) const VOTED: &[Code] = &[
     Code::VotedBefore,
     Code::PlanChanged,
     Code::ForRequester,
+    Code::NotSeparate,
     Code::NotDelegated,
     Code::NoGlass,
     Code::GlassDestroys,

@@ -19,7 +19,7 @@ use backends::{
     Connected,
     simulated::{LocalWorld, Random, RemoteWorld, Script, World},
 };
-use engine::{Clock as _, Engine, Metrics, SystemClock, Unsound};
+use engine::{Clock as _, Engine, Metrics, Separation, SystemClock, Unsound};
 use program::exit::{Exit, Failure};
 use prometheus_client::registry::Registry;
 use std::{
@@ -77,6 +77,7 @@ fn options(config: &Config, storage: &Storage) -> engine::Options {
         poison_after: config.engine.poison_after,
         drain: config.engine.drain.0,
         relay: storage.is_shared().then_some(RELAY),
+        separation: if config.trial { Separation::NotEnforced } else { Separation::Enforced },
         second_person: config.engine.second_person().map(str::to_owned).collect(),
         ..engine::Options::default()
     }

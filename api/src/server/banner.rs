@@ -38,6 +38,9 @@ pub(super) fn banner(app: &App, address: SocketAddr, drew_admin: bool) -> String
              what this one made, and undoes it: run one server, or give all of them one `platform`\n",
         );
     }
+    if app.config.trial {
+        text.push_str(TRIAL);
+    }
     if drew_admin {
         let file = admin_file(&app.config.data);
         // Never the token itself: what a server prints is kept by collectors of logs.
@@ -63,6 +66,9 @@ pub(super) fn banner(app: &App, address: SocketAddr, drew_admin: bool) -> String
     ));
     text
 }
+
+/// What is said of a server that counts votes of people who are not separate.
+const TRIAL: &str = "TRIAL: separation is not enforced: whoever adds users may vote as them, and plans, votes and certificates say so\n";
 
 /// What is said of a server that others reach without TLS.
 const CLEAR: &str = "WARNING: tokens go over the network in the clear: name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a\n\

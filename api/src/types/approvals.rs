@@ -33,6 +33,8 @@ pub(crate) struct Approval {
     pub(crate) takes_effect: Option<&'static str>,
     #[schemars(with = "Option<Time>")]
     pub(crate) closed_at: Option<String>,
+    /// `enforced`: people count who are separate from each other and from who asked; `not_enforced`: others count too, as in a trial.
+    pub(crate) separation: &'static str,
     /// Who decided alone.
     pub(crate) broken_by: Option<String>,
     /// Reminders, escalations and who may decide alone.
@@ -65,6 +67,16 @@ pub(crate) struct Cast {
     pub(crate) reason: String,
     #[schemars(with = "Time")]
     pub(crate) at: String,
+    /// Who created the voter's user; `null` if an identity provider did, or it was not written down.
+    pub(crate) created_by: Option<String>,
+    /// How the voter came to the credential: `issued`, `enrolled` or `oidc`; `null` if it was not written down.
+    pub(crate) claim: Option<&'static str>,
+    /// Who issued the credential, or made the code by which it was claimed.
+    pub(crate) issued_by: Option<String>,
+    /// Why it is not the vote of another person, though it counts; `null` where it is.
+    pub(crate) not_separate: Option<String>,
+    /// The voter's user was removed since.
+    pub(crate) removed: bool,
 }
 
 /// What somebody decided alone, for others to review.

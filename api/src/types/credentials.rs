@@ -64,12 +64,25 @@ pub(crate) struct Token {
     #[schemars(with = "Option<Time>")]
     pub(crate) created_at: Option<String>,
     pub(crate) created_by: Option<String>,
+    /// `issued`: somebody else drew it and has seen it; `enrolled`: its user claimed it with a one-time code.
+    pub(crate) claim: &'static str,
     /// When it ends by itself; `null` if it does not.
     #[schemars(with = "Option<Time>")]
     pub(crate) ends_at: Option<String>,
     /// The full hour in which it was used last; `null` if it was not, or not since that is written down.
     #[schemars(with = "Option<Time>")]
     pub(crate) last_used_at: Option<String>,
+}
+
+/// A one-time code, by which a user claims a token that nobody else has seen.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EnrolmentCode {
+    pub(crate) user: String,
+    /// Shown this once; `tenure login --enrol` takes it.
+    pub(crate) code: String,
+    /// Until when it may be used, once.
+    #[schemars(with = "Time")]
+    pub(crate) ends_at: String,
 }
 
 /// A token, just drawn.

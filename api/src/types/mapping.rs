@@ -4,7 +4,9 @@ use crate::types::{
     approvals::{Approval, Cast},
     executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
 };
-use engine::{ApprovalCase, Ballot, Engine, Happening, Seat, Shown, Waiting, What};
+use engine::{
+    ApprovalCase, Ballot, Engine, Happening, Provenance, Seat, Separation, Shown, Vote, Waiting, What,
+};
 use program::encoding::rfc3339::format_time;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -220,7 +222,11 @@ pub(crate) fn wanted(seats: &[Seat]) -> String {
 }
 
 /// An approval.
-pub(crate) fn approval(case: &ApprovalCase) -> Approval {
+pub(crate) fn approval(case: &ApprovalCase, separation: Separation) -> Approval {
+    let counts_anyway = case.votes.iter().any(|vote| vote.tie.is_some());
+    // What is closed says what was so; what is open, what will be.
+    let enforced = !counts_anyway && (case.closed_at.is_some() || separation.is_enforced());
+    let separation = if enforced { Separation::Enforced } else { Separation::NotEnforced };
     let votes = case.votes.iter().map(|vote| Cast {
         person: vote.person.name.clone(),
         verdict: json!(vote.verdict),
@@ -228,6 +234,11 @@ pub(crate) fn approval(case: &ApprovalCase) -> Approval {
         break_glass: vote.break_glass,
         reason: vote.reason.clone(),
         at: format_time(vote.at),
+        created_by: provenance(vote).and_then(|provenance| provenance.created_by.clone()),
+        claim: provenance(vote).map(|provenance| provenance.claim.name()),
+        issued_by: provenance(vote).and_then(|provenance| provenance.issued_by.clone()),
+        not_separate: vote.tie.as_ref().map(|tie| tie.describe(&vote.person.name)),
+        removed: false,
     });
     Approval {
         id: case.id.clone(),
@@ -248,10 +259,15 @@ pub(crate) fn approval(case: &ApprovalCase) -> Approval {
         ruling: case.ruling.clone(),
         takes_effect: takes_effect(case),
         closed_at: case.closed_at.map(format_time),
+        separation: separation.name(),
         broken_by: case.break_glass_vote().map(|vote| vote.person.name.clone()),
         procedure: readable(&case.procedure, &[]),
         history: case.history.iter().map(happened).collect(),
     }
+}
+
+fn provenance(vote: &Vote) -> Option<&Provenance> {
+    vote.person.provenance.as_deref()
 }
 
 /// When a ruling is followed that is not yet: only a pause keeps an approval open that is decided.

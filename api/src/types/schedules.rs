@@ -1,7 +1,7 @@
 //! Schedules, their occurrences, and what sweeps found.
 
 use super::Time;
-use crate::encoding::rfc3339::format_time;
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

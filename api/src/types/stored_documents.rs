@@ -279,6 +279,9 @@ pub(crate) struct OnboardingPlan {
     decision: Object,
     plan: Plan,
     digest: String,
+    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    separation: Option<String>,
 }
 
 /// What would be decided on a change, and done.
@@ -291,6 +294,9 @@ pub(crate) struct ChangePlan {
     excess: Option<u64>,
     plan: Plan,
     digest: String,
+    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    separation: Option<String>,
 }
 
 /// What would be destroyed, and what stands against it.
@@ -298,6 +304,9 @@ pub(crate) struct ChangePlan {
 pub(crate) struct OffboardingPlan {
     plan: Plan,
     digest: String,
+    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    separation: Option<String>,
     holds: Vec<Object>,
     /// Open executions that have to end first.
     others: Vec<String>,
@@ -313,6 +322,9 @@ pub(crate) struct OffboardingPlan {
 pub(crate) struct PlanOnly {
     plan: Plan,
     digest: String,
+    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    separation: Option<String>,
 }
 
 /// What would be called back.
@@ -320,6 +332,9 @@ pub(crate) struct PlanOnly {
 pub(crate) struct ReclaimPlan {
     plan: Plan,
     digest: String,
+    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    separation: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     verdict: Option<Value>,
     /// Why these, and why not others.
@@ -332,6 +347,9 @@ pub(crate) struct ReclaimPlan {
 pub(crate) struct IncidentPlan {
     plan: Plan,
     digest: String,
+    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    separation: Option<String>,
     /// Workloads on the node, of a `gpu_fault`.
     running_there: Option<Vec<String>>,
 }

@@ -18,6 +18,9 @@ pub(crate) struct User {
     kind: UserKind,
     created_at: Time,
     created_by: String,
+    /// When they last claimed a credential of their own, by a one-time code.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    claimed_at: Option<Time>,
 }
 
 /// A user who was just made.

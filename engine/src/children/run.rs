@@ -4,7 +4,8 @@
 //! it was read, so that an end that comes between looking and going to sleep is never slept through.
 
 use crate::{
-    ActionError, Bend, Call, Child, Deed, Engine, Error, Event, HOUR, Order, Parent, Stopwatch, Ticket,
+    ActionError, Bend, Call, Child, Deed, Engine, Error, Event, HOUR, Order, Parent, Person, Stopwatch,
+    Ticket,
     model::{
         definition::{
             child::{Descent, Ended, ErasedChild, cancel_result, is_kept_after_cancel},
@@ -143,6 +144,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Look, Error> {
         let now = self.inner.clock.now();
         let standing = self.machine(&record.workflow, record.schema)?.standing(record)?;
+        let requester = standing.requester.clone().map(Box::new);
+        let by = Person::new(&*record.requested_by, [""; 0]).with_provenance(requester);
         let descent = match parent_link(child, parent, standing) {
             Ok(descent) => descent,
             Err(error) => return Ok(Look::Settled(Err(error), Box::default())),
@@ -150,7 +153,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let id = ExecutionId::new(now, self.inner.clock.entropy());
         let machine = self.machine(child.workflow(), child.schema())?;
         let given = Given { schema: child.schema(), data: child.data() };
-        let next = match machine.open(id, given, &record.requested_by, now, Some(descent)) {
+        let next = match machine.open(id, given, &by, now, Some(descent)) {
             Ok(next) => next,
             Err(error) => {
                 let error = ActionError::permanent("child.unreadable", error);

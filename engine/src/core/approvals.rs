@@ -4,7 +4,7 @@
 
 use super::transition::Turn;
 use crate::{
-    Approval, Authoriser, Ballot, Bell, Edge, Order, PlanDigest, Refusal, Ruling, Step, Verdict, Vote,
+    Approval, Authoriser, Ballot, Bell, Edge, Order, Person, PlanDigest, Refusal, Ruling, Step, Verdict, Vote,
     Workflow,
     model::{
         approval::timetable::Moment,
@@ -17,16 +17,25 @@ use crate::{
 
 impl<W: Workflow> Turn<W> {
     pub(crate) fn voted(&mut self, vote: Vote, digest: &PlanDigest) -> Result<(), Refusal> {
-        let requested_by = self.exec.requested_by.clone();
         if vote.break_glass {
             self.check_glass()?;
         }
-        let shaped_by = self.exec.shaped_by.clone();
-        let ballot = self.open_ballot("voted")?;
-        shaped_by.iter().try_for_each(|person| ballot.check_interests(&vote, person))?;
-        ballot.cast(vote, digest, &requested_by)?;
+        let asked = self.who_asked(&vote);
+        self.open_ballot("voted")?.cast_among(vote, digest, &asked)?;
         self.follow_ruling();
         Ok(())
+    }
+
+    /// Who asked for the execution, and who has changed its plan since, with where their credentials come from.
+    fn who_asked(&self, vote: &Vote) -> Vec<Person> {
+        let gathered = |name: &String| vote.parties.get(name).cloned().map(Box::new);
+        let person = |name: &String| Person::new(name, [""; 0]).with_provenance(gathered(name));
+        let mut asked = vec![person(&self.exec.requested_by)];
+        if let (Some(requester), Some(recorded)) = (asked.first_mut(), &self.exec.requester) {
+            requester.provenance = Some(Box::new(recorded.clone()));
+        }
+        asked.extend(self.exec.shaped_by.iter().map(person));
+        asked
     }
 
     pub(crate) fn vote_withdrawn(&mut self, order: &Order) -> Result<(), Refusal> {

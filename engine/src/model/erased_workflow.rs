@@ -5,7 +5,8 @@
 
 use super::input::Given;
 use crate::{
-    Authoriser, Child, Diagram, Edge, Error, Event, Outcome, Parent, Plan, PlanDigest, Ruling, Ticket,
+    Authoriser, Child, Diagram, Edge, Error, Event, Outcome, Parent, Person, Plan, PlanDigest, Provenance,
+    Ruling, Ticket,
     model::{
         definition::child::{Descent, Ended},
         execution::directive::Directive,
@@ -34,6 +35,8 @@ pub(crate) struct Standing {
     pub(crate) plan: Plan,
     pub(crate) digest: PlanDigest,
     pub(crate) authoriser: Option<Authoriser>,
+    /// Where the credential came from by which it was asked for.
+    pub(crate) requester: Option<Provenance>,
 }
 
 /// What an execution waits for that does not come from the engine.
@@ -90,7 +93,7 @@ pub(crate) trait Machine<P>: Send + Sync {
         &self,
         id: ExecutionId,
         given: Given,
-        by: &str,
+        by: &Person,
         at: Timestamp,
         of: Option<Descent>,
     ) -> Result<Next, Error>;

@@ -75,6 +75,18 @@ pub enum Refusal {
         /// The requester.
         requester: String,
     },
+    /// Four eyes: who decides is not another person than somebody who asked or has decided.
+    #[error(
+        "the vote of {person} does not count as that of another person than {}: {}; {person} counts with a credential of their own, after `tenure user enrol` and `tenure login --enrol`, or after signing in through the identity provider",
+        tie.with,
+        tie.describe(person)
+    )]
+    NotSeparate {
+        /// Who tried.
+        person: String,
+        /// What joins them.
+        tie: crate::Tie,
+    },
     /// No delegation covers the vote.
     #[error("no delegation lets {person} vote for {from} at this moment; ask {from}, or an admin, for one")]
     NotDelegated {
@@ -170,6 +182,7 @@ impl Refusal {
             Self::BadRepair { .. } => "repair.invalid",
             Self::SamePerson { .. } => "repair.same_person",
             Self::ForRequester { .. } => "approval.for_requester",
+            Self::NotSeparate { .. } => "approval.not_separate",
             Self::NotDelegated { .. } => "approval.not_delegated",
             Self::ReasonMissing { .. } => "approval.reason_missing",
             Self::NoBreakGlass { .. } => "approval.no_break_glass",

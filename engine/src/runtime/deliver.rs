@@ -59,6 +59,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
         self.check_second(&event)?;
+        let event = self.under_separation(event);
         let result = self.deliver_settling(id, event.clone(), None).await;
         self.or_relayed(id, (event, None), result).await
     }
@@ -74,8 +75,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
         revision: Revision,
     ) -> Result<Revision, Error> {
         self.check_second(&event)?;
+        let event = self.under_separation(event);
         let result = self.deliver_bound(id, event.clone(), revision).await;
         self.or_relayed(id, (event, Some(revision)), result).await
+    }
+
+    /// The event, as this engine takes it: whether a vote must be separate is its options' word, and nobody else's.
+    fn under_separation(&self, event: Event) -> Event {
+        let separation = self.separation();
+        match event {
+            Event::Voted { vote, digest } => Event::Voted { vote: Vote { separation, ..vote }, digest },
+            other => other,
+        }
     }
 
     async fn deliver_bound(&self, id: ExecutionId, event: Event, bound: Revision) -> Result<Revision, Error> {

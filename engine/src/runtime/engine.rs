@@ -4,7 +4,7 @@
 
 use super::{decisions::queues::Queues, version_routing::Elsewhere, wakeup::Due};
 use crate::{
-    Clock, Diagram, Edge, Error, Metrics, Options,
+    Clock, Diagram, Edge, Error, Metrics, Options, Separation,
     limits::state::Limits,
     model::{documents::document_cache::Parsed, erased_workflow::Machine},
 };
@@ -120,6 +120,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
+    }
+
+    /// Whether votes count that are not those of another person.
+    #[must_use]
+    pub fn separation(&self) -> Separation {
+        self.inner.options.separation
     }
 
     /// The registered workflows as pictures, by name.

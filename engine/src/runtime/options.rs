@@ -1,5 +1,6 @@
 //! How an engine works: its name, its concurrency, its leases, and what it injects in tests.
 
+use crate::Separation;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// How an engine works. Start from `Options::default()`.
@@ -22,6 +23,8 @@ pub struct Options {
     pub relay: Option<Duration>,
     /// The commands that take effect only when a second person agrees, as [`command_name`](crate::command_name) names them.
     pub second_person: BTreeSet<String>,
+    /// Whether votes count that are not those of another person. Default: they do not.
+    pub separation: Separation,
     /// Sees every attempt and may bend it; for fault sweeps.
     pub tap: Option<Arc<dyn crate::Tap>>,
 }
@@ -37,6 +40,7 @@ impl Default for Options {
             patience: Duration::from_secs(30),
             relay: None,
             second_person: BTreeSet::new(),
+            separation: Separation::default(),
             tap: None,
         }
     }

@@ -1,12 +1,13 @@
 //! What is asked for when an execution is to start.
 
-use crate::Person;
+use crate::{Person, Provenance};
 use store::{Attributes, ExecutionId, Put, Read};
 
 /// Who asks for an execution, and what else its start commits.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub(crate) by: String,
+    pub(crate) provenance: Option<Box<Provenance>>,
     pub(crate) id: Option<ExecutionId>,
     pub(crate) once: Option<(String, String)>,
     pub(crate) documents: Vec<Put>,
@@ -18,7 +19,13 @@ impl Request {
     /// Asked for by `person`.
     #[must_use]
     pub fn by(person: &Person) -> Self {
-        Self::of(person.name.clone())
+        Self { provenance: person.provenance.clone(), ..Self::of(person.name.clone()) }
+    }
+
+    /// The same, by a credential that comes from there.
+    #[must_use]
+    pub fn with_provenance(self, provenance: Provenance) -> Self {
+        Self { provenance: Some(Box::new(provenance)), ..self }
     }
 
     pub(crate) fn of(by: String) -> Self {

@@ -4,7 +4,7 @@
 
 use super::commit::Also;
 use crate::{
-    ActionError, Engine, Error, Request, Workflow,
+    ActionError, Engine, Error, Person, Request, Workflow,
     model::{documents::collection, input::Given},
     search::attributes::bounded,
 };
@@ -56,8 +56,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Started, Error> {
         let now = self.inner.clock.now();
         let id = request.id.unwrap_or_else(|| ExecutionId::new(now, self.inner.clock.entropy()));
-        let mut next =
-            self.machine(workflow, schema)?.open(id, Given { schema, data }, &request.by, now, None)?;
+        let by = Person::new(&*request.by, [""; 0]).with_provenance(request.provenance.clone());
+        let mut next = self.machine(workflow, schema)?.open(id, Given { schema, data }, &by, now, None)?;
         let written = request.attributes.into_iter();
         next.record.attributes.extend(
             written.filter_map(|(name, values)| Some((name, bounded(values.into_iter().collect())?))),

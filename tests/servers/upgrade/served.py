@@ -149,7 +149,8 @@ class Tenure:
         self.data = data
         self.entries = []
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
-        environment |= {"TENURE_HTTP_RATE": "0", "TENURE_LOG": "error", "TENURE_PLATFORM": world.url}
+        environment |= {"TENURE_HTTP_RATE": "0", "TENURE_LOG": "error", "TENURE_PLATFORM": world.url,
+                        "TENURE_TRIAL": "true"}
         if database:
             environment |= {"TENURE_STORE_URL": database.url(), "TENURE_STORE_SCHEMA": "tenure"}
         command = [program, "serve", "--data", data, "--listen", "127.0.0.1:0"]

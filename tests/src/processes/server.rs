@@ -93,6 +93,8 @@ impl Server {
         if let Some(platform) = &self.platform {
             command.args(["--platform", platform]);
         }
+        // One administrator has added everybody who votes here.
+        command.env("TENURE_TRIAL", "true");
         // One token asks for everybody.
         command.env("TENURE_HTTP_RATE", "0");
         command.env("TENURE_LOG", "error").envs(self.environment.iter().cloned());

@@ -159,6 +159,9 @@ pub(crate) fn page(case: &Value) -> String {
             "ALONE:        {name} broke the glass; those who were asked did not decide\n"
         ));
     }
+    if part("separation") == "not_enforced" {
+        text.push_str("separation:   not enforced: people count who are not separate from each other\n");
+    }
     text.push_str(&people(case));
     if plan("decides").get("simulated") == Some(&Value::Bool(true)) {
         text.push_str("simulated:    nothing real is behind the cluster\n");
@@ -186,6 +189,7 @@ fn people(case: &Value) -> String {
             said("person"),
             said("reason")
         ));
+        text.push_str(&standing(vote));
     }
     for happened in list("history") {
         let said = |name: &str| happened.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -199,6 +203,24 @@ fn people(case: &Value) -> String {
             other => other.to_owned(),
         };
         text.push_str(&format!("{}  {what}\n", said("at")));
+    }
+    text
+}
+
+/// Where a voter's credential comes from, and what stands against the vote.
+fn standing(vote: &Value) -> String {
+    let said = |name: &str| vote.get(name).and_then(Value::as_str);
+    let mut text = String::new();
+    if let Some(claim) = said("claim") {
+        let by = said("issued_by").map(|by| format!(" (by {by})")).unwrap_or_default();
+        let user = said("created_by").map(|by| format!(", user created by {by}")).unwrap_or_default();
+        text.push_str(&format!("              credential {claim}{by}{user}\n"));
+    }
+    if let Some(why) = said("not_separate") {
+        text.push_str(&format!("              separation not enforced: {why}\n"));
+    }
+    if vote.get("removed") == Some(&Value::Bool(true)) {
+        text.push_str("              the user was removed since\n");
     }
     text
 }

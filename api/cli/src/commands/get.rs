@@ -208,7 +208,7 @@ async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure>
 #[cfg(test)]
 mod tests {
     use super::ALL;
-    use crate::cli::{common::Format, output};
+    use crate::{common::Format, output};
     use serde_json::{Value, json};
     use workflows::foreign_text::is_unsafe;
 

@@ -25,6 +25,10 @@ pub(crate) struct Login {
     /// Sign in with the ID token in this file, as machines do that are given one; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     id_token_file: Option<PathBuf>,
+    /// Claim a token of your own with the one-time code of `tenure user enrol`; `-` reads it from standard input. Tokens that you had
+    /// before open nothing from then on.
+    #[arg(long, value_name = "CODE", conflicts_with = "id_token_file")]
+    enrol: Option<String>,
     /// Keep the token with the context in force, and print none; `tenure logout` takes it away again.
     #[arg(long)]
     save: bool,
@@ -34,6 +38,9 @@ pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
     let client = Client::of(common)?;
     // Known before anybody signs in for nothing.
     let saved_to = if own.save { Some(context(common)?) } else { None };
+    if let Some(code) = own.enrol {
+        return enrol(common, &client, &code, saved_to).await;
+    }
     let offered = client.get("/v1/login").await?.value()?;
     let Some(settings) = settings(&offered) else {
         let why = "the server names no identity provider: use a token of `tenure user add`, with --token or TENURE_TOKEN";
@@ -45,22 +52,40 @@ pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
     };
     let body = Body::json(&json!({ "id_token": id_token.trim() }));
     let session = client.post("/v1/sessions", body).await?.value()?;
-    let text = |name: &str| session.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |name: &str| session.get(name).and_then(Value::as_str).unwrap_or_default();
+    let said = format!("signed in as {} until {}", text("user"), text("ends_at"));
+    hand_over(common, &session, &said, saved_to)
+}
+
+/// Claims a token of the user whose code this is.
+async fn enrol(
+    common: &Common,
+    client: &Client,
+    code: &str,
+    saved_to: Option<String>,
+) -> Result<Exit, Failure> {
+    let read = if code == "-" { files::read(std::path::Path::new("-"))? } else { code.to_owned() };
+    let body = Body::json(&json!({ "code": read.trim() }));
+    let claimed = client.post("/v1/enrolments:claim", body).await?.value()?;
+    let user = claimed.get("user").and_then(Value::as_str).unwrap_or_default();
+    let said = format!("enrolled as {user}; tokens from before open nothing any more");
+    hand_over(common, &claimed, &said, saved_to)
+}
+
+/// Keeps the token that was shown with a context, or prints it.
+fn hand_over(common: &Common, shown: &Value, said: &str, saved_to: Option<String>) -> Result<Exit, Failure> {
+    let token = shown.get("token").and_then(Value::as_str).unwrap_or_default();
     if let Some(name) = saved_to {
-        keep(&name, Some(text("token")))?;
-        output::note(&format!(
-            "signed in as {} until {}; context {name} has the token",
-            text("user"),
-            text("ends_at")
-        ));
+        keep(&name, Some(token.to_owned()))?;
+        output::note(&format!("{said}; context {name} has the token"));
         return Ok(Exit::Done);
     }
     match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, &session)?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, shown)?,
         // The token alone on standard output, so that it can be taken into a variable.
         Format::Table => {
-            output::note(&format!("signed in as {} until {}; the token:", text("user"), text("ends_at")));
-            output::say(&format!("{}\n", text("token")))?;
+            output::note(&format!("{said}; the token:"));
+            output::say(&format!("{token}\n"))?;
         }
     }
     Ok(Exit::Done)

@@ -21,6 +21,9 @@ pub(crate) struct Serve {
     /// Log lines for people or for collectors [default: text].
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+    /// For trying it out: one administrator may vote as users of their own making; plans, votes and certificates say so.
+    #[arg(long)]
+    pub(crate) trial: bool,
 }
 
 impl Serve {
@@ -30,6 +33,7 @@ impl Serve {
             listen: self.listen.or(before.listen),
             platform: self.platform.or(before.platform),
             log_format: self.log_format.or(before.log_format),
+            trial: self.trial || before.trial,
         }
     }
 }
@@ -43,6 +47,7 @@ pub(crate) fn run(common: &Common, own: &Serve, more: server::Also) -> Result<Ex
     if let Some(format) = own.log_format {
         config.log.format = format;
     }
+    config.trial |= own.trial;
     if let Some(platform) = &own.platform {
         config.platform.clone_from(platform);
     }

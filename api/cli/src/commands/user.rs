@@ -23,6 +23,7 @@ const TOKENS: &[Column] = &[
     ("drawn", "/created_at"),
     ("ends", "/ends_at"),
     ("last used", "/last_used_at"),
+    ("claim", "/claim"),
 ];
 
 /// What is done about users.
@@ -51,6 +52,14 @@ pub(crate) enum User {
     Remove {
         /// The name.
         name: String,
+    },
+    /// Make a one-time code, by which a user claims a token that nobody else has seen, and print it: it is shown once.
+    Enrol {
+        /// The user.
+        name: String,
+        /// When the code ends: after a time, like `12h` or `P1D`, or at a moment [default: 3d].
+        #[arg(long, value_name = "END")]
+        expires: Option<String>,
     },
     /// See and change the tokens of a user.
     #[command(subcommand)]
@@ -97,11 +106,20 @@ pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
             if let Some(warning) = added.get("warning").and_then(Value::as_str) {
                 output::note(&format!("warning: {warning}"));
             }
-            shown_once(common, &format!("token of {name}"), &added)?;
+            shown_once(common, &format!("token of {name}"), &added, "token")?;
         }
         User::Remove { name } => {
             Client::of(common)?.delete(&format!("/v1/users/{}", escape(&name))).await?;
             removed(common, &name)?;
+        }
+        User::Enrol { name, expires } => {
+            let path = format!("/v1/users/{}:enrol", escape(&name));
+            let body = Body::json(&json!({ "expires": expires }));
+            let made = Client::of(common)?.post(&path, body).await?.value()?;
+            if let (Some(end), Format::Table) = (made.get("ends_at").and_then(Value::as_str), common.output) {
+                output::note(&format!("it may be used once, until {end}: `tenure login --enrol CODE`"));
+            }
+            shown_once(common, &format!("code of {name}"), &made, "code")?;
         }
         User::Token(command) => return tokens(common, command).await,
     }
@@ -124,7 +142,7 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
             if let Some(end) = issued.get("ends_at").and_then(Value::as_str) {
                 output::note(&format!("it ends at {end}"));
             }
-            shown_once(common, &format!("token {name} of {user}"), &issued)?;
+            shown_once(common, &format!("token {name} of {user}"), &issued, "token")?;
         }
         Tokens::Remove { user, which } => {
             let path = at(&user, &format!("/tokens/{}", escape(&which)));
@@ -135,14 +153,14 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A token that was just drawn.
-fn shown_once(common: &Common, what: &str, drawn: &Value) -> Result<(), Failure> {
+/// A token or code that was just drawn: the field `secret` of it.
+fn shown_once(common: &Common, what: &str, drawn: &Value, secret: &str) -> Result<(), Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, drawn),
         // The token alone on standard output, so that it can be taken into a variable.
         Format::Table => {
             output::note(&format!("{what}, shown this once:"));
-            let token = drawn.get("token").and_then(Value::as_str).unwrap_or_default();
+            let token = drawn.get(secret).and_then(Value::as_str).unwrap_or_default();
             output::say(&format!("{token}\n"))
         }
     }

@@ -49,6 +49,7 @@ pub(crate) enum Code {
     VotedBefore,
     PlanChanged,
     ForRequester,
+    NotSeparate,
     NotDelegated,
     NoGlass,
     GlassDestroys,
@@ -122,7 +123,7 @@ impl Code {
             | Self::MediaType | Self::HeaderUnsupported | Self::Finished | Self::PastPivot | Self::Already
             | Self::RepairInvalid | Self::SamePerson | Self::NeedsSecond | Self::OwnRequest
             | Self::NotEntitled | Self::Decided | Self::VotedBefore | Self::PlanChanged | Self::ForRequester
-            | Self::NotDelegated | Self::NoGlass | Self::GlassDestroys | Self::NoVote
+            | Self::NotSeparate | Self::NotDelegated | Self::NoGlass | Self::GlassDestroys | Self::NoVote
             | Self::DecisionUnexplained | Self::ReviewOwn | Self::GroupExists | Self::DelegationForeign
             | Self::DigestMissing | Self::ReasonMissing | Self::NotWaiting | Self::BatchEmpty
             | Self::BatchTooMany | Self::BatchUnseen | Self::BatchChanged | Self::KeyReused
@@ -183,6 +184,7 @@ impl Code {
             Self::VotedBefore => ("approval.voted_before", 409, "You have decided already", "another person must decide"),
             Self::PlanChanged => ("approval.plan_changed", 409, "The plan is not the one you read", "read the approval again and decide anew"),
             Self::ForRequester => ("approval.for_requester", 403, "Nobody decides who stands in for the requester", "ask another person who holds one of the roles asked for"),
+            Self::NotSeparate => ("approval.not_separate", 403, "The vote is not that of another person", "let an admin run `tenure user enrol NAME`, claim with `tenure login --enrol CODE` or sign in through the identity provider, and vote again; for a trial, `tenure serve --trial`"),
             Self::NotDelegated => ("approval.not_delegated", 403, "No delegation lets you vote for them", "`tenure delegations list` shows those in force; ask them, or an admin, for one"),
             Self::NoGlass => ("approval.no_break_glass", 403, "You may not decide alone", "ask someone whom the policy's `break_glass` names, or those who hold a seat"),
             Self::GlassDestroys => ("approval.destroys", 403, "Nobody destroys alone", "ask those who hold a seat; policy would have to say `destroys: true`"),

@@ -251,6 +251,7 @@ impl From<Refusal> for Problem {
             Refusal::VotedBefore { .. } => Code::VotedBefore,
             Refusal::PlanChanged { .. } => Code::PlanChanged,
             Refusal::ForRequester { .. } => Code::ForRequester,
+            Refusal::NotSeparate { .. } => Code::NotSeparate,
             Refusal::NotDelegated { .. } => Code::NotDelegated,
             Refusal::ReasonMissing { .. } => Code::DecisionUnexplained,
             Refusal::NoBreakGlass { .. } => Code::NoGlass,

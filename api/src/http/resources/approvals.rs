@@ -3,11 +3,11 @@
 //! Who may decide is decided in the core. What it needs to know of the voter, of groups and delegations, is gathered here.
 
 use crate::{
-    auth::{Caller, UserKind, Verb, mandates_to, sitting},
+    auth::{Caller, User, UserKind, Verb, mandates_to, parties, sitting},
     http::{
         extract::{
             Asked, Sent,
-            page::{Listed, Page},
+            page::{Listed, Page, document},
         },
         problem::{Problem, code::Code},
         resources::{
@@ -33,6 +33,8 @@ use axum::{
 use engine::{ApprovalCase, Event, Order, Person, PlanDigest, Refusal, Seat, Verdict, Vote, What};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (read, decide) = (Access::Tenant(Verb::ReadApprovals), Access::Tenant(Verb::Decide));
@@ -146,12 +148,25 @@ pub(in crate::http) async fn listed(
     loop {
         let room = page.limit.saturating_sub(items.len());
         let found = app.engine.approvals(after.as_deref(), room).await?;
-        items.extend(found.items.iter().filter(|case| of(case)).map(mapping::approval));
+        for case in found.items.iter().filter(|case| of(case)) {
+            items.push(seen(app, case).await?);
+        }
         after = found.next;
         if after.is_none() || items.len() >= page.limit {
             return Ok(Listed::new(items, after));
         }
     }
+}
+
+/// An approval, with the votes marked of whoever is a user no more.
+async fn seen(app: &App, case: &ApprovalCase) -> Result<Approval, Problem> {
+    let mut shown = mapping::approval(case, app.engine.separation());
+    for (cast, vote) in shown.votes.iter_mut().zip(&case.votes) {
+        let user = document::<User>(app, &vote.person.name).await?;
+        // Another of the same name, added since, is somebody else.
+        cast.removed = user.is_none_or(|user| user.created_at > vote.at);
+    }
+    Ok(shown)
 }
 
 /// Which approvals are watched: those that concern the caller, or all that the list shows.
@@ -217,7 +232,7 @@ async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Approval>, Problem> {
-    Ok(Json(mapping::approval(&find(&app, &caller, &id).await?)))
+    Ok(Json(seen(&app, &find(&app, &caller, &id).await?).await?))
 }
 
 /// A decision on the plan that was read.
@@ -305,14 +320,24 @@ async fn decide(
         None => None,
     };
     let names: Vec<&str> = [Some(caller.name.as_str()), other.as_deref()].into_iter().flatten().collect();
+    let asked = who_asked(app, &case).await?;
     let vote = Vote {
         on_behalf_of,
+        parties: parties(store, &asked).await?,
         mandates: mandates_to(store, &names).await?,
         break_glass,
         ..Vote::new(person, verdict, decision.reason, app.engine.clock().now())
     };
     app.engine.deliver(case.execution, Event::Voted { vote, digest: PlanDigest(digest) }).await?;
     full(app, case.execution, StatusCode::OK).await
+}
+
+/// Who asked for the execution, and who has changed its plan since.
+async fn who_asked(app: &App, case: &ApprovalCase) -> Result<BTreeSet<String>, Problem> {
+    let (_, shown) = app.engine.show(case.execution).await?;
+    let editors = shown.body.get("shaped_by").and_then(Value::as_array).into_iter().flatten();
+    let editors = editors.filter_map(Value::as_str).map(ToOwned::to_owned);
+    Ok(editors.chain([case.requested_by.clone()]).collect())
 }
 
 /// Why a vote is taken back.

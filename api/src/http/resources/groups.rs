@@ -86,7 +86,11 @@ struct Wanted {
 }
 
 fn seen(group: &Group) -> Value {
-    mapping::thing(group, &["created_at"])
+    let mut value = mapping::thing(group, &["created_at"]);
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("joined");
+    }
+    value
 }
 
 async fn list(
@@ -123,7 +127,8 @@ async fn add(
     Extension(caller): Extension<Caller>,
     Sent(new): Sent<New>,
 ) -> Result<Response, Problem> {
-    let group = add_group(&app.engine, &new.name, new.members, &caller.name).await?;
+    let by = caller.act(app.engine.clock().now());
+    let group = add_group(&app.engine, &new.name, new.members, &by).await?;
     tracing::info!(group = group.name, by = caller.name, "group made");
     let location = [(header::LOCATION, format!("/v1/groups/{}", group.name))];
     Ok((StatusCode::CREATED, location, stands(&app, &group.name).await?).into_response())
@@ -164,7 +169,8 @@ async fn change(
     who: &Who,
     joins: bool,
 ) -> Result<Response, Problem> {
-    let change = change_group(&app.engine, name, &who.user, joins);
+    let by = caller.act(app.engine.clock().now());
+    let change = change_group(&app.engine, name, (&who.user, joins), &by);
     let changed = bound.bind::<Group, _>("the group", name, change).await?;
     let group = changed.ok_or_else(|| Problem::not_found("group", name))?;
     tracing::info!(group = group.name, user = who.user, joins, by = caller.name, "group changed");

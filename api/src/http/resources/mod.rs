@@ -13,6 +13,7 @@ pub(crate) mod cluster_keys;
 pub(crate) mod console;
 pub(crate) mod delegations;
 pub(crate) mod engines;
+mod enrolments;
 pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod fleet;

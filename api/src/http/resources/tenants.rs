@@ -18,7 +18,7 @@ use crate::{
         problem::{Problem, code::Code},
         resources::{
             executions::full,
-            workflow_start::{by_place, own},
+            workflow_start::{by_place, own, with_separation},
         },
         route::{Access, Route},
         route_doc::{BEGUN, told},
@@ -153,7 +153,8 @@ async fn plan(
         });
         preview.await.map(|preview| json!(preview))
     };
-    Ok(Json(app.documents.plan(caller.owner(), previewed).await??))
+    let planned = app.documents.plan(caller.owner(), previewed).await??;
+    Ok(Json(with_separation(&app, planned)))
 }
 
 async fn onboard(

@@ -44,7 +44,7 @@ pub(in crate::http) fn remove(access: Access) -> Route {
     Route::delete("/v1/users/{name}/tokens/{id}", access, removed, doc)
 }
 
-fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
+pub(super) fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
     Shown {
         id: kept.id.clone(),
         name: kept.called().to_owned(),
@@ -52,6 +52,7 @@ fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
         state: if kept.is_over(now) { "over" } else { "in_force" },
         created_at: kept.created_at.map(format_time),
         created_by: kept.created_by.clone(),
+        claim: kept.claim.name(),
         ends_at: kept.ends_at.map(format_time),
         last_used_at: kept.used_at.map(format_time),
     }
@@ -78,7 +79,7 @@ async fn drawn(
     let now = app.engine.clock().now();
     let kept = once.shown(now);
     let also = |view: &mut engine::View| spent(view, kept.as_ref());
-    let issued = issue_token(&app.engine, &name, &new, &caller.name, also).await?;
+    let issued = issue_token(&app.engine, &name, &new, &caller.act(now), also).await?;
     let (kept, token) = issued.ok_or_else(|| Problem::not_found("user", &name))?;
     tracing::info!(user = name, token = kept.id, by = caller.name, "token drawn");
     let body = TokenIssued { of: seen(&kept, now), token: token.reveal() };

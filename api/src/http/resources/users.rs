@@ -10,7 +10,7 @@ use crate::{
         },
         middleware::idempotency::Secret,
         problem::{Problem, code::Code},
-        resources::tokens,
+        resources::{enrolments, tokens},
         route::{Access, Route},
         route_doc::told,
     },
@@ -50,6 +50,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         tokens::list(read),
         tokens::issue(manage),
         tokens::remove(manage),
+        enrolments::enrol(manage),
+        enrolments::claim(),
         Route::delete(
             "/v1/users/{name}",
             manage,
@@ -68,10 +70,12 @@ struct Wanted {
 
 /// A user without anything that names the tokens.
 fn seen(user: &User) -> Value {
-    let mut value = mapping::thing(user, &["created_at"]);
+    let mut value = mapping::thing(user, &["created_at", "claimed_at"]);
     if let Some(fields) = value.as_object_mut() {
         fields.remove("token");
         fields.remove("tokens");
+        fields.remove("enrolment");
+        fields.remove("controlled_by");
     }
     value
 }
@@ -96,7 +100,8 @@ async fn add(
     Extension(caller): Extension<Caller>,
     Sent(new): Sent<NewUser>,
 ) -> Result<Response, Problem> {
-    let (user, token) = add_user(&app.engine, new, &caller.name).await?;
+    let by = caller.act(app.engine.clock().now());
+    let (user, token) = add_user(&app.engine, new, &by).await?;
     tracing::info!(user = user.name, by = caller.name, "user added");
     let mut body = seen(&user);
     let unknown = match &user.tenant {

@@ -125,7 +125,17 @@ async fn plan<W: Wish>(
     let wish = wish.prepare(&app).await?;
     let planning = app.clone();
     let planned = async move { planning.engine.ledger(false, |view| wish.plan(view)).await };
-    Ok(Json(app.documents.plan(caller.owner(), planned).await??))
+    let planned = app.documents.plan(caller.owner(), planned).await??;
+    Ok(Json(with_separation(&app, planned)))
+}
+
+/// A plan, which says so where people count who are not separate from each other.
+pub(in crate::http) fn with_separation(app: &App, mut planned: Value) -> Value {
+    let separation = app.engine.separation();
+    if let Some(fields) = planned.as_object_mut().filter(|_| !separation.is_enforced()) {
+        fields.insert("separation".into(), separation.name().into());
+    }
+    planned
 }
 
 /// Refuses to act for a tenant that the caller is not bound to.

@@ -1,7 +1,7 @@
 //! What the server sees to by itself: waking those who wait for capacity, sweeps that are due, and forgetting old answers.
 
 use crate::{
-    auth::{Session, SignIn, record_expiries},
+    auth::{Enrolment, Session, SignIn, record_expiries},
     http::middleware::{
         idempotency::{self, KEPT_FOR},
         idempotency_lock::Under,
@@ -142,6 +142,7 @@ async fn forget(app: &App) -> Result<(), Error> {
     forget_old(app, |asked: &Triggered| now.since(asked.at) > KEPT_FOR).await?;
     record_expiries(&**app.engine.store(), now).await?;
     forget_old(app, |session: &Session| session.ends_at < now).await?;
+    forget_old(app, |enrolment: &Enrolment| enrolment.until < now).await?;
     forget_old(app, |sign_in: &SignIn| sign_in.until < now).await
 }
 

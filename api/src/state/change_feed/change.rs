@@ -1,7 +1,7 @@
 //! What a commit did to one execution, made once for all who watch.
 
 use crate::{state::change_feed::position::Position, types::mapping};
-use engine::{ApprovalCase, Behalf};
+use engine::{ApprovalCase, Behalf, Separation};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +102,12 @@ impl Group {
     }
 
     /// The change that it is, of an execution that stands so. `written` are its approvals, each with the commit that wrote it.
-    pub(crate) fn change(&self, record: &Record, written: &[(Sequence, ApprovalCase)]) -> Change {
+    pub(crate) fn change(
+        &self,
+        record: &Record,
+        written: &[(Sequence, ApprovalCase)],
+        separation: Separation,
+    ) -> Change {
         let sequence = self.position.sequence;
         let entries: Vec<_> = self.entries.iter().map(mapping::entry).collect();
         let text = json!({ "sequence": sequence.0, "execution": mapping::row(record), "entries": entries });
@@ -113,7 +118,7 @@ impl Group {
             what: Done::Went(Box::new(Went {
                 record: record.clone(),
                 text: text.to_string(),
-                cases: written.map(|(_, case)| Asked::of(case, sequence)).collect(),
+                cases: written.map(|(_, case)| Asked::of(case, sequence, separation)).collect(),
                 ends: self.entries.iter().any(ends),
             })),
         }
@@ -141,14 +146,14 @@ impl Change {
 }
 
 impl Asked {
-    fn of(case: &ApprovalCase, sequence: Sequence) -> Self {
+    fn of(case: &ApprovalCase, sequence: Sequence, separation: Separation) -> Self {
         let name = match (case.closed_at, &case.ruling) {
             (Some(_), _) => "closed",
             (None, Some(_)) => "decided",
             (None, None) if case.votes.is_empty() && case.history.is_empty() => "opened",
             (None, None) => "changed",
         };
-        let text = json!({ "sequence": sequence.0, "approval": mapping::approval(case) });
+        let text = json!({ "sequence": sequence.0, "approval": mapping::approval(case, separation) });
         Self { case: case.clone(), name, text: text.to_string() }
     }
 }

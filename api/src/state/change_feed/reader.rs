@@ -41,13 +41,15 @@ pub(crate) async fn changes(
     });
     let read: Vec<Result<(ExecutionId, Option<Known>), Error>> = read.buffered(AT_ONCE).collect().await;
     let known: BTreeMap<ExecutionId, Option<Known>> = read.into_iter().collect::<Result<_, _>>()?;
+    let separation = app.engine.separation();
     let change = |group: &Group| match group.forgotten() {
         Some(forgotten) => {
             let (execution, position) = (forgotten.execution, group.position);
             Some(Change { execution, position, what: Done::Forgotten(forgotten) })
         }
         None => {
-            known.get(&group.execution)?.as_ref().map(|known| group.change(&known.record, &known.written))
+            let known = known.get(&group.execution)?.as_ref()?;
+            Some(group.change(&known.record, &known.written, separation))
         }
     };
     Ok(groups.iter().filter_map(change).collect())

@@ -1,7 +1,10 @@
 //! People deciding: seats, votes, and when they suffice. Pure; enforced by the core, where no endpoint can forget it.
 
 use super::vote::{delegated, describe_seats};
-use crate::{Happening, Mandate, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Verdict, Vote, What};
+use super::separation::find_tie;
+use crate::{
+    Happening, Mandate, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Separation, Verdict, Vote, What,
+};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
@@ -61,18 +64,32 @@ impl Ballot {
     /// # Errors
     /// The refusal that names the rule.
     pub fn cast(&mut self, vote: Vote, digest: &PlanDigest, requested_by: &str) -> Result<(), Refusal> {
+        self.cast_among(vote, digest, &[Person::new(requested_by, [""; 0])])
+    }
+
+    /// The same, where `asked` are those who asked for the plan or changed it: who is not another person than they does not decide.
+    ///
+    /// # Errors
+    /// The refusal that names the rule.
+    pub(crate) fn cast_among(
+        &mut self,
+        vote: Vote,
+        digest: &PlanDigest,
+        asked: &[Person],
+    ) -> Result<(), Refusal> {
         if *digest != self.digest {
             return Err(Refusal::PlanChanged {
                 offered: digest.to_string(),
                 current: self.digest.to_string(),
             });
         }
-        self.check_interests(&vote, requested_by)?;
+        asked.iter().try_for_each(|person| self.check_interests(&vote, &person.name))?;
         let vote = delegated(vote)?;
         let counted = |name: &str| self.votes.iter().any(|cast| cast.names().any(|other| other == name));
         if let Some(person) = vote.names().find(|name| counted(name)) {
             return Err(Refusal::VotedBefore { person: person.into() });
         }
+        let vote = self.separated(vote, asked)?;
         match vote.verdict {
             Verdict::Approve if vote.break_glass => self.break_glass(vote),
             Verdict::Approve => self.agree(vote),
@@ -80,8 +97,26 @@ impl Ballot {
         }
     }
 
+    /// Four eyes are two people's: `vote`, with why it is not that of another person if it counts all the same.
+    ///
+    /// A refusal needs no second person, and stands.
+    fn separated(&self, vote: Vote, asked: &[Person]) -> Result<Vote, Refusal> {
+        let tie = match vote.verdict {
+            Verdict::Approve => find_tie(&vote, asked, &self.votes),
+            Verdict::Refuse => None,
+        };
+        match (tie, vote.separation) {
+            (Some(tie), Separation::Enforced) => {
+                Err(Refusal::NotSeparate { person: vote.person.name, tie })
+            }
+            (tie, Separation::Enforced | Separation::NotEnforced) => {
+                Ok(Vote { tie, parties: std::collections::BTreeMap::new(), ..vote })
+            }
+        }
+    }
+
     /// Four eyes: neither who asked, nor who stands for them or has since this was asked, nor for who does.
-    pub(crate) fn check_interests(&self, vote: &Vote, requested_by: &str) -> Result<(), Refusal> {
+    fn check_interests(&self, vote: &Vote, requested_by: &str) -> Result<(), Refusal> {
         for name in vote.names() {
             if name == requested_by {
                 return Err(Refusal::OwnRequest { person: name.into() });

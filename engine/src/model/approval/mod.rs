@@ -7,5 +7,6 @@ pub(crate) mod ballot;
 pub(crate) mod delegation;
 pub(crate) mod procedure;
 pub(crate) mod ruling;
+pub(crate) mod separation;
 pub(crate) mod timetable;
 pub(crate) mod vote;

@@ -1,7 +1,8 @@
 //! People, the seats that they can take, and their votes.
 
-use crate::{Mandate, Refusal};
+use crate::{Mandate, Tie, Provenance, Refusal, Separation};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use store::Timestamp;
 
 /// Someone who acts: a name, unique in the service, and the roles and groups held at that moment.
@@ -11,12 +12,21 @@ pub struct Person {
     pub name: String,
     /// The roles, and `group:NAME` for each group.
     pub roles: Vec<String>,
+    /// Where the credential comes from that they act by, as far as the server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Box<Provenance>>,
 }
 
 impl Person {
     /// A person with these roles.
     pub fn new(name: impl Into<String>, roles: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { name: name.into(), roles: roles.into_iter().map(Into::into).collect() }
+        Self { name: name.into(), roles: roles.into_iter().map(Into::into).collect(), provenance: None }
+    }
+
+    /// The same, by a credential that comes from there.
+    #[must_use]
+    pub fn with_provenance(self, provenance: Option<Box<Provenance>>) -> Self {
+        Self { provenance, ..self }
     }
 }
 
@@ -79,6 +89,16 @@ pub struct Vote {
     /// It is to count alone, in an emergency.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub break_glass: bool,
+    /// Whether it must be separate to count. The engine that takes it says so, whatever stood here.
+    #[serde(default, skip_serializing_if = "Separation::is_enforced")]
+    pub separation: Separation,
+    /// In a ballot: why it is not that of another person, though it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie: Option<Tie>,
+    /// Where the credentials of those come from who asked or changed the plan, for those of whom the execution does not say; in a
+    /// ballot, nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parties: BTreeMap<String, Provenance>,
 }
 
 impl Vote {
@@ -92,6 +112,9 @@ impl Vote {
             on_behalf_of: None,
             mandates: Vec::new(),
             break_glass: false,
+            separation: Separation::default(),
+            tie: None,
+            parties: BTreeMap::new(),
         }
     }
 
@@ -102,8 +125,13 @@ impl Vote {
     }
 
     /// Everybody whose one vote this is.
+    pub(crate) fn people(&self) -> impl Iterator<Item = &Person> {
+        [Some(&self.person), self.on_behalf_of.as_ref()].into_iter().flatten()
+    }
+
+    /// Their names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        [Some(&self.person), self.on_behalf_of.as_ref()].into_iter().flatten().map(|person| &*person.name)
+        self.people().map(|person| &*person.name)
     }
 }
 
@@ -120,8 +148,8 @@ pub(crate) fn delegated(vote: Vote) -> Result<Vote, Refusal> {
     if mandates.is_empty() || principal.name == vote.person.name {
         return Err(Refusal::NotDelegated { person: vote.person.name, from: principal.name });
     }
-    let roles =
-        principal.roles.into_iter().filter(|role| mandates.iter().any(|mandate| mandate.covers(role)));
-    let on_behalf_of = Some(Person { roles: roles.collect(), name: principal.name });
+    let covered = |role: &String| mandates.iter().any(|mandate| mandate.covers(role));
+    let roles = principal.roles.iter().filter(|role| covered(role)).cloned().collect();
+    let on_behalf_of = Some(Person { roles, ..principal });
     Ok(Vote { on_behalf_of, mandates, ..vote })
 }

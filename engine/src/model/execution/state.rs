@@ -2,7 +2,8 @@
 
 use super::trail::is_zero;
 use crate::{
-    ActionError, Authorisation, Ballot, Failure, Mark, Parent, Phase, PlanDigest, Reason, StateSet, Workflow,
+    ActionError, Authorisation, Ballot, Failure, Mark, Parent, Phase, PlanDigest, Provenance, Reason, StateSet,
+    Workflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,6 +69,9 @@ pub struct Execution<W: Workflow> {
     pub cancelled: Option<String>,
     /// Who asked for it: never decides on it.
     pub requested_by: String,
+    /// Where the credential came from by which it was asked for, if the server said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<Provenance>,
     /// Who changed its plan since: they do not decide on it either.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shaped_by: BTreeSet<String>,
@@ -136,6 +140,7 @@ impl<W: Workflow> Execution<W> {
             paused: None,
             cancelled: None,
             requested_by: requested_by.into(),
+            requester: None,
             shaped_by: BTreeSet::new(),
             parent: None,
             plan_schema: None,

@@ -8,7 +8,7 @@ use super::{
 #[cfg(feature = "testing")]
 use crate::model::erased_workflow::Awaits;
 use crate::{
-    Diagram, Error, Event, Execution, Outcome, Phase, Shown, Ticket, Workflow,
+    Diagram, Error, Event, Execution, Outcome, Person, Phase, Shown, Ticket, Workflow,
     core::directive::directive,
     diagram,
     model::{
@@ -51,12 +51,13 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         &self,
         id: ExecutionId,
         given: Given,
-        by: &str,
+        by: &Person,
         at: Timestamp,
         of: Option<Descent>,
     ) -> Result<Next, Error> {
         let data = given.read::<W>(id)?;
-        let mut execution = Execution::new(data, by, at);
+        let mut execution = Execution::new(data, &*by.name, at);
+        execution.requester = by.provenance.as_deref().cloned();
         if W::AUTHORISED_BY_PARENT {
             let Some(descent) = &of else { return Err(Error::NeedsParent { workflow: W::NAME.into() }) };
             execution.authorisation = descent.authorisation(execution.digest());
@@ -74,7 +75,7 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
             phase: String::new(),
             reason: None,
             open: true,
-            requested_by: by.into(),
+            requested_by: by.name.clone(),
             created_at: at,
             updated_at: at,
             attributes: store::Attributes::new(),
@@ -112,7 +113,8 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
     fn standing(&self, record: &Record) -> Result<Standing, Error> {
         let execution = decode::<W>(record)?;
         let (plan, digest) = (execution.data.plan(), execution.digest());
-        Ok(Standing { plan, digest, authoriser: execution.authorisation.map(|given| given.by) })
+        let authoriser = execution.authorisation.map(|given| given.by);
+        Ok(Standing { plan, digest, authoriser, requester: execution.requester })
     }
 
     fn ended(&self, record: &Record) -> Result<Option<Ended>, Error> {

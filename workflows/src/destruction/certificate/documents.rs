@@ -228,6 +228,10 @@ impl Approved {
     pub fn of(case: ApprovalCase, schema: u32) -> Self {
         let vote = |vote: engine::Vote| Voted {
             roles: vote.seated().roles.clone(),
+            created_by: vote.person.provenance.as_ref().and_then(|from| from.created_by.clone()),
+            claim: vote.person.provenance.as_ref().map(|from| from.claim),
+            issued_by: vote.person.provenance.as_ref().and_then(|from| from.issued_by.clone()),
+            not_separate: vote.tie,
             on_behalf_of: vote.on_behalf_of.map(|person| person.name),
             break_glass: vote.break_glass,
             name: vote.person.name,

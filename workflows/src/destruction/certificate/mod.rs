@@ -123,6 +123,18 @@ pub struct Voted {
     /// It counted alone, in an emergency.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub break_glass: bool,
+    /// Who created the voter's user, if somebody did and it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+    /// How the voter came to the credential, if that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<engine::Claim>,
+    /// Who issued the credential, or made the code by which it was claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issued_by: Option<String>,
+    /// Why it is not the vote of another person, though it counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_separate: Option<engine::Tie>,
     /// For the plan, or against it.
     pub verdict: engine::Verdict,
     /// Why.

@@ -256,9 +256,13 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Who voted, by which roles, for whom, and whether alone.
+/// Who voted, by which roles and credential, for whom, and whether alone or as nobody separate.
 fn voter(vote: &Voted) -> String {
     let whose = vote.on_behalf_of.as_ref().map(|other| format!(" for {other}")).unwrap_or_default();
     let alone = if vote.break_glass { ", alone, in an emergency" } else { "" };
-    format!("{}{whose} ({}){alone}", vote.name, vote.roles.join(", "))
+    let by = vote.issued_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let claim = vote.claim.map(|claim| format!(", credential {}{by}", claim.name())).unwrap_or_default();
+    let tie = vote.not_separate.as_ref();
+    let tie = tie.map(|tie| format!(", separation not enforced: {}", tie.describe(&vote.name)));
+    format!("{}{whose} ({}){claim}{alone}{}", vote.name, vote.roles.join(", "), tie.unwrap_or_default())
 }

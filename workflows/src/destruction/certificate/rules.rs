@@ -146,7 +146,7 @@ fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, pro
 
 fn ballot(approval: &Approved) -> Ballot {
     let vote = |vote: &super::Voted| {
-        let person = Person { name: vote.name.clone(), roles: vote.roles.clone() };
+        let person = Person::new(&*vote.name, &vote.roles);
         Vote::new(person, vote.verdict, "", vote.at.into())
     };
     // More seats than votes can fill are a problem all the same, and cost no time here.

@@ -219,6 +219,14 @@ fn moved(field: &str, before: usize) -> Option<String> {
     Some(format!("assets[{}]{rest}", place.parse::<usize>().ok()?.saturating_add(before)))
 }
 
+/// What the votes of an approval say of voters who are not other people than those who asked or agreed.
+fn not_separate(approval: &super::Approved) -> impl Iterator<Item = String> {
+    approval.votes.iter().filter_map(|vote| {
+        let why = vote.not_separate.as_ref()?.describe(&vote.name);
+        Some(format!("Separation not enforced in {}: {why}.", approval.gate))
+    })
+}
+
 impl Verification {
     /// Whether nothing is wrong.
     #[must_use]
@@ -252,6 +260,7 @@ impl Verification {
                 approval.plan_digest
             )
         }));
+        proves.extend(certificate.approvals.iter().flat_map(not_separate));
         let sound = self.assets.len().saturating_sub(certificate.exceptions);
         proves.push(format!(
             "{sound} of {} assets have a record that counts: sanitised, verified and accepted by another than who did it; or destroyed before two witnesses; or exempt by a named rule.",

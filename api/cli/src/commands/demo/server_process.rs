@@ -46,7 +46,7 @@ impl Stage {
         let program = std::env::current_exe().map_err(Failure::other)?;
         let mut command = Command::new(program);
         command
-            .args(["serve", "--listen", &self.listen, "--data"])
+            .args(["serve", "--trial", "--listen", &self.listen, "--data"])
             .arg(&self.dir)
             .env("TENURE_LOG", "error")
             .env("TENURE_SIMULATED_DELAY_MS", DELAY_MS)

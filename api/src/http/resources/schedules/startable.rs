@@ -1,7 +1,7 @@
 //! What a schedule may start: requests that are read and begun as if its author had sent them at that moment.
 
 use crate::{
-    auth::{Caller, User, Verb, policy::Circumstances},
+    auth::{Caller, User, Verb, parties, policy::Circumstances},
     http::{
         extract::{Text, page::document},
         problem::{Problem, code::Code},
@@ -119,6 +119,11 @@ impl InName {
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;
         let how = Circumstances { at: self.0.engine.clock().now(), ..Circumstances::default() };
+        let known = parties(&**self.0.engine.store(), &[by.to_owned()].into()).await?;
+        let request = match known.into_values().next() {
+            Some(provenance) => request.with_provenance(provenance),
+            None => request,
+        };
         let caller = Caller::of(user, self.0.access.law()).asking(how);
         what.allow(&caller)?;
         (what.begin)(&self.0, &caller, what.request(data), request).await

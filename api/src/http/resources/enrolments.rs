@@ -1,0 +1,84 @@
+//! `/v1/users/{name}:enrol` and `/v1/enrolments:claim`: one-time codes, by which somebody claims a token that nobody else has seen.
+//!
+//! Claiming is open, since the code is all that whoever claims has. A wrong one is answered as a wrong sign-in is, and slowed alike.
+
+use crate::{
+    auth::{self, Caller, NewEnrolment},
+    encoding::rfc3339::format_time,
+    http::{
+        extract::Sent,
+        middleware::idempotency::Secret,
+        problem::{Problem, code::Code},
+        resources::tokens,
+        route::{Access, Route},
+        route_doc::told,
+    },
+    state::Shared,
+    types::credentials::{EnrolmentCode, TokenIssued},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use engine::{Behalf, on_behalf};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Makes a code for a user.
+pub(in crate::http) fn enrol(access: Access) -> Route {
+    let doc = told("enrolUser", "Makes a one-time code by which a user claims a token of their own, and shows it, once.")
+        .says::<EnrolmentCode>(201);
+    Route::post("/v1/users/{name}:enrol", access, enrolled, doc)
+}
+
+/// Takes a code, once.
+pub(in crate::http) fn claim() -> Route {
+    let doc = told("claimEnrolment", "Takes a one-time code, ends the tokens that its user had, and shows the new one, once.")
+        .says::<TokenIssued>(201)
+        .may(&[Code::LoginRefused, Code::StoreUnavailable]);
+    Route::post("/v1/enrolments:claim", Access::Open, claimed, doc)
+}
+
+async fn enrolled(
+    State(app): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Sent(new): Sent<NewEnrolment>,
+) -> Result<Response, Problem> {
+    let by = caller.act(app.engine.clock().now());
+    let made = auth::enrol(&app.engine, &name, &new, by).await?;
+    let (code, until) = made.ok_or_else(|| Problem::not_found("user", &name))?;
+    tracing::info!(user = name, by = caller.name, "enrolment code made");
+    let body = EnrolmentCode { user: name, code, ends_at: format_time(until) };
+    let mut answer = (StatusCode::CREATED, Json(body)).into_response();
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}
+
+/// What proves that a claim is whose it is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// The code, as it was handed out.
+    code: String,
+}
+
+async fn claimed(State(app): State<Shared>, Sent(proof): Sent<Claim>) -> Result<Response, Problem> {
+    let refused = || {
+        let detail = "the code is not known, was used, or is over; ask an admin for another: `tenure user enrol`";
+        Problem::new(Code::LoginRefused, detail)
+    };
+    let by = auth::enrolling(&app.engine, &proof.code).await?.ok_or_else(refused)?;
+    let at = "/v1/enrolments:claim";
+    let behalf = Behalf { by, asked: format!("POST {at}"), at: at.into() };
+    let claimed = on_behalf(behalf, auth::claim(&app.engine, &proof.code)).await?;
+    let (kept, token) = claimed.ok_or_else(refused)?;
+    tracing::info!(user = kept.user, token = kept.id, "enrolled");
+    let now = app.engine.clock().now();
+    let body = TokenIssued { of: tokens::seen(&kept, now), token: token.reveal() };
+    let mut answer = (StatusCode::CREATED, Json(body)).into_response();
+    answer.extensions_mut().insert(Secret);
+    Ok(answer)
+}

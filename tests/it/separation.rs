@@ -1,0 +1,201 @@
+//! Who counts as another person: one administrator is one person, whatever users they make.
+
+use crate::served::{Answer, NODES, Served, files_with, large, shared};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+/// Who is asked before a tenant is frozen, and before its data is destroyed.
+const VOTERS: [(&str, &str); 4] =
+    [("d1", "dpo"), ("o2", "platform_ops"), ("c1", "compliance"), ("s1", "security")];
+
+/// A tenant that its administrator wants gone; the execution that waits for people.
+async fn leaving(trial: &str) -> (Served, String) {
+    let served = Served::start_with(&[("TENURE_TRIAL", trial)]);
+    let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let onboarding = served.onboard(&shared("acme")).await;
+    served.ended(&onboarding).await;
+    let leave = json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    let started = served.json_as(&served.admin, "/v1/offboardings", leave).await;
+    assert_eq!(started.status, 202, "{}", started.body);
+    let id = started.id();
+    (served, id)
+}
+
+impl Served {
+    async fn agree(&self, token: &str, id: &str) -> Answer {
+        let digest = self.asked(id).await["waiting_for"]["approval"]["digest"].clone();
+        let body = json!({ "digest": digest, "reason": "the very order 4711" });
+        self.json_as(token, &format!("/v1/approvals/{id}:approve"), body).await
+    }
+
+    /// A code for a user, made by the administrator.
+    async fn code(&self, name: &str) -> String {
+        let made = self.json_as(&self.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        made.body["code"].as_str().unwrap().to_owned()
+    }
+
+    /// What a user claims with a code.
+    fn claimed(&self, code: &str) -> String {
+        let ran = self.run(&["login", "--enrol", code]);
+        assert_eq!(ran.exit, 0, "{ran:?}");
+        ran.out.trim().to_owned()
+    }
+
+    /// Lets the tenant fetch its data, until people are asked about its destruction.
+    async fn exported(&self, id: &str) {
+        self.until(id, |item| item["state"] == "ExportWindow").await;
+        let signal = format!("/v1/executions/{id}:signal");
+        let said = self.json_as(&self.admin, &signal, json!({ "signal": "export.confirmed" })).await;
+        assert!(said.status.is_success(), "{}", said.body);
+        self.until(id, |item| item["state"] == "AwaitingDestruction").await;
+    }
+
+    /// What the certificate of the tenant proves, in words.
+    async fn certified(&self, id: &str) -> String {
+        let item = self.ended(id).await;
+        assert_eq!(item["reason"], "completed", "{item}");
+        let certificates = self.run(&["certificates", "list", "-o", "json"]).json();
+        let certificate = certificates[0]["id"].as_str().unwrap().to_owned();
+        let downloaded = self.run(&["certificate", "download", &certificate, "--to", "acme.json"]);
+        assert_eq!(downloaded.exit, 0, "{downloaded:?}");
+        let verified = self.run(&["certificate", "verify", "acme.json"]);
+        assert_eq!(verified.exit, 0, "{verified:?}");
+        verified.out
+    }
+
+    async fn votes(&self, approval: &str) -> Value {
+        self.get(&format!("/v1/approvals/{approval}")).await.body["votes"].clone()
+    }
+}
+
+fn refused(answer: &Answer) {
+    assert_eq!((answer.status.as_u16(), answer.code()), (403, "approval.not_separate"), "{}", answer.body);
+    assert!(answer.body["detail"].as_str().unwrap().contains("tenure user enrol"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn one_administrator_cannot_vote_as_users_of_their_making_or_of_their_users_making() {
+    let (served, id) = leaving("false").await;
+    for (name, role) in VOTERS {
+        let first = served.user(name, &[role], None).await;
+        let drawn = served.json_as(&served.admin, &format!("/v1/users/{name}:token"), json!({ "name": "ci" }));
+        let drawn = drawn.await.body["token"].as_str().unwrap().to_owned();
+        for token in [first, drawn] {
+            refused(&served.agree(&token, &id).await);
+        }
+    }
+    let puppet = served.user("a2", &["admin"], None).await;
+    let made = served.json_as(&puppet, "/v1/users", json!({ "name": "d2", "roles": ["dpo"] })).await;
+    refused(&served.agree(made.body["token"].as_str().unwrap(), &id).await);
+
+    let approval = served.get(&format!("/v1/approvals/{id}")).await.body;
+    assert_eq!((&approval["votes"], &approval["separation"]), (&json!([]), &json!("enforced")));
+}
+
+#[tokio::test]
+async fn who_asks_as_a_user_of_their_making_cannot_vote_as_themselves() {
+    let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
+    served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    let puppet = served.user("a2", &["admin"], None).await;
+    let document = large("acme");
+    let started = served.post_as(&puppet, "/v1/tenants", "application/yaml", &document).await;
+    assert_eq!(started.status, 202, "{}", started.body);
+
+    refused(&served.agree(&served.admin, &started.id()).await);
+}
+
+#[tokio::test]
+async fn people_who_have_claimed_a_credential_of_their_own_count_and_are_certified_without_a_mark() {
+    let (served, id) = leaving("false").await;
+    let mut tokens = Vec::new();
+    for (name, role) in VOTERS {
+        let first = served.user(name, &[role], None).await;
+        let code = served.code(name).await;
+        tokens.push(served.claimed(&code));
+        assert_eq!(served.get_as(&first, "/v1/me").await.status, StatusCode::UNAUTHORIZED, "it was revoked");
+        let again = served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
+        assert_eq!((again.status.as_u16(), again.code()), (401, "login.refused"), "{}", again.body);
+    }
+
+    for token in &tokens[..2] {
+        let agreed = served.agree(token, &id).await;
+        assert_eq!(agreed.status, 200, "{}", agreed.body);
+    }
+    served.exported(&id).await;
+    let approval = served.asked(&id).await["waiting_for"]["approval"]["id"].as_str().unwrap().to_owned();
+    for token in &tokens[2..] {
+        let agreed = served.agree(token, &id).await;
+        assert_eq!(agreed.status, 200, "{}", agreed.body);
+    }
+    let proves = served.certified(&id).await;
+
+    assert!(proves.contains("c1 and s1 agreed") && !proves.contains("Separation not enforced"), "{proves}");
+    assert_eq!(served.run(&["user", "remove", "c1"]).exit, 0);
+    let votes = served.votes(&approval).await;
+    let told = |vote: usize| {
+        let vote = &votes[vote];
+        [&vote["person"], &vote["claim"], &vote["created_by"], &vote["issued_by"], &vote["removed"]].map(Clone::clone)
+    };
+    assert_eq!(told(0), [json!("c1"), json!("enrolled"), json!("admin"), json!("admin"), json!(true)]);
+    assert_eq!(told(1), [json!("s1"), json!("enrolled"), json!("admin"), json!("admin"), json!(false)]);
+    let page = served.run(&["approvals", "show", &approval]).out;
+    assert!(page.contains("the user was removed since"), "{page}");
+}
+
+#[tokio::test]
+async fn a_reset_after_the_claim_is_the_administrators_again_and_what_was_claimed_is_not() {
+    let (served, id) = leaving("false").await;
+    served.user("d1", &["dpo"], None).await;
+    let own = served.claimed(&served.code("d1").await);
+    let reset = served.json_as(&served.admin, "/v1/users/d1:token", json!({ "name": "new" })).await;
+
+    refused(&served.agree(reset.body["token"].as_str().unwrap(), &id).await);
+    assert_eq!(served.agree(&own, &id).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_service_or_the_first_admin() {
+    let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
+    served.user("ada", &["platform_ops"], None).await;
+    let (before, code) = (served.code("ada").await, served.code("ada").await);
+    let claim = async |code: &str| served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
+    assert_eq!(claim(&before).await.status, 401, "another was made since");
+    assert_eq!(claim(&code).await.status, 201);
+
+    let body = json!({ "name": "ci", "roles": ["platform_ops"], "kind": "service" });
+    assert_eq!(served.json_as(&served.admin, "/v1/users", body).await.status, 201);
+    for (name, refused) in [("ci", "token.invalid"), ("admin", "user.is_admin"), ("nobody", "resource.not_found")] {
+        let made = served.json_as(&served.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
+        assert_eq!(made.code(), refused, "{}", made.body);
+    }
+    assert_eq!(files_with(served.dir.path(), &code), Vec::<String>::new(), "the code is kept nowhere");
+}
+
+#[tokio::test]
+async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
+    let (served, id) = leaving("true").await;
+    let leave = json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    let plan = served.json_as(&served.admin, "/v1/offboardings:plan", leave).await;
+    assert_eq!(plan.body["separation"], "not_enforced", "{}", plan.body);
+    let mut tokens = Vec::new();
+    for (name, role) in VOTERS {
+        tokens.push(served.user(name, &[role], None).await);
+    }
+    for token in &tokens[..2] {
+        assert_eq!(served.agree(token, &id).await.status, 200);
+    }
+    served.exported(&id).await;
+    let approval = served.asked(&id).await["waiting_for"]["approval"]["id"].as_str().unwrap().to_owned();
+    for token in &tokens[2..] {
+        assert_eq!(served.agree(token, &id).await.status, 200);
+    }
+
+    let proves = served.certified(&id).await;
+    assert!(proves.contains("Separation not enforced in AwaitingDestruction: admin created"), "{proves}");
+    let votes = served.votes(&approval).await;
+    assert_eq!(votes[0]["not_separate"], "admin created, issued or reset the credential of c1", "{votes}");
+    let page = served.run(&["approvals", "show", &approval]).out;
+    assert!(page.contains("separation:   not enforced"), "{page}");
+}
