@@ -132,6 +132,7 @@ async fn people_who_have_claimed_a_credential_of_their_own_count_and_are_certifi
     let proves = served.certified(&id).await;
 
     assert!(proves.contains("c1 and s1 agreed") && !proves.contains("Separation not enforced"), "{proves}");
+    assert!(proves.contains("c1 voted in AwaitingDestruction by a credential claimed with a code that admin"), "{proves}");
     assert_eq!(served.run(&["user", "remove", "c1"]).exit, 0);
     let votes = served.votes(&approval).await;
     let told = |vote: usize| {
@@ -153,6 +154,21 @@ async fn a_reset_after_the_claim_is_the_administrators_again_and_what_was_claime
 
     refused(&served.agree(reset.body["token"].as_str().unwrap(), &id).await);
     assert_eq!(served.agree(&own, &id).await.status, 200);
+}
+
+#[tokio::test]
+async fn whom_the_requester_has_put_into_a_group_since_their_claim_does_not_count_until_the_next() {
+    let (served, id) = leaving("false").await;
+    served.user("d1", &["dpo"], None).await;
+    let own = served.claimed(&served.code("d1").await);
+    let made = served.json_as(&served.admin, "/v1/groups", json!({ "name": "night", "members": ["d1"] })).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+
+    let packed = served.agree(&own, &id).await;
+    refused(&packed);
+    assert!(packed.body["detail"].as_str().unwrap().contains("admin gave d1 a role or a group"), "{}", packed.body);
+    let anew = served.claimed(&served.code("d1").await);
+    assert_eq!(served.agree(&anew, &id).await.status, 200);
 }
 
 #[tokio::test]

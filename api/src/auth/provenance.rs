@@ -91,3 +91,39 @@ pub(super) async fn of_user(
     }
     Ok(merged)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(created_by: &str) -> User {
+        let text = format!(
+            r#"{{"name":"olga","roles":["platform_ops"],"tenant":null,"token":"t","created_at":7,"created_by":"{created_by}"}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn controllers(user: &User, kept: &str) -> Vec<String> {
+        let kept: Kept = serde_json::from_str(kept).unwrap();
+        of_credential("olga", &of_token(user, &kept), &[]).controlled_by.into_iter().collect()
+    }
+
+    #[test]
+    fn what_was_kept_before_provenance_was_made_by_who_is_on_record_and_by_somebody_unknown() {
+        let unnamed = r#"{"id":"t","hash":"ab","user":"olga"}"#;
+        assert_eq!(controllers(&user("admin"), unnamed), ["?", "admin"]);
+        let named = r#"{"id":"t","hash":"ab","user":"olga","created_at":9,"created_by":"rita"}"#;
+        assert_eq!(controllers(&user("admin"), named), ["?", "admin", "rita"]);
+        let first = r#"{"id":"t","hash":"ab","user":"olga","created_at":9,"created_by":"first start"}"#;
+        assert_eq!(controllers(&user(FIRST_START), first), [""; 0], "the server drew it");
+    }
+
+    #[test]
+    fn who_was_in_a_group_before_that_was_written_down_was_put_there_by_its_maker() {
+        let group = r#"{"name":"night","members":["olga"],"created_at":7,"created_by":"admin"}"#;
+        let group: Group = serde_json::from_str(group).unwrap();
+        let records = CredentialRecords { claim: Claim::Enrolled, ..CredentialRecords::default() };
+        let granted = of_credential("olga", &records, &[group]).granted_by;
+        assert_eq!(granted.into_iter().collect::<Vec<_>>(), ["?", "admin"]);
+    }
+}

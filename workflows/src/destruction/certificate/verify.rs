@@ -227,6 +227,18 @@ fn not_separate(approval: &super::Approved) -> impl Iterator<Item = String> {
     })
 }
 
+/// Which voters hold a credential by a code that somebody made who asked or voted too, and could have used it themselves.
+fn codes_of_parties(approval: &super::Approved) -> impl Iterator<Item = String> {
+    let is_party = |name: &String| {
+        *name == approval.requested_by || approval.votes.iter().any(|vote| vote.name == *name)
+    };
+    approval.votes.iter().filter(|vote| vote.claim == Some(engine::Claim::Enrolled)).filter_map(move |vote| {
+        let by = vote.issued_by.as_ref().filter(|by| is_party(by))?;
+        let (name, gate) = (&vote.name, &approval.gate);
+        Some(format!("{name} voted in {gate} by a credential claimed with a code that {by} had made, who asked or voted too."))
+    })
+}
+
 impl Verification {
     /// Whether nothing is wrong.
     #[must_use]
@@ -261,6 +273,7 @@ impl Verification {
             )
         }));
         proves.extend(certificate.approvals.iter().flat_map(not_separate));
+        proves.extend(certificate.approvals.iter().flat_map(codes_of_parties));
         let sound = self.assets.len().saturating_sub(certificate.exceptions);
         proves.push(format!(
             "{sound} of {} assets have a record that counts: sanitised, verified and accepted by another than who did it; or destroyed before two witnesses; or exempt by a named rule.",
