@@ -80,8 +80,9 @@ async fn one_administrator_cannot_vote_as_users_of_their_making_or_of_their_user
     let (served, id) = leaving("false").await;
     for (name, role) in VOTERS {
         let first = served.user(name, &[role], None).await;
-        let drawn = served.json_as(&served.admin, &format!("/v1/users/{name}:token"), json!({ "name": "ci" }));
-        let drawn = drawn.await.body["token"].as_str().unwrap().to_owned();
+        let path = format!("/v1/users/{name}:token");
+        let drawn = served.json_as(&served.admin, &path, json!({ "name": "ci" })).await;
+        let drawn = drawn.body["token"].as_str().unwrap().to_owned();
         for token in [first, drawn] {
             refused(&served.agree(&token, &id).await);
         }
