@@ -88,8 +88,9 @@ pub use runtime::registration::Unsound;
 pub use runtime::request::Request;
 pub use runtime::start::Started;
 pub use schedules::{
-    BACKFILL_MOST, BACKFILL_USUAL, Backfill, BackfillSpan, CatchUp, CatchingUp, Exclusion, Failing, Firing, Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin,
-    Overlap, Paused, Schedule, ScheduleError, SetBack, Standing, Starter, Target, Times, Triggered, Unstarted,
+    BACKFILL_MOST, BACKFILL_USUAL, Backfill, BackfillSpan, CatchUp, CatchingUp, Exclusion, Failing, Firing,
+    Fold, Gap, Kept, MOST_BUFFERED, Occurrence, OccurrenceFate, Origin, Overlap, Paused, Schedule,
+    ScheduleError, SetBack, Standing, Starter, Target, Times, Triggered, Unstarted,
 };
 pub use search::{
     CONDITIONS_LIMIT, FILTER_LIMIT, Field, Misread, nearest, parse as parse_filter,

@@ -75,7 +75,9 @@ async fn crowd(name: &str, stores: Vec<Arc<dyn Store>>) -> bool {
     waits.sort_unstable();
     let (middle, last) = (waits[CROWD / 2], waits[CROWD - 1]);
 
-    println!("{name}: {CROWD} submits at once: half within {middle:?}, all within {last:?} (at most {LAST:?}), {failed} failed");
+    println!(
+        "{name}: {CROWD} submits at once: half within {middle:?}, all within {last:?} (at most {LAST:?}), {failed} failed"
+    );
     failed == 0 && last <= LAST
 }
 

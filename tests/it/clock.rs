@@ -12,7 +12,7 @@ use std::{
 };
 use tests::{
     processes::{Caller, Server},
-    shifted,
+    under_test::shifted,
 };
 
 const HOUR: i64 = 3_600_000;
@@ -83,16 +83,18 @@ async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     let shifted = Shifted::start(8 * HOUR + next_minute());
     let every_minute = "/v1/schedules/reclaim/occurrences";
     shifted
-        .until("it fires by the false clock", async || {
-            !shifted.admin.all(every_minute).await.is_empty()
-        })
+        .until("it fires by the false clock", async || !shifted.admin.all(every_minute).await.is_empty())
         .await;
 
     shifted.set(next_minute());
 
     shifted.until("it fires by the right clock", async || shifted.fired().await > 0).await;
     let metrics = shifted.admin.get("/metrics").await;
-    let behind = metrics.as_str().unwrap().lines().find_map(|line| line.strip_prefix("tenure_clock_behind_record_seconds "));
+    let behind = metrics
+        .as_str()
+        .unwrap()
+        .lines()
+        .find_map(|line| line.strip_prefix("tenure_clock_behind_record_seconds "));
     let behind: f64 = behind.expect("the metric is there").parse().unwrap();
     assert!(behind > 7.0 * 3_600.0, "{behind}");
     let doctor = shifted.run(&["doctor"]);

@@ -6,7 +6,8 @@ use crate::{
     routes::{filled, method},
     served::{NODES, Running, Served, large, seen, shared, tenure},
 };
-use api::{DryRunBy, Rule, commands, rules};
+use api::{DryRunBy, Rule, rules};
+use cli::commands;
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};

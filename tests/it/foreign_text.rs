@@ -57,8 +57,14 @@ async fn written_everywhere(served: &Served) -> (String, String) {
     let approval = waits["waiting_for"]["approval"]["id"].as_str().unwrap().to_owned();
     let olga = served.user("olga", &["platform_ops"], None).await;
     let requests = [
-        ("/v1/holds".to_owned(), json!({ "tenant": ACME, "id": "case", "kind": "billing", "reason": FOREIGN })),
-        ("/v1/delegations".to_owned(), json!({ "to": "olga", "until": crate::approvals::soon(), "reason": FOREIGN })),
+        (
+            "/v1/holds".to_owned(),
+            json!({ "tenant": ACME, "id": "case", "kind": "billing", "reason": FOREIGN }),
+        ),
+        (
+            "/v1/delegations".to_owned(),
+            json!({ "to": "olga", "until": crate::approvals::soon(), "reason": FOREIGN }),
+        ),
         (format!("/v1/executions/{quorum}:pause"), json!({ "reason": FOREIGN })),
         (format!("/v1/executions/{quorum}:resume"), json!({ "reason": FOREIGN })),
     ];
@@ -97,7 +103,10 @@ async fn no_command_prints_a_control_or_bidi_character_that_others_stored() {
             for text in [&ran.out, &ran.err] {
                 let plain = text.replace(['\n', '\t'], "");
                 assert!(!plain.contains(is_unsafe), "{line:?} -o {format}: {text:?}");
-                assert!(!text.lines().any(|line| line.trim_start().starts_with("forged")), "{line:?}: {text}");
+                assert!(
+                    !text.lines().any(|line| line.trim_start().starts_with("forged")),
+                    "{line:?}: {text}"
+                );
                 shown += usize::from(text.contains("forged"));
             }
             if format == "json" {

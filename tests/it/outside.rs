@@ -103,7 +103,8 @@ fn targets(peer: &str, folder: &Path) -> String {
         fs::write(&path, text).unwrap();
         path
     };
-    let (secret, kubeconfig) = (file("secret", "s3cret"), file("kubeconfig", &KUBECONFIG.replace("PEER", peer)));
+    let (secret, kubeconfig) =
+        (file("secret", "s3cret"), file("kubeconfig", &KUBECONFIG.replace("PEER", peer)));
     let secret = secret.display();
     format!(
         "clusters:\n  k-1: {{kubernetes: {{kubeconfig: {}}}}}\n  \
@@ -182,7 +183,8 @@ async fn a_program_behind_a_hook_that_never_stops_talking_is_ended() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let platform = Targets::parse(&targets).unwrap().connect(platform).await.unwrap().platform;
 
-    let ran = tokio::time::timeout(PATIENCE, platform.hooks.run(&hook("dns", json!({})), &brief("dns"))).await;
+    let ran =
+        tokio::time::timeout(PATIENCE, platform.hooks.run(&hook("dns", json!({})), &brief("dns"))).await;
 
     assert!(ran.unwrap().is_err());
 }
@@ -223,7 +225,8 @@ async fn a_burst_of_bombs_keeps_nobody_waiting() {
 #[tokio::test]
 async fn a_request_for_too_many_workspaces_is_refused_by_the_field_and_its_bound() {
     let served = Served::start();
-    let workspaces: Vec<_> = (0..20_000).map(|n| json!({ "name": format!("w-{n}"), "class": "batch" })).collect();
+    let workspaces: Vec<_> =
+        (0..20_000).map(|n| json!({ "name": format!("w-{n}"), "class": "batch" })).collect();
     let of = |count: usize| {
         json!({
             "name": "acme",
@@ -243,7 +246,11 @@ async fn a_request_for_too_many_workspaces_is_refused_by_the_field_and_its_bound
     let told = many.body.to_string();
     assert!(told.contains("workspaces") && told.contains("at most 256"), "{told}");
     assert_eq!(listed.status, 400, "{}", listed.body);
-    assert!(listed.body.to_string().contains("field `workspaces` has more than 10000 items"), "{}", listed.body);
+    assert!(
+        listed.body.to_string().contains("field `workspaces` has more than 10000 items"),
+        "{}",
+        listed.body
+    );
 }
 
 /// As much is answered to a document with a hundred thousand mistakes as to one with a hundred.
@@ -303,7 +310,8 @@ fn shipped(dir: &Path, found: &mut Vec<(String, String)>) {
 fn what_comes_from_outside_is_read_by_the_shared_readers_alone() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources = Vec::new();
-    for dir in ["engine/src", "workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src"] {
+    for dir in ["engine/src", "workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src"]
+    {
         shipped(&root.join(dir), &mut sources);
     }
     assert!(sources.len() > 300, "{}", sources.len());
@@ -316,7 +324,10 @@ fn what_comes_from_outside_is_read_by_the_shared_readers_alone() {
                 .map(|path| format!("{path} reads by {read}: use backends::outbound or workflows::yaml")),
         );
         for place in places {
-            assert!(sources.iter().any(|(path, code)| path.ends_with(place) && code.contains(read)), "{place}");
+            assert!(
+                sources.iter().any(|(path, code)| path.ends_with(place) && code.contains(read)),
+                "{place}"
+            );
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -15,7 +15,8 @@ async fn leaving(trial: &str) -> (Served, String) {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let onboarding = served.onboard(&shared("acme")).await;
     served.ended(&onboarding).await;
-    let leave = json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    let leave =
+        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
     let started = served.json_as(&served.admin, "/v1/offboardings", leave).await;
     assert_eq!(started.status, 202, "{}", started.body);
     let id = started.id();
@@ -133,12 +134,16 @@ async fn people_who_have_claimed_a_credential_of_their_own_count_and_are_certifi
     let proves = served.certified(&id).await;
 
     assert!(proves.contains("c1 and s1 agreed") && !proves.contains("Separation not enforced"), "{proves}");
-    assert!(proves.contains("c1 voted in AwaitingDestruction by a credential claimed with a code that admin"), "{proves}");
+    assert!(
+        proves.contains("c1 voted in AwaitingDestruction by a credential claimed with a code that admin"),
+        "{proves}"
+    );
     assert_eq!(served.run(&["user", "remove", "c1"]).exit, 0);
     let votes = served.votes(&approval).await;
     let told = |vote: usize| {
         let vote = &votes[vote];
-        [&vote["person"], &vote["claim"], &vote["created_by"], &vote["issued_by"], &vote["removed"]].map(Clone::clone)
+        [&vote["person"], &vote["claim"], &vote["created_by"], &vote["issued_by"], &vote["removed"]]
+            .map(Clone::clone)
     };
     assert_eq!(told(0), [json!("c1"), json!("enrolled"), json!("admin"), json!("admin"), json!(true)]);
     assert_eq!(told(1), [json!("s1"), json!("enrolled"), json!("admin"), json!("admin"), json!(false)]);
@@ -162,12 +167,17 @@ async fn whom_the_requester_has_put_into_a_group_since_their_claim_does_not_coun
     let (served, id) = leaving("false").await;
     served.user("d1", &["dpo"], None).await;
     let own = served.claimed(&served.code("d1").await);
-    let made = served.json_as(&served.admin, "/v1/groups", json!({ "name": "night", "members": ["d1"] })).await;
+    let made =
+        served.json_as(&served.admin, "/v1/groups", json!({ "name": "night", "members": ["d1"] })).await;
     assert_eq!(made.status, 201, "{}", made.body);
 
     let packed = served.agree(&own, &id).await;
     refused(&packed);
-    assert!(packed.body["detail"].as_str().unwrap().contains("admin gave d1 a role or a group"), "{}", packed.body);
+    assert!(
+        packed.body["detail"].as_str().unwrap().contains("admin gave d1 a role or a group"),
+        "{}",
+        packed.body
+    );
     let anew = served.claimed(&served.code("d1").await);
     assert_eq!(served.agree(&anew, &id).await.status, 200);
 }
@@ -183,7 +193,9 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
 
     let body = json!({ "name": "ci", "roles": ["platform_ops"], "kind": "service" });
     assert_eq!(served.json_as(&served.admin, "/v1/users", body).await.status, 201);
-    for (name, refused) in [("ci", "token.invalid"), ("admin", "user.is_admin"), ("nobody", "resource.not_found")] {
+    for (name, refused) in
+        [("ci", "token.invalid"), ("admin", "user.is_admin"), ("nobody", "resource.not_found")]
+    {
         let made = served.json_as(&served.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
         assert_eq!(made.code(), refused, "{}", made.body);
     }
@@ -193,7 +205,8 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
 #[tokio::test]
 async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
     let (served, id) = leaving("true").await;
-    let leave = json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    let leave =
+        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
     let plan = served.json_as(&served.admin, "/v1/offboardings:plan", leave).await;
     assert_eq!(plan.body["separation"], "not_enforced", "{}", plan.body);
     let mut tokens = Vec::new();

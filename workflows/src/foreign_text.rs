@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn text_of_every_language_stays_as_it_is() {
-        for text in ["Zürich", "深圳", "日本語", "שלום", "مرحبا", "नमस्ते", "👩‍🚀"] {
+        for text in ["Zürich", "深圳", "日本語", "שלום", "مرحبا", "नमस्ते", "👩‍🚀"]
+        {
             assert_eq!(one_line(text), text);
         }
     }

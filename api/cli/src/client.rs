@@ -11,11 +11,11 @@ use crate::{
     output::{harmless, harmless_value},
 };
 use api::config::ANSWER_WITHIN;
+use backends::outbound::{self, Unread};
 use program::{
     exit::{Exit, Failure},
     files,
 };
-use backends::outbound::{self, Unread};
 use reqwest::{Certificate, Method, header, redirect::Policy};
 use serde_json::Value;
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
@@ -166,7 +166,9 @@ impl Client {
         if !self.dry_run {
             return Ok(());
         }
-        let why = format!("--dry-run: {method} {path} would change something, and was not sent; this is a fault of this program");
+        let why = format!(
+            "--dry-run: {method} {path} would change something, and was not sent; this is a fault of this program"
+        );
         Err(Failure::other(why))
     }
 
@@ -231,9 +233,7 @@ impl Client {
         match answer.status().as_u16() {
             204 => Ok(None),
             status if status < 400 => Ok(Some(Stream::of(answer))),
-            status => {
-                Err(self.refused(status, &said(answer).await))
-            }
+            status => Err(self.refused(status, &said(answer).await)),
         }
     }
 
@@ -294,7 +294,10 @@ impl Client {
 
     fn refused(&self, status: u16, text: &str) -> Failure {
         let Ok(problem) = serde_json::from_str::<Value>(text) else {
-            return Failure::new(Exit::of_status(status), format!("the server answered {status}: {}", harmless(text)));
+            return Failure::new(
+                Exit::of_status(status),
+                format!("the server answered {status}: {}", harmless(text)),
+            );
         };
         let part = |name: &str| harmless(problem.get(name).and_then(Value::as_str).unwrap_or_default());
         let mut message = format!("{} ({})", part("detail"), part("code"));
@@ -345,7 +348,8 @@ mod tests {
         let to = Client::to("http://127.0.0.1:9".into(), None, PathBuf::new()).unwrap();
         let client = Client { dry_run: true, ..to };
         let body = || Body::json(&Value::Null);
-        let ends = |work: Result<Answer, Failure>| work.map(|_| Exit::Done).unwrap_or_else(|failure| failure.exit);
+        let ends =
+            |work: Result<Answer, Failure>| work.map(|_| Exit::Done).unwrap_or_else(|failure| failure.exit);
         let refused = ask(async {
             assert_eq!(ends(client.post("/v1/x", body()).await), Exit::Failed);
             assert_eq!(ends(client.put("/v1/x", body()).await), Exit::Failed);

@@ -3,8 +3,8 @@
 //! Invariant: a command line with `--dry-run` changes nothing. While it runs, the [`Client`](crate::client::Client) refuses every
 //! request that changes something, unless that request is itself a dry run of the server.
 
-use program::exit::Exit;
 use clap::{ArgMatches, Args, error::ErrorKind, parser::ValueSource};
+use program::exit::Exit;
 
 /// Whether a command is a dry run, and how it then ends.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -52,7 +52,8 @@ pub(crate) fn of(matches: &ArgMatches) -> Result<bool, clap::Error> {
     match FOLLOWING.into_iter().find(|name| is_given(name)) {
         None => Ok(true),
         Some(name) => {
-            let why = format!("--{name} cannot be used with --dry-run: a dry run begins nothing to wait for\n");
+            let why =
+                format!("--{name} cannot be used with --dry-run: a dry run begins nothing to wait for\n");
             Err(clap::Error::raw(ErrorKind::ArgumentConflict, why))
         }
     }

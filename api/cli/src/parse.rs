@@ -19,7 +19,8 @@ pub enum Reading {
 #[must_use]
 pub fn reads(words: &[String]) -> Reading {
     let matches = Cli::command().try_get_matches_from(words);
-    let read = matches.and_then(|matches| dry_run::of(&matches).and_then(|_| Cli::from_arg_matches(&matches)));
+    let read =
+        matches.and_then(|matches| dry_run::of(&matches).and_then(|_| Cli::from_arg_matches(&matches)));
     let Err(error) = read else { return Reading::Whole };
     let text = error.to_string();
     let why = text.lines().take_while(|line| !line.starts_with("Usage:")).collect::<Vec<_>>().join(" ");

@@ -11,8 +11,7 @@ use std::{
 use workflows::foreign_text;
 
 /// The styles of this program: what begins and ends text that stands out.
-const STYLES: [&str; 6] =
-    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+const STYLES: [&str; 6] = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
 /// Clears the screen, and begins at its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 

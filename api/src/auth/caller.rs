@@ -271,7 +271,7 @@ async fn read<T: Entity + DeserializeOwned>(store: &dyn Store, id: &str) -> Resu
 mod tests {
     use super::*;
     use crate::auth::NewToken;
-    use store::{Commit, Memory, Put, Store as _};
+    use store::{Commit, Memory, Put};
 
     async fn put<T: Entity + serde::Serialize>(store: &Memory, thing: &T) {
         let key = Key::new(T::COLLECTION, thing.id());
@@ -293,13 +293,25 @@ mod tests {
         };
         put(&store, &user(&token.id, "robot")).await;
         put(&store, &user("", "oidc:ada")).await;
-        let kept = Kept::new(&token, "robot", NewToken::FIRST, Timestamp(0), "ada");
+        let kept = Kept::new(
+            &token,
+            "robot",
+            NewToken::FIRST,
+            &CredentialAct { by: "ada".into(), at: Timestamp(0), controlled_by: None },
+        );
         put(&store, &kept.ending(Some(Timestamp(1_000)))).await;
         let (id, hash) = (session.id.clone(), session.hash());
         let ends_at = Timestamp(1_000);
         put(
             &store,
-            &Session { id, hash, user: "oidc:ada".into(), began_at: Timestamp(1), ends_at, groups: Vec::new() },
+            &Session {
+                id,
+                hash,
+                user: "oidc:ada".into(),
+                began_at: Timestamp(1),
+                ends_at,
+                groups: Vec::new(),
+            },
         )
         .await;
 
@@ -313,7 +325,12 @@ mod tests {
     #[tokio::test]
     async fn a_token_that_nobody_used_after_its_end_is_found_expired_too() {
         let (store, token) = (Memory::new(), Token::draw().unwrap());
-        let kept = Kept::new(&token, "robot", NewToken::FIRST, Timestamp(0), "ada");
+        let kept = Kept::new(
+            &token,
+            "robot",
+            NewToken::FIRST,
+            &CredentialAct { by: "ada".into(), at: Timestamp(0), controlled_by: None },
+        );
         put(&store, &kept.ending(Some(Timestamp(1_000)))).await;
 
         crate::auth::record_expiries(&store, Timestamp(2_000)).await.unwrap();

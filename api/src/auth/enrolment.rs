@@ -4,12 +4,12 @@
 //! credential that the user had.
 
 use super::{
-    NewToken, Token, User, UserKind,
+    NewToken, User, UserKind,
     stored_token::{Kept, ends},
     user::{ADMIN, draw, forget_tokens},
 };
-use program::encoding::hex;
 use engine::{ActionError, Claim, CredentialAct, Engine, Entity, Error, Undecided};
+use program::{encoding::hex, token::Token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -67,7 +67,9 @@ fn check(user: &User) -> Result<(), Undecided> {
         return Err(invalid(format!("name: {name} is a service, and has nobody who could enrol")));
     }
     if name.starts_with("oidc:") {
-        return Err(invalid(format!("name: {name} signs in through the identity provider, and needs no code")));
+        return Err(invalid(format!(
+            "name: {name} signs in through the identity provider, and needs no code"
+        )));
     }
     Ok(())
 }

@@ -83,8 +83,7 @@ pub(crate) async fn add_group<P: Send + Sync + 'static>(
         return Err(Error::Undecided(invalid(format!("members: at most {MOST_MEMBERS}"))));
     }
     let joined = members.iter().map(|name| (name.clone(), by.clone())).collect();
-    let group =
-        Group { name: name.into(), members, joined, created_at: by.at, created_by: by.by.clone() };
+    let group = Group { name: name.into(), members, joined, created_at: by.at, created_by: by.by.clone() };
     let attempt = |view: &mut View| {
         if view.get::<Group>(&group.name)?.is_some() {
             let why = format!("there is a group {} already", group.name);

@@ -17,7 +17,9 @@ mod user;
 mod verb;
 
 pub(crate) use caller::{Caller, Denied, authenticate, still};
-pub(crate) use delegation::{Delegation, NewDelegation, delegate, end_delegation, mandates_to, parties, sitting};
+pub(crate) use delegation::{
+    Delegation, NewDelegation, delegate, end_delegation, mandates_to, parties, sitting,
+};
 pub(crate) use enrolment::{Enrolment, NewEnrolment, claim, enrol, enrolling};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub(crate) use person::Person;

@@ -45,11 +45,8 @@ pub(super) fn of_session(session: &Session) -> CredentialRecords {
 fn grants(name: &str, groups: &[Group]) -> Vec<CredentialAct> {
     let joined = |group: &Group| {
         // Of those who joined before this was written down, the group's maker is known and no more.
-        let earlier = || CredentialAct {
-            by: group.created_by.clone(),
-            at: group.created_at,
-            controlled_by: None,
-        };
+        let earlier =
+            || CredentialAct { by: group.created_by.clone(), at: group.created_at, controlled_by: None };
         group.joined.get(name).cloned().unwrap_or_else(earlier)
     };
     groups.iter().map(joined).collect()

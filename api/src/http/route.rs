@@ -94,7 +94,9 @@ impl Route {
     fn dry_run(&self) -> Option<DryRunBy> {
         let has = |writes: Option<Writes>| {
             let schema = writes.map(|writes| writes(&mut SchemaGenerator::default()).to_value());
-            schema.is_some_and(|schema| schema.pointer("/properties").is_some_and(|all| all.get(dry_run::NAME).is_some()))
+            schema.is_some_and(|schema| {
+                schema.pointer("/properties").is_some_and(|all| all.get(dry_run::NAME).is_some())
+            })
         };
         match self {
             _ if self.path.ends_with(":plan") => Some(DryRunBy::Address),

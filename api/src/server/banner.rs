@@ -4,7 +4,6 @@ use crate::{
     config::{Config, admin_file},
     state::{App, targets},
 };
-use program::token::Token;
 use std::net::SocketAddr;
 
 /// Whether others reach the server, and without TLS.

@@ -4,8 +4,8 @@
 
 use super::transition::Turn;
 use crate::{
-    Approval, Authoriser, Ballot, Bell, Edge, Order, Person, PlanDigest, Refusal, Ruling, Step, Verdict, Vote,
-    Workflow,
+    Approval, Authoriser, Ballot, Bell, Edge, Order, Person, PlanDigest, Refusal, Ruling, Step, Verdict,
+    Vote, Workflow,
     model::{
         approval::timetable::Moment,
         definition::{

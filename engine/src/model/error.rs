@@ -73,7 +73,9 @@ pub enum Error {
     #[error(transparent)]
     Undecided(ActionError),
     /// A decision had no turn in time, or other servers kept writing; nothing was changed.
-    #[error("too many decisions on {what} at once: this one had no turn in time, and nothing was changed; repeat it later")]
+    #[error(
+        "too many decisions on {what} at once: this one had no turn in time, and nothing was changed; repeat it later"
+    )]
     Crowded {
         /// The document that the decisions change.
         what: String,

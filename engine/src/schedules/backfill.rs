@@ -51,11 +51,19 @@ impl Schedule {
 }
 
 fn invalid(schedule: &Schedule, why: &str) -> Undecided {
-    Undecided::Failed(ActionError::permanent("schedule.invalid", format!("schedule {}: {why}", schedule.name)))
+    Undecided::Failed(ActionError::permanent(
+        "schedule.invalid",
+        format!("schedule {}: {why}", schedule.name),
+    ))
 }
 
 /// Refuses a span that cannot be meant, or has more than `most` moments.
-fn check(schedule: &Schedule, (from, to): (Timestamp, Timestamp), most: u64, now: Timestamp) -> Result<(), Undecided> {
+fn check(
+    schedule: &Schedule,
+    (from, to): (Timestamp, Timestamp),
+    most: u64,
+    now: Timestamp,
+) -> Result<(), Undecided> {
     if to < from {
         return Err(invalid(schedule, "to: the span ends before it begins"));
     }

@@ -30,7 +30,9 @@ impl Deciding<'_> {
     /// Sets the late moments aside, if there are more than one decision takes up.
     pub(super) fn set_aside(&mut self) {
         let (done, times) = (self.standing.done, self.facts.times);
-        let to = Timestamp(self.facts.now.0.saturating_sub(u64::try_from(PUNCTUAL.as_millis()).unwrap_or(u64::MAX)));
+        let to = Timestamp(
+            self.facts.now.0.saturating_sub(u64::try_from(PUNCTUAL.as_millis()).unwrap_or(u64::MAX)),
+        );
         if done >= to || self.standing.catching_up.is_some() || self.standing.set_back.is_some() {
             return;
         }

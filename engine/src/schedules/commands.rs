@@ -10,8 +10,8 @@ use super::{
     occurrence::Fate,
 };
 use crate::{
-    ActionError, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, Standing,
-    Target, Triggered, Undecided, View, model::documents::parse::parse,
+    ActionError, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, Standing, Target,
+    Triggered, Undecided, View, model::documents::parse::parse,
 };
 use std::collections::BTreeMap;
 use store::{Page, Timestamp};

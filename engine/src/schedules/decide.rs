@@ -143,7 +143,8 @@ impl Deciding<'_> {
                 let reason = format!("execution {id} of {} ended {outcome}", utc(run.nominal));
                 self.pause_for(reason.clone());
                 let at = self.facts.now;
-                self.standing.failing = Some(Failing { nominal: run.nominal, at, reason, execution: Some(id) });
+                self.standing.failing =
+                    Some(Failing { nominal: run.nominal, at, reason, execution: Some(id) });
             } else {
                 self.standing.failing = None;
             }
@@ -233,9 +234,9 @@ impl Deciding<'_> {
                 return;
             };
             let known = self.facts.on_record.get(&nominal);
-            let is_seen = nominal <= self.standing.done && !self.standing.catching_up.is_some_and(|span| span.has(nominal));
-            let Some(known) = known.filter(|_| is_seen && !self.rows.contains_key(&nominal))
-            else {
+            let is_seen = nominal <= self.standing.done
+                && !self.standing.catching_up.is_some_and(|span| span.has(nominal));
+            let Some(known) = known.filter(|_| is_seen && !self.rows.contains_key(&nominal)) else {
                 return;
             };
             if let Some(oldest) = self.standing.backfills.first_mut() {

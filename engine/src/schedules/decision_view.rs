@@ -5,7 +5,8 @@ use super::{
     set_back::{Recorded, recorded_moments},
 };
 use crate::{
-    ActionError, Notification, Occurrence, Order, Schedule, Standing, Undecided, View, model::execution::message::Message,
+    ActionError, Notification, Occurrence, Order, Schedule, Standing, Undecided, View,
+    model::execution::message::Message,
 };
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};

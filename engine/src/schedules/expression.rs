@@ -1,11 +1,10 @@
 //! Cron expressions as sets of wall-clock times, by the rules of Vixie cron and cronie.
 //!
-//! [`Times`](super::Times) maps the wall-clock times to instants. Invariant: no time zone, no clock.
+//! The fields are read here, because the `cron` crate has other rules for days, ranges and the number of Sunday; the crate then searches the
+//! times. [`Times`](super::Times) maps the wall-clock times to instants. Invariant: no time zone, no clock.
 
-use chrono::{Datelike as _, Days, NaiveDate, NaiveDateTime, Timelike as _};
-
-/// The last year that an expression is searched for.
-const LAST_YEAR: i32 = 2100;
+use chrono::NaiveDateTime;
+use std::str::FromStr as _;
 
 /// One field of an expression: its name, what it takes, and its values.
 struct Kind {
@@ -106,9 +105,13 @@ impl Field {
         }
     }
 
-    /// Returns the first value from `from` to `most`.
-    fn next(&self, from: u32, most: u32) -> Option<u32> {
-        (from..=most).find(|value| self.has(*value))
+    /// Writes the field as the `cron` crate reads it: `*`, or a list of values, each `shift` higher.
+    fn list(&self, most: u32, shift: u32) -> String {
+        if self.full {
+            return "*".into();
+        }
+        let values = (self.least..=most).filter(|value| self.has(*value));
+        values.map(|value| (value + shift).to_string()).collect::<Vec<_>>().join(",")
     }
 
     /// Returns true if the field leaves its unit open: it begins with `*`, or names all there is.
@@ -118,15 +121,12 @@ impl Field {
 }
 
 /// A cron expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Expression {
-    second: Field,
-    minute: Field,
-    hour: Field,
-    day: Field,
-    month: Field,
-    weekday: Field,
-    year: Field,
+    /// A time of any of these is one of the expression: there are two if a day of the month and a weekday are both restricted.
+    any_of: Vec<cron::Schedule>,
+    is_interval: bool,
+    is_every_hour: bool,
 }
 
 impl Expression {
@@ -154,85 +154,55 @@ impl Expression {
             return Err("it takes 5, 6 or 7 fields".into());
         };
         let [seconds, minutes, hours, days, months, weekdays, years] = &KINDS;
+        let (minute, hour) = (minutes.field(minute)?, hours.field(hour)?);
+        let (day, weekday) = (days.field(day)?, weekdays.field(weekday)?);
+        let clock = [seconds.list(second)?, minute.list(59, 0), hour.list(23, 0)].join(" ");
+        let (month, year) = (months.list(month)?, years.list(year)?);
+        // The crate counts weekdays from 1.
+        let (day_list, weekday_list) = (day.list(31, 0), weekday.list(6, 1));
+        let either = [(day_list.as_str(), "*"), ("*", weekday_list.as_str())];
+        let both = [(day_list.as_str(), weekday_list.as_str())];
+        let pairs = if day.starred || weekday.starred { both.as_slice() } else { either.as_slice() };
+        let schedule = |(day, weekday): &(&str, &str)| {
+            let text = format!("{clock} {day} {month} {weekday} {year}");
+            cron::Schedule::from_str(&text).map_err(|error| error.to_string())
+        };
         Ok(Self {
-            second: seconds.field(second)?,
-            minute: minutes.field(minute)?,
-            hour: hours.field(hour)?,
-            day: days.field(day)?,
-            month: months.field(month)?,
-            weekday: weekdays.field(weekday)?,
-            year: years.field(year)?,
+            any_of: pairs.iter().map(schedule).collect::<Result<_, _>>()?,
+            is_interval: minute.is_open() || hour.is_open(),
+            is_every_hour: hour.full,
         })
     }
 
     /// Returns true if the expression names an interval rather than a time of day: its minute or its hour is open.
     pub(super) fn is_interval(&self) -> bool {
-        self.minute.is_open() || self.hour.is_open()
+        self.is_interval
     }
 
     /// Returns true if the expression names each hour of a day.
     pub(super) fn is_every_hour(&self) -> bool {
-        self.hour.full
+        self.is_every_hour
     }
 
     /// Returns the first wall-clock time after `after`; `None` when there is no other.
     pub(super) fn next_after(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
-        let from = after.checked_add_signed(chrono::Duration::seconds(1))?;
-        let mut day = from.date();
-        let mut second = from.num_seconds_from_midnight();
-        while day.year() <= LAST_YEAR {
-            if !self.year.has(u32::try_from(day.year()).unwrap_or(0)) {
-                day = NaiveDate::from_ymd_opt(day.year().checked_add(1)?, 1, 1)?;
-                second = 0;
-                continue;
-            }
-            if !self.month.has(day.month()) {
-                day = day.with_day(1)?.checked_add_months(chrono::Months::new(1))?;
-                second = 0;
-                continue;
-            }
-            if self.has_day(day)
-                && let Some(found) = self.next_in_day(second)
-            {
-                return day.and_hms_opt(found / 3_600, found / 60 % 60, found % 60);
-            }
-            day = day.checked_add_days(Days::new(1))?;
-            second = 0;
-        }
-        None
-    }
-
-    /// Returns true if the expression names the day, where year and month do: a day of the month or a weekday if both are
-    /// restricted, and both of them if one begins with `*`.
-    fn has_day(&self, day: NaiveDate) -> bool {
-        let (by_day, by_weekday) =
-            (self.day.has(day.day()), self.weekday.has(day.weekday().num_days_from_sunday()));
-        if self.day.starred || self.weekday.starred { by_day && by_weekday } else { by_day || by_weekday }
-    }
-
-    /// Returns the first time of a day from `from` on, in seconds from midnight.
-    fn next_in_day(&self, from: u32) -> Option<u32> {
-        let (first_hour, first_minute, first_second) = (from / 3_600, from / 60 % 60, from % 60);
-        let mut hour = self.hour.next(first_hour, 23)?;
-        loop {
-            let at_first = hour == first_hour;
-            let mut minute = self.minute.next(if at_first { first_minute } else { 0 }, 59);
-            while let Some(found) = minute {
-                let least = if at_first && found == first_minute { first_second } else { 0 };
-                if let Some(second) = self.second.next(least, 59) {
-                    return Some(hour * 3_600 + found * 60 + second);
-                }
-                minute = self.minute.next(found + 1, 59);
-            }
-            hour = self.hour.next(hour + 1, 23)?;
-        }
+        let after = after.and_utc();
+        self.any_of.iter().filter_map(|schedule| schedule.after(&after).next()).min().map(|at| at.naive_utc())
     }
 }
 
 impl Kind {
+    /// Reads a field and writes it as the `cron` crate reads it.
+    fn list(&self, text: &str) -> Result<String, String> {
+        Ok(self.field(text)?.list(self.most, 0))
+    }
+
     fn field(&self, text: &str) -> Result<Field, String> {
         let wrong = || {
-            format!("{} {text:?} is not valid: it takes {}, `*`, lists, ranges and steps", self.name, self.takes)
+            format!(
+                "{} {text:?} is not valid: it takes {}, `*`, lists, ranges and steps",
+                self.name, self.takes
+            )
         };
         let starred = text.starts_with('*') || (self.any && text.starts_with('?'));
         let mut field = Field { least: self.least, bits: [0; 3], starred, full: false };
@@ -276,7 +246,8 @@ impl Kind {
     }
 
     fn value(&self, text: &str) -> Option<u32> {
-        let named = self.names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
+        let named =
+            self.names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
         let number = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
         named.or_else(number).filter(|value| (self.least..=self.highest).contains(value))
     }

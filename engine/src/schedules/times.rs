@@ -111,8 +111,7 @@ impl Times {
     ) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::Zone { name: name.into(), zone: zone.into() };
         let tz = Tz::from_str(zone).map_err(|_| unknown())?;
-        let wrong =
-            |why| ScheduleError::Expression { name: name.into(), expression: expression.into(), why };
+        let wrong = |why| ScheduleError::Expression { name: name.into(), expression: expression.into(), why };
         let walls = Expression::parse(expression).map_err(wrong)?;
         if shifts.is_none() && changes_clocks(tz) {
             return Err(ScheduleError::Shifts { name: name.into(), zone: zone.into() });

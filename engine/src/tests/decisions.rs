@@ -224,7 +224,8 @@ async fn a_decision_that_others_always_forestall_fails_as_unavailable_once_its_p
         let names = [count.fetch_add(1, Ordering::Relaxed).to_string()].into();
         let body = serde_json::to_vec(&Register { names }).ok();
         let put = Put { key: Key::new(Register::COLLECTION, "one"), body };
-        super::contention::at_once(memory.commit(Commit { documents: vec![put], ..Commit::default() })).unwrap();
+        super::contention::at_once(memory.commit(Commit { documents: vec![put], ..Commit::default() }))
+            .unwrap();
         view.put(&register)
     });
     let error = forestalled.await.unwrap_err();

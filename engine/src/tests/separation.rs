@@ -2,8 +2,8 @@
 
 use crate::tests::random::Random;
 use crate::{
-    Ballot, Claim, CredentialRecords, CredentialAct, Person, PlanDigest, Provenance, Refusal, Ruling, Seat, Separation,
-    TieKind, Verdict, Vote,
+    Ballot, Claim, CredentialAct, CredentialRecords, Person, PlanDigest, Provenance, Refusal, Ruling, Seat,
+    Separation, TieKind, Verdict, Vote,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
@@ -49,7 +49,13 @@ impl World {
         self.users.insert(name, User { open: vec![first], ..User::default() });
     }
 
-    fn keep(&mut self, owner: &'static str, claim: Claim, issued: Option<CredentialAct>, by: Vec<usize>) -> usize {
+    fn keep(
+        &mut self,
+        owner: &'static str,
+        claim: Claim,
+        issued: Option<CredentialAct>,
+        by: Vec<usize>,
+    ) -> usize {
         self.credentials.push(Credential { owner, claim, issued, seen_by: by });
         self.credentials.len() - 1
     }
@@ -75,8 +81,7 @@ impl World {
     fn create(&mut self, name: &'static str, by: usize) {
         let act = self.act(by);
         let first = self.keep(name, Claim::Issued, Some(act.clone()), vec![by]);
-        let user =
-            User { created: Some(act), creator: Some(by), open: vec![first], ..User::default() };
+        let user = User { created: Some(act), creator: Some(by), open: vec![first], ..User::default() };
         self.users.insert(name, user);
     }
 
@@ -205,7 +210,8 @@ fn a_vote_counts_only_if_no_way_leads_from_one_person_to_two_of_those_who_asked_
 
 fn made_by(name: &str, by: &str) -> Person {
     let created = CredentialAct { by: by.into(), at: Timestamp(1), controlled_by: Some(BTreeSet::new()) };
-    let records = CredentialRecords { created: Some(created.clone()), issued: Some(created), ..Default::default() };
+    let records =
+        CredentialRecords { created: Some(created.clone()), issued: Some(created), ..Default::default() };
     let provenance = Provenance::of(name, &records);
     Person::new(name, ["ops"]).with_provenance(Some(Box::new(provenance)))
 }

@@ -97,7 +97,8 @@ async fn together(on: On) -> Outcome {
     let keys = [key("b"), key("none"), key("a"), key("b")];
     let found = must(on.documents_of(&keys).await)?;
     let bodies: Vec<_> = found.into_iter().map(|found| found.map(|document| document.body)).collect();
-    let wanted = [Some("2"), None, Some("1"), Some("2")].map(|body| body.map(|body| body.as_bytes().to_vec()));
+    let wanted =
+        [Some("2"), None, Some("1"), Some("2")].map(|body| body.map(|body| body.as_bytes().to_vec()));
     same("bodies", bodies, wanted.to_vec())?;
     same("none", must(on.documents_of(&[]).await)?.len(), 0)
 }

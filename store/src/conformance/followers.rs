@@ -11,7 +11,9 @@ use std::{
 };
 
 pub(super) const CASES: &[Named] = &[
-    ("several followers of the history under load miss no commit and no part of one", |on| boxed(history(on))),
+    ("several followers of the history under load miss no commit and no part of one", |on| {
+        boxed(history(on))
+    }),
     ("a follower of numbered documents under load misses none", |on| boxed(numbered(on))),
     ("documents that are written together are listed as of one commit", |on| boxed(pairs(on))),
 ];

@@ -119,7 +119,10 @@ fn load_hold(dir: &Path, doubt: Option<String>, tasks: &mut Tasks) -> io::Result
     }
     identity::record(dir)?;
     if let Some(hold) = &hold {
-        tracing::warn!(why = hold.why, "the store is held: nothing is performed until an operator releases it");
+        tracing::warn!(
+            why = hold.why,
+            "the store is held: nothing is performed until an operator releases it"
+        );
     }
     Ok(hold)
 }

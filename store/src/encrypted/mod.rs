@@ -265,7 +265,10 @@ impl<S: Store + ?Sized> Store for Sealed<S> {
 
     async fn documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
         let found = self.inner.documents_of(keys).await?;
-        found.into_iter().map(|found| found.map(|document| self.decrypted_document(document)).transpose()).collect()
+        found
+            .into_iter()
+            .map(|found| found.map(|document| self.decrypted_document(document)).transpose())
+            .collect()
     }
 
     async fn documents(

@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn what_a_clock_that_was_ahead_noted_is_not_recent() {
         let (span, now) = (Duration::from_millis(5), Timestamp(100));
-        for (noted, recent) in [(94, false), (95, false), (96, true), (100, true), (104, true), (105, false)] {
+        for (noted, recent) in [(94, false), (95, false), (96, true), (100, true), (104, true), (105, false)]
+        {
             assert_eq!(Timestamp(noted).is_recent(span, now), recent, "{noted}");
         }
     }

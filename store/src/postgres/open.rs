@@ -20,7 +20,10 @@ use sqlx::{
 };
 use std::{
     str::FromStr as _,
-    sync::{Arc, Mutex, atomic::{AtomicI64, AtomicU64}},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU64},
+    },
     time::Duration,
 };
 use tokio::sync::{Notify, mpsc};

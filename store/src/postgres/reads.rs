@@ -101,7 +101,8 @@ impl Shared {
         let (collections, ids) = (&collections, &ids);
         let found = self
             .with_retries(|| async move {
-                let rows = sqlx::query(DOCUMENTS_OF).bind(collections).bind(ids).fetch_all(&self.pool).await?;
+                let rows =
+                    sqlx::query(DOCUMENTS_OF).bind(collections).bind(ids).fetch_all(&self.pool).await?;
                 rows.iter().map(row::document).collect::<Result<Vec<_>, _>>()
             })
             .await?;

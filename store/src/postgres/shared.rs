@@ -2,7 +2,10 @@
 
 use super::{PostgresOptions, fair_queue::FairQueue};
 use sqlx::PgPool;
-use std::sync::{Mutex, atomic::{AtomicI64, AtomicU64}};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicI64, AtomicU64},
+};
 use tokio::sync::Notify;
 use uuid::Uuid;
 

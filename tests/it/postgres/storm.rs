@@ -5,11 +5,11 @@ use crate::{
     served::{NODES, seen, shared},
     storm::all_are_decided,
 };
-use store::{Commit, Document, Entry, ExecutionId, Key, Put, Sequence, Store as _, Timestamp};
 use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use store::{Commit, Document, Entry, ExecutionId, Key, Put, Sequence, Store as _, Timestamp};
 use tests::servers::postgres::{Cluster, installed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

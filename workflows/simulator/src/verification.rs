@@ -99,8 +99,12 @@ mod tests {
     fn every_registered_workflow_has_one_proof_and_no_proof_is_of_another() {
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
         let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
-        let mut registered: Vec<String> =
-            workflows::registered(engine).unwrap().diagrams().into_iter().map(|drawn| drawn.workflow).collect();
+        let mut registered: Vec<String> = workflows::registered(engine)
+            .unwrap()
+            .diagrams()
+            .into_iter()
+            .map(|drawn| drawn.workflow)
+            .collect();
         let mut proven: Vec<&str> = PROOFS.iter().flat_map(|proof| proof.workflows).copied().collect();
         registered.sort();
         proven.sort_unstable();

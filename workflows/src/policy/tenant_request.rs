@@ -255,7 +255,8 @@ pub(crate) fn residency(reader: &Reader, item: &Item) -> Option<Residency> {
 }
 
 fn workspaces(reader: &Reader, item: &Item) -> Option<Vec<WorkspaceRequest>> {
-    let read: Vec<_> = reader.list_of(item, MOST_WORKSPACES).iter().map(|item| workspace(reader, item)).collect();
+    let read: Vec<_> =
+        reader.list_of(item, MOST_WORKSPACES).iter().map(|item| workspace(reader, item)).collect();
     let read: Vec<WorkspaceRequest> = read.into_iter().collect::<Option<_>>()?;
     let mut seen = BTreeSet::new();
     for workspace in &read {

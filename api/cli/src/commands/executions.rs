@@ -112,7 +112,9 @@ pub(crate) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Resume(own) => batch::order(common, "resume", own.acts, &own.following).await,
         Executions::Retry(own) => batch::order(common, "retry", own.acts, &own.following).await,
         Executions::Signal { id, signal, following } => tell(common, &id, &signal, &following).await,
-        Executions::Terminate(act) => act::order(common, "terminate", act, DryRun::default(), &Following::NOT).await,
+        Executions::Terminate(act) => {
+            act::order(common, "terminate", act, DryRun::default(), &Following::NOT).await
+        }
     }
 }
 

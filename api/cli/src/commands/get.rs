@@ -233,7 +233,11 @@ mod tests {
 
     #[test]
     fn no_list_of_any_kind_shows_a_control_or_bidi_character_that_others_stored() {
-        for value in [json!(FOREIGN), json!([FOREIGN, [FOREIGN]]), json!({ FOREIGN: FOREIGN, "inner": { FOREIGN: [FOREIGN] } })] {
+        for value in [
+            json!(FOREIGN),
+            json!([FOREIGN, [FOREIGN]]),
+            json!({ FOREIGN: FOREIGN, "inner": { FOREIGN: [FOREIGN] } }),
+        ] {
             for known in &ALL {
                 let columns = known.kind.columns;
                 let items = [item(columns.iter().map(|(_, path)| *path), &value)];

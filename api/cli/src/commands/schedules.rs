@@ -156,7 +156,8 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         Schedules::Pause { name, reason } => ask(&name, "pause", json!({ "reason": reason })).await?,
         Schedules::Resume { name } => ask(&name, "resume", json!({})).await?,
         Schedules::Backfill(span) => {
-            let body = json!({ "from": span.from, "to": span.to, "most": span.most, "dry_run": span.dry_run });
+            let body =
+                json!({ "from": span.from, "to": span.to, "most": span.most, "dry_run": span.dry_run });
             let answer = ask(&span.name, "backfill", body).await?;
             if span.dry_run {
                 output::one(common.output, &answer)?;

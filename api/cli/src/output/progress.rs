@@ -59,7 +59,8 @@ fn drawn(item: &Value, now: DateTime<Utc>) -> Option<String> {
     let since = text("/since").and_then(|at| timestamps::parse(&at)).map(|since| (now - since).num_seconds());
     let since = since.map(|since| format!("  {}", span(since))).unwrap_or_default();
     let said = text("/progress/current/beat").map(|beat| format!("  {beat}")).unwrap_or_default();
-    let left = text("/progress/eta").and_then(|at| timestamps::parse(&at)).map(|over| (over - now).num_seconds());
+    let left =
+        text("/progress/eta").and_then(|at| timestamps::parse(&at)).map(|over| (over - now).num_seconds());
     let left = left.map(|left| format!("  about {} more", span(left))).unwrap_or_default();
     Some(format!("{done}{state}{since}{said}{left}"))
 }

@@ -25,7 +25,9 @@ pub fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let filter = told.unwrap_or_else(|| log.filter.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|e| format!("log.filter {filter:?}: {e}"))?;
     let format = log.format;
-    subscriber(format, filter, coloured, move || Lines(io::stderr(), format)).try_init().map_err(|e| e.to_string())?;
+    subscriber(format, filter, coloured, move || Lines(io::stderr(), format))
+        .try_init()
+        .map_err(|e| e.to_string())?;
     panic::set_hook(Box::new(tell));
     Ok(())
 }
@@ -153,7 +155,9 @@ mod tests {
     fn a_panic_is_a_line_of_json_like_any_other_and_masked() {
         let page = Page::default();
         let to = page.clone();
-        let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || Lines(to.clone(), LogFormat::Json));
+        let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || {
+            Lines(to.clone(), LogFormat::Json)
+        });
         let usual = panic::take_hook();
         panic::set_hook(Box::new(tell));
         let ended = tracing::subscriber::with_default(lines, || {

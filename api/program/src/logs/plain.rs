@@ -15,7 +15,9 @@ pub(super) fn line(bytes: &[u8], format: LogFormat) -> Cow<'_, [u8]> {
     }
     let shown = match format {
         LogFormat::Json => foreign_text::json(inner).into_owned(),
-        LogFormat::Text => inner.split('\u{1b}').map(foreign_text::one_line).collect::<Vec<_>>().join("\u{1b}"),
+        LogFormat::Text => {
+            inner.split('\u{1b}').map(foreign_text::one_line).collect::<Vec<_>>().join("\u{1b}")
+        }
     };
     Cow::Owned(format!("{shown}{end}").into_bytes())
 }

@@ -66,9 +66,10 @@ mod tests {
 
     #[test]
     fn an_answer_shows_the_time_also_after_the_clock_was_set_back() {
-        for (now, shown) in
-            [(1_800_000_000_000, "Fri, 15 Jan 2027 08:00:00 GMT"), (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT")]
-        {
+        for (now, shown) in [
+            (1_800_000_000_000, "Fri, 15 Jan 2027 08:00:00 GMT"),
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ] {
             let mut answer = Response::new(axum::body::Body::empty());
             add(&mut answer, "/v1/tenants", false, Timestamp(now));
             assert_eq!(answer.headers()[header::DATE], shown);

@@ -304,7 +304,8 @@ mod tests {
             store::Error::Corrupt { what: text(), why: text() },
             store::Error::Refused { why: text() },
         ];
-        let decided = [ActionError::permanent("quota.none", "no"), ActionError::transient("store.slow", "not now")];
+        let decided =
+            [ActionError::permanent("quota.none", "no"), ActionError::transient("store.slow", "not now")];
         let own = [
             Error::NotFound(id),
             Error::NoWorker { workflow: text(), schema: 1 },

@@ -4,7 +4,6 @@
 
 use crate::{
     auth::{self, Caller, NewEnrolment},
-    encoding::rfc3339::format_time,
     http::{
         extract::Sent,
         middleware::idempotency::Secret,
@@ -23,21 +22,28 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use engine::{Behalf, on_behalf};
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Makes a code for a user.
 pub(in crate::http) fn enrol(access: Access) -> Route {
-    let doc = told("enrolUser", "Makes a one-time code by which a user claims a token of their own, and shows it, once.")
-        .says::<EnrolmentCode>(201);
+    let doc = told(
+        "enrolUser",
+        "Makes a one-time code by which a user claims a token of their own, and shows it, once.",
+    )
+    .says::<EnrolmentCode>(201);
     Route::post("/v1/users/{name}:enrol", access, enrolled, doc)
 }
 
 /// Takes a code, once.
 pub(in crate::http) fn claim() -> Route {
-    let doc = told("claimEnrolment", "Takes a one-time code, ends the tokens that its user had, and shows the new one, once.")
-        .says::<TokenIssued>(201)
-        .may(&[Code::LoginRefused, Code::StoreUnavailable]);
+    let doc = told(
+        "claimEnrolment",
+        "Takes a one-time code, ends the tokens that its user had, and shows the new one, once.",
+    )
+    .says::<TokenIssued>(201)
+    .may(&[Code::LoginRefused, Code::StoreUnavailable]);
     Route::post("/v1/enrolments:claim", Access::Open, claimed, doc)
 }
 
@@ -67,7 +73,8 @@ struct Claim {
 
 async fn claimed(State(app): State<Shared>, Sent(proof): Sent<Claim>) -> Result<Response, Problem> {
     let refused = || {
-        let detail = "the code is not known, was used, or is over; ask an admin for another: `tenure user enrol`";
+        let detail =
+            "the code is not known, was used, or is over; ask an admin for another: `tenure user enrol`";
         Problem::new(Code::LoginRefused, detail)
     };
     let by = auth::enrolling(&app.engine, &proof.code).await?.ok_or_else(refused)?;

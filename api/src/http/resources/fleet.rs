@@ -169,13 +169,7 @@ async fn plan(
     read(&app, &caller, target, body, false).await.map(Json)
 }
 
-async fn read(
-    app: &App,
-    caller: &Caller,
-    target: Target,
-    body: Text,
-    keep: bool,
-) -> Result<Value, Problem> {
+async fn read(app: &App, caller: &Caller, target: Target, body: Text, keep: bool) -> Result<Value, Problem> {
     if body.media == "text/csv" {
         let rows = |body: &Text| parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid));
         let rows = understood(app, caller, body, rows).await?;

@@ -3,7 +3,7 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Text, understood, page::scope::one_seen_by},
+        extract::{Text, page::scope::one_seen_by, understood},
         problem::{Problem, code::Code},
         resource_kind::Kind as _,
         resource_routes::find,

@@ -206,7 +206,8 @@ mod tests {
     /// A receiver that refuses, and says why without an end; how much of it was taken.
     async fn endless() -> (String, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (url, sent) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+        let (url, sent) =
+            (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
         let count = sent.clone();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -221,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_receiver_whose_answer_never_ends_is_refused_by_its_beginning() {
-        crate::install_tls();
+        program::install_tls();
         let (url, sent) = endless().await;
 
         let told = ask(client().unwrap().post(&url), "").await;

@@ -131,18 +131,16 @@ impl AsyncRead for Metered {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         match self.left.checked_sub(buf.filled().len() - before) {
             Some(left) => self.left = left,
-            None => return Poll::Ready(Err(io::Error::other(format!("it says more than {MOST_HEARD} bytes")))),
+            None => {
+                return Poll::Ready(Err(io::Error::other(format!("it says more than {MOST_HEARD} bytes"))));
+            }
         }
         read
     }
 }
 
 impl AsyncWrite for Metered {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -178,11 +176,7 @@ impl AsyncRead for Wrapped {
 }
 
 impl AsyncWrite for Wrapped {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }
 

@@ -82,12 +82,7 @@ pub(crate) async fn serve(
 }
 
 /// Takes connections until `over` is, and waits for those that are open.
-async fn take(
-    app: Shared,
-    (router, main): Answering,
-    listener: TcpListener,
-    over: impl Future<Output = ()>,
-) {
+async fn take(app: Shared, (router, main): Answering, listener: TcpListener, over: impl Future<Output = ()>) {
     let most = app.config.http.connections;
     let (tell, stop) = watch::channel(false);
     let (mut open, mut over, mut full) = (JoinSet::new(), pin!(over), false);

@@ -1,7 +1,7 @@
 //! People deciding: seats, votes, and when they suffice. Pure; enforced by the core, where no endpoint can forget it.
 
-use super::vote::{delegated, describe_seats};
 use super::separation::find_tie;
+use super::vote::{delegated, describe_seats};
 use crate::{
     Happening, Mandate, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Separation, Verdict, Vote, What,
 };
@@ -106,9 +106,7 @@ impl Ballot {
             Verdict::Refuse => None,
         };
         match (tie, vote.separation) {
-            (Some(tie), Separation::Enforced) => {
-                Err(Refusal::NotSeparate { person: vote.person.name, tie })
-            }
+            (Some(tie), Separation::Enforced) => Err(Refusal::NotSeparate { person: vote.person.name, tie }),
             (tie, Separation::Enforced | Separation::NotEnforced) => {
                 Ok(Vote { tie, parties: std::collections::BTreeMap::new(), ..vote })
             }

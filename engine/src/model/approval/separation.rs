@@ -70,13 +70,16 @@ impl Provenance {
         let since = |act: &&CredentialAct| records.claimed_at.is_none_or(|claimed| act.at >= claimed);
         let created = records.created.as_ref().filter(|_| records.claimed_at.is_none());
         let seen = created.into_iter().chain(&records.issued).filter(|_| !claimed);
-        let without_owner = |people: BTreeSet<String>| people.into_iter().filter(|name| name != owner).collect();
+        let without_owner =
+            |people: BTreeSet<String>| people.into_iter().filter(|name| name != owner).collect();
         Self {
             created_by: records.created.as_ref().map(|act| act.by.clone()),
             claim: records.claim,
             issued_by: records.issued.as_ref().map(|act| act.by.clone()),
             controlled_by: without_owner(seen.flat_map(CredentialAct::people).collect()),
-            granted_by: without_owner(records.grants.iter().filter(since).flat_map(CredentialAct::people).collect()),
+            granted_by: without_owner(
+                records.grants.iter().filter(since).flat_map(CredentialAct::people).collect(),
+            ),
         }
     }
 
@@ -179,12 +182,20 @@ impl Tie {
         let Self { with, by, kind } = self;
         let by = if by == Provenance::UNKNOWN { "an unknown administrator" } else { by };
         match kind {
-            TieKind::Credential if by == with => format!("{by} created, issued or reset the credential of {person}"),
-            TieKind::Credential if by == person => format!("{by} created, issued or reset the credential of {with}"),
-            TieKind::Credential => format!("{by} created, issued or reset the credentials of both {person} and {with}"),
+            TieKind::Credential if by == with => {
+                format!("{by} created, issued or reset the credential of {person}")
+            }
+            TieKind::Credential if by == person => {
+                format!("{by} created, issued or reset the credential of {with}")
+            }
+            TieKind::Credential => {
+                format!("{by} created, issued or reset the credentials of both {person} and {with}")
+            }
             TieKind::Grant if by == person => format!("{by} gave {with} a role or a group"),
             TieKind::Grant if by == with => format!("{by} gave {person} a role or a group"),
-            TieKind::Grant => format!("{by}, who stands behind {with} or {person}, gave the other a role or a group"),
+            TieKind::Grant => {
+                format!("{by}, who stands behind {with} or {person}, gave the other a role or a group")
+            }
         }
     }
 }

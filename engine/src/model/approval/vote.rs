@@ -1,6 +1,6 @@
 //! People, the seats that they can take, and their votes.
 
-use crate::{Mandate, Tie, Provenance, Refusal, Separation};
+use crate::{Mandate, Provenance, Refusal, Separation, Tie};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Timestamp;

@@ -7,7 +7,11 @@
 use super::document_cache::Parsed;
 use crate::ActionError;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{any::Any, collections::BTreeMap, sync::{Arc, OnceLock}};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 use store::{Document, Key, Put, Read, Task, Timestamp};
 
 /// A kind of document.
@@ -200,7 +204,8 @@ impl View {
     /// # Errors
     /// [`Undecided::Needs`] with every key that is not at hand.
     pub fn want<T: Entity>(&self, ids: impl IntoIterator<Item = impl Into<String>>) -> Result<(), Undecided> {
-        let keys = ids.into_iter().map(|id| Key::new(T::COLLECTION, id)).inspect(|key| self.note_queue::<T>(key));
+        let keys =
+            ids.into_iter().map(|id| Key::new(T::COLLECTION, id)).inspect(|key| self.note_queue::<T>(key));
         let missing: Vec<_> = keys.filter(|key| !self.known.contains_key(key)).collect();
         if missing.is_empty() { Ok(()) } else { Err(Undecided::Needs(missing)) }
     }

@@ -2,8 +2,8 @@
 
 use super::trail::is_zero;
 use crate::{
-    ActionError, Authorisation, Ballot, Failure, Mark, Parent, Phase, PlanDigest, Provenance, Reason, StateSet,
-    Workflow,
+    ActionError, Authorisation, Ballot, Failure, Mark, Parent, Phase, PlanDigest, Provenance, Reason,
+    StateSet, Workflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -7,8 +7,8 @@ use super::{
     world::{World, nightly},
 };
 use crate::{
-    Backfill, CatchUp, Clock as _, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule,
-    Standing,
+    Backfill, CatchUp, Clock as _, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Origin, Overlap,
+    Schedule, Standing,
 };
 use chrono::{DateTime, Utc};
 use serde_json::json;

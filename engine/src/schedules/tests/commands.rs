@@ -184,9 +184,11 @@ async fn what_was_missed_is_made_up_for_by_a_backfill_one_after_the_other() {
     let bench = Bench::with(hourly(json!({}))).await;
     bench.pass(5 * HOUR).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
-    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), 1_000, "olga").await.unwrap_err();
+    let wrong =
+        bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), 1_000, "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: name a moment that has passed"), "{wrong}");
-    let wrong = bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), 1_000, "olga").await.unwrap_err();
+    let wrong =
+        bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), 1_000, "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: the span ends before it begins"), "{wrong}");
     bench.engine.backfill_schedule(&schedule, (oclock(2), oclock(5)), 1_000, "olga").await.unwrap();
     for _ in 0..6 {

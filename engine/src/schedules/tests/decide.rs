@@ -342,12 +342,15 @@ fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() 
 #[test]
 fn a_long_catch_up_does_not_keep_the_present_moment_waiting_and_leaves_none_out() {
     for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All] {
-        let schedule =
-            Schedule { cron: "* * * * *".into(), overlap: Overlap::Allow, catch_up, ..nightly() };
+        let schedule = Schedule { cron: "* * * * *".into(), overlap: Overlap::Allow, catch_up, ..nightly() };
         let mut world = World::of(schedule, at("2026-11-01T00:00:30Z"));
         world.now = at("2026-11-03T00:00:05Z");
         let decision = world.decide(true);
-        assert_eq!(decision.start.map(|start| start.nominal), Some(at("2026-11-03T00:00:00Z")), "{catch_up:?}");
+        assert_eq!(
+            decision.start.map(|start| start.nominal),
+            Some(at("2026-11-03T00:00:00Z")),
+            "{catch_up:?}"
+        );
 
         let mut fired = BTreeSet::new();
         for _ in 0..10_000 {

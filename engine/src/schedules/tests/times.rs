@@ -127,7 +127,10 @@ fn any_field(dice: &mut Dice, least: u64, most: u64, weekday: bool) -> String {
     let value = |dice: &mut Dice| {
         let value = least + dice.below(highest - least + 1);
         let name = usize::try_from(value).ok().and_then(|place| WEEKDAYS.get(place));
-        if weekday && dice.below(3) == 0 && let Some(name) = name {
+        if weekday
+            && dice.below(3) == 0
+            && let Some(name) = name
+        {
             return name.to_uppercase();
         }
         value.to_string()
@@ -258,7 +261,9 @@ fn an_interval_keeps_its_distance_in_real_time_over_every_change_of_clocks() {
                 for two in found.windows(2) {
                     assert!(two[1] - two[0] <= most * 60_000, "{cron} in {zone}: silent from {}", two[0]);
                 }
-                assert!(found[0] - span.0 <= most * 60_000 && span.1 - found[found.len() - 1] < most * 60_000);
+                assert!(
+                    found[0] - span.0 <= most * 60_000 && span.1 - found[found.len() - 1] < most * 60_000
+                );
             }
         }
     }

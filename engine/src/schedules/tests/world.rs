@@ -74,7 +74,8 @@ impl World {
         let on_record = backfill_moments(&self.standing, &self.times);
         let on_record = on_record.into_iter().map(|at| (at, self.rows.get(&at).map(|row| row.fate)));
         let recorded = recorded_moments(&self.standing, &self.times, self.now).into_iter();
-        let free = |at: Timestamp| (at.0..).map(Timestamp).find(|free| !self.rows.contains_key(free)).unwrap();
+        let free =
+            |at: Timestamp| (at.0..).map(Timestamp).find(|free| !self.rows.contains_key(free)).unwrap();
         let recorded = recorded.map(|at| (at, Some(free(at)).filter(|free| *free != at))).collect();
         let facts = Facts {
             schedule: &self.schedule,

@@ -76,10 +76,14 @@ impl Provenance {
             Self::Original => return None,
             Self::Copied => format!("{dir} is a copy of a store: it was restored, or moved"),
             Self::Unmarked => {
-                format!("{dir} may be a copy of a store: the file PLACE, which marks the original folder, is missing")
+                format!(
+                    "{dir} may be a copy of a store: the file PLACE, which marks the original folder, is missing"
+                )
             }
             Self::Unreadable(why) => {
-                format!("{dir} may be a copy of a store: the file PLACE, which marks the original folder, cannot be read: {why}")
+                format!(
+                    "{dir} may be a copy of a store: the file PLACE, which marks the original folder, cannot be read: {why}"
+                )
             }
         };
         Some(format!(

@@ -112,11 +112,11 @@ async fn create_partition(on: &mut PgConnection, part: i64) -> Result<(), sqlx::
         return Ok(());
     }
     let (first, last) = (part.saturating_mul(PART), part.saturating_add(1).saturating_mul(PART));
-    let table = format!("CREATE TABLE journal_{part} (LIKE journal INCLUDING DEFAULTS INCLUDING CONSTRAINTS)");
+    let table =
+        format!("CREATE TABLE journal_{part} (LIKE journal INCLUDING DEFAULTS INCLUDING CONSTRAINTS)");
     sqlx::query(sqlx::AssertSqlSafe(table)).execute(&mut *on).await?;
-    let attach = format!(
-        "ALTER TABLE journal ATTACH PARTITION journal_{part} FOR VALUES FROM ({first}) TO ({last})"
-    );
+    let attach =
+        format!("ALTER TABLE journal ATTACH PARTITION journal_{part} FOR VALUES FROM ({first}) TO ({last})");
     sqlx::query(sqlx::AssertSqlSafe(attach)).execute(&mut *on).await?;
     tracing::info!(part, "a part of the history was made ahead");
     Ok(())

@@ -84,11 +84,13 @@ pub(crate) async fn run(target: &ExecTarget, input: &[u8], deadline: Duration) -
             let _closed_early = stdin.write_all(input).await;
         }
     };
-    let reading = async { tokio::join!(
-        outbound::beginning(stdout, target.output_limit_bytes),
-        outbound::last_words(stderr, LAST_WORDS),
-        feeding
-    ) };
+    let reading = async {
+        tokio::join!(
+            outbound::beginning(stdout, target.output_limit_bytes),
+            outbound::last_words(stderr, LAST_WORDS),
+            feeding
+        )
+    };
     let ending = async {
         let ended = end(&mut child, &mut group, deadline, target.grace).await;
         // What it left running holds the pipes open: nothing of it goes on.

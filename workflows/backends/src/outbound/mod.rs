@@ -70,8 +70,11 @@ pub fn client() -> ClientBuilder {
 /// # Errors
 /// That it is longer, compressed, or broke off. The connection is closed then.
 pub async fn body(mut answer: Response, limit: usize) -> Result<Vec<u8>, Unread> {
-    let coded = answer.headers().get(CONTENT_ENCODING).map(|coding| String::from_utf8_lossy(coding.as_bytes()));
-    if let Some(coding) = coded.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")) {
+    let coded =
+        answer.headers().get(CONTENT_ENCODING).map(|coding| String::from_utf8_lossy(coding.as_bytes()));
+    if let Some(coding) =
+        coded.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+    {
         return Err(Unread::Compressed(coding.chars().take(32).collect()));
     }
     let told = answer.content_length().map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));

@@ -73,7 +73,8 @@ async fn of_an_endless_refusal_the_beginning_is_kept() {
 
 #[tokio::test]
 async fn an_answer_that_says_it_is_too_long_is_not_read_at_all() {
-    let (url, _) = peer("HTTP/1.1 200 OK\r\ncontent-length: 70000\r\n\r\n", vec![b'x'], Duration::from_secs(60)).await;
+    let (url, _) =
+        peer("HTTP/1.1 200 OK\r\ncontent-length: 70000\r\n\r\n", vec![b'x'], Duration::from_secs(60)).await;
 
     let read = body(asked(&url).await, LIMIT).await;
 
@@ -82,7 +83,9 @@ async fn an_answer_that_says_it_is_too_long_is_not_read_at_all() {
 
 #[tokio::test]
 async fn an_answer_within_the_limit_is_read_whole() {
-    let (url, _) = peer("HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n", vec![b'x'; LIMIT], Duration::from_secs(60)).await;
+    let (url, _) =
+        peer("HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n", vec![b'x'; LIMIT], Duration::from_secs(60))
+            .await;
 
     assert_eq!(body(asked(&url).await, LIMIT).await.unwrap().len(), LIMIT);
 }
@@ -111,7 +114,12 @@ async fn nobody_waits_for_a_peer_that_sends_a_byte_now_and_then() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let (url, _) = peer("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n", Vec::new(), Duration::from_secs(60)).await;
+    let (url, _) = peer(
+        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+        Vec::new(),
+        Duration::from_secs(60),
+    )
+    .await;
 
     assert_eq!(asked(&url).await.status().as_u16(), 302);
 }
@@ -151,7 +159,10 @@ async fn of_a_child_that_never_stops_talking_little_is_kept_and_it_ends() {
 
     let endless = output(child("exec yes"), 100, Duration::from_millis(300)).await.unwrap();
     let (status, stdout, stderr) =
-        output(child("yes | head -c 1000000; echo no >&2"), 100, Duration::from_secs(30)).await.unwrap().unwrap();
+        output(child("yes | head -c 1000000; echo no >&2"), 100, Duration::from_secs(30))
+            .await
+            .unwrap()
+            .unwrap();
 
     assert!(endless.is_none());
     assert!(began.elapsed() < Duration::from_secs(20));

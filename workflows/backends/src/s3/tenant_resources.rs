@@ -43,7 +43,8 @@ impl S3 {
                     .map(|bucket| (bucket.text("Name").to_owned(), bucket.text("CreationDate").to_owned())),
             );
             if listing.buckets.len() > MOST_BUCKETS {
-                let why = format!("the account has more than {MOST_BUCKETS} buckets, which is all that is read");
+                let why =
+                    format!("the account has more than {MOST_BUCKETS} buckets, which is all that is read");
                 return Err(ActionError::transient(codes::UNREADABLE, why));
             }
             token = document.text("ContinuationToken").to_owned();

@@ -3,11 +3,11 @@
 //! It answers HTTP 500 to a wrong token, to an unknown job and to an unknown account alike, and HTTP 200 to a body that it
 //! did not understand: an answer is classed by the numbers in its list of errors.
 
-use crate::{http_response, outbound};
 use crate::slurm::{
     TargetError,
     responses::{self, Account, Association, Job, Node, Parser, Reservation},
 };
+use crate::{http_response, outbound};
 use engine::ActionError;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;

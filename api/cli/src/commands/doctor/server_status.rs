@@ -5,8 +5,8 @@ use crate::{
     commands::doctor::{finding::Findings, server::Served},
     output::{self, timestamps},
 };
-use chrono::{DateTime, Utc};
 use backends::outbound;
+use chrono::{DateTime, Utc};
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -117,11 +117,17 @@ impl Served {
             let says = format!("nobody took {dead} notifications, such as those of channel {name}");
             found.warning("executions", says, "mend the receiver, then `tenure notify resend CHANNEL --all`");
         }
-        let schedules = listed.get("schedules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let schedules =
+            listed.get("schedules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if let Some(first) = schedules.first() {
-            let said = |name: &str| first.get(name).and_then(Value::as_str).map(output::harmless).unwrap_or_default();
+            let said = |name: &str| {
+                first.get(name).and_then(Value::as_str).map(output::harmless).unwrap_or_default()
+            };
             let (count, name, state) = (schedules.len(), said("id"), said("state"));
-            let says = format!("{count} schedules do not do their work, such as {name}: {state}: {}", said("message"));
+            let says = format!(
+                "{count} schedules do not do their work, such as {name}: {state}: {}",
+                said("message")
+            );
             found.warning("schedules", says, "`tenure stuck` lists them, with a remedy for each");
         }
         if items.is_empty() {
@@ -177,7 +183,9 @@ impl Served {
 /// Warns if the latest moment on record, so many seconds ahead of the server's clock, is still to come.
 fn set_back(ahead: Option<f64>, found: &mut Findings) {
     if let Some(ahead) = ahead.filter(|ahead| *ahead > 0.0) {
-        let says = format!("the server's clock was set back: a schedule has moments on record that are {ahead:.0} s ahead");
+        let says = format!(
+            "the server's clock was set back: a schedule has moments on record that are {ahead:.0} s ahead"
+        );
         let remedy = "if the clock is right now, look at what became due by mistake: `tenure schedules list`, `tenure approvals list`; \
                       if it is wrong, set it: docs/operations.md";
         found.warning("clock", says, remedy);

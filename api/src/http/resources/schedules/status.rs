@@ -1,8 +1,9 @@
 //! Whether a schedule does what it is for: the column `status` of lists, and the rows of `/v1/stuck`.
 
 use super::{built_in, label};
-use crate::{encoding::rfc3339::format_time, http::problem::Problem, state::App, types::schedules::Stuck};
+use crate::{http::problem::Problem, state::App, types::schedules::Stuck};
 use engine::{Schedule, Standing};
+use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 
 /// How a schedule stands.
@@ -53,7 +54,9 @@ impl Status {
             Self::Paused { reason } | Self::Failing { reason, .. } | Self::Invalid { reason } => {
                 Some(reason.clone())
             }
-            Self::Exhausted { .. } => Some("no moment that its cron expression names is still to come".into()),
+            Self::Exhausted { .. } => {
+                Some("no moment that its cron expression names is still to come".into())
+            }
         }
     }
 
@@ -139,7 +142,11 @@ mod tests {
         for cron in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 30 2 1 1 * 2020"] {
             let (name, stuck) = status(cron, Standing::default());
             let stuck = stuck.unwrap();
-            assert_eq!((name, stuck.reason, stuck.age_seconds), ("exhausted", "schedule_exhausted", 60), "{cron}");
+            assert_eq!(
+                (name, stuck.reason, stuck.age_seconds),
+                ("exhausted", "schedule_exhausted", 60),
+                "{cron}"
+            );
             assert!(stuck.message.unwrap().contains("no moment"), "{cron}");
         }
         let (name, stuck) = status("0 0 29 2 *", Standing::default());

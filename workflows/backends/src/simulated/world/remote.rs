@@ -1,7 +1,7 @@
 //! A world in another process, over HTTP.
 
-use crate::{http_response, outbound};
 use crate::simulated::{Request, Response, World};
+use crate::{http_response, outbound};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::time::Duration;
