@@ -15,4 +15,4 @@ pub mod tls;
 mod types;
 
 pub use auth::{Role, Verb};
-pub use http::{Access, DryRunBy, Rule, codes, openapi, rules};
+pub use http::{Access, DryRunBy, RouteInfo, codes, openapi, rules};

@@ -31,7 +31,7 @@ pub use model::commit::{Commit, Erase, Receipt, Settle, Write};
 pub use model::error::{Error, Fault};
 pub use model::filter::Filter;
 pub use model::health::Health;
-pub use model::histogram::Tally;
+pub use model::histogram::Histogram;
 pub use model::id::{Epoch, ExecutionId, ParseIdError, Revision, Sequence, Timestamp};
 pub use model::limits::{
     ATTRIBUTES_LIMIT, BODY_LIMIT, COMMIT_LIMIT, ERASE_LIMIT, NAME_LIMIT, PART_BYTES, TEXT_LIMIT,
@@ -40,4 +40,4 @@ pub use model::maintenance::Hold;
 pub use model::page::{History, Page};
 pub use model::query::{COLUMNS, Found, Query};
 pub use model::record::{Attributes, Document, Entry, Key, Lease, Put, Read, Record, Task, TaskId};
-pub use model::store::{SEARCH_LOOKS, Store};
+pub use model::store::{SEARCH_SCAN_LIMIT, Store};

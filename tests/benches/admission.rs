@@ -20,7 +20,7 @@ use tests::{
 };
 use workflows::{
     scheduling::admission::{finish, submit},
-    tenancy::{Admission, Answer, WorkspaceClass},
+    tenancy::{Admission, AdmissionVerdict, WorkspaceClass},
 };
 
 /// What must hold.
@@ -118,7 +118,7 @@ async fn pairs() -> ExitCode {
     for n in 0..2_500 {
         let workspace = if n % 3 == 0 { n % 8 } else { n % 32 };
         let admission = ask(&store, &world, &names[workspace], &format!("run-{n:04}")).await;
-        assert_eq!(admission.answer, Answer::Admit, "{n}: {:?}", admission.weighed);
+        assert_eq!(admission.answer, AdmissionVerdict::Admit, "{n}: {:?}", admission.weighed);
     }
 
     let started = Instant::now();

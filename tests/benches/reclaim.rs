@@ -29,10 +29,10 @@ fn scatter(n: usize) -> u64 {
 
 /// Every workspace owns eight GPUs; three of four lend all of theirs to the fourth, which runs everything.
 fn snapshot(hierarchical: bool, workspaces: usize) -> Snapshot {
-    let (mut all, kind) = (Snapshot::new(), Kind::gpu("h100"));
+    let (mut all, kind) = (Snapshot::new(), ResourceKind::gpu("h100"));
     let policies = Preemption {
-        within_workspace: Preempt::LowerPriority,
-        reclaim_within_cohort: Preempt::Any,
+        within_workspace: PreemptPolicy::LowerPriority,
+        reclaim_within_cohort: PreemptPolicy::Any,
         ..Preemption::default()
     };
     all.add_cohort("acme", None, Sharing::default()).expect("a root");
@@ -56,7 +56,7 @@ fn snapshot(hierarchical: bool, workspaces: usize) -> Snapshot {
     all
 }
 
-fn workload(n: usize, kind: &Kind, workspaces: usize) -> Workload {
+fn workload(n: usize, kind: &ResourceKind, workspaces: usize) -> Workload {
     // Four of five hold a GPU, which is all there are.
     let borrower = (n % (workspaces / 4)) * 4;
     let gpus = if n.is_multiple_of(5) { 0 } else { 1 };
@@ -80,7 +80,7 @@ fn measure(what: &str, snapshot: &Snapshot, settings: &Settings, demand: impl Fn
         let began = Instant::now();
         let answer = plan(snapshot, &demand, settings);
         times.push(began.elapsed());
-        if let Ok(Answer::Reclaim(plan)) = answer {
+        if let Ok(PlanAnswer::Reclaim(plan)) = answer {
             victims += plan.victims.len();
         }
     }
@@ -95,7 +95,7 @@ fn measure(what: &str, snapshot: &Snapshot, settings: &Settings, demand: impl Fn
 
 /// The same fleet in three sizes: one plan at a time, and one for each workspace that has lent, as a sweep asks when all are owed.
 fn grow() {
-    let (kind, settings) = (Kind::gpu("h100"), Settings::default());
+    let (kind, settings) = (ResourceKind::gpu("h100"), Settings::default());
     println!("| workloads | GPUs | one plan, p50 | p99 | a plan for each lender | each |");
     println!("|---|---|---|---|---|---|");
     for workspaces in [100, 1_000, 10_000, 25_000] {
@@ -126,7 +126,7 @@ fn grow() {
 
 fn main() -> ExitCode {
     grow();
-    let kind = Kind::gpu("h100");
+    let kind = ResourceKind::gpu("h100");
     let demand = |n: usize, gpus: u64| {
         let lender = (usize::try_from(scatter(n)).unwrap_or_default() % (WORKSPACES / 4)) * 4 + 1;
         Demand { priority: 3, ..Demand::new("d", &name(lender), [(kind.clone(), gpus)].into()) }

@@ -1,7 +1,7 @@
 //! `cargo bench -p tests --bench year -- TRACE [DAYS]`: a trace repeated until it has filled a year, replayed once, as policy says, on one core.
 //! Prints how long that takes, and ends with failure if anything happened that must never happen.
 
-use simulator::{Baseline, Scene, Settings, Source, any_model, read, replay_all};
+use simulator::{Baseline, Scenario, Settings, Source, any_model, read, replay_all};
 use std::{env, fs, process::ExitCode, time::Instant};
 
 /// As in the program itself.
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let scene = match read(&text, 1).expect("a trace as docs/simulate.md says") {
         Source::Scenario(scene) => *scene,
         Source::Trace(trace) => {
-            Scene::of(&trace, None, &any_model().expect("a model")).expect("a trace that asks for GPUs")
+            Scenario::of(&trace, None, &any_model().expect("a model")).expect("a trace that asks for GPUs")
         }
     };
     let one = scene.ends.as_secs_f64() / 86_400.0;

@@ -1,14 +1,14 @@
 //! The page on writing a workflow: its project is the one that is there, and it survives what the page says it survives.
 
 use crate::booking::{Booking, town::Town};
-use engine::testing::{Scene, World, verify};
+use engine::testing::{Scenario, World, verify};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 use store::Key;
 
 struct Wish;
 
-impl Scene<Booking> for Wish {
+impl Scenario<Booking> for Wish {
     fn name(&self) -> String {
         "a wish".into()
     }

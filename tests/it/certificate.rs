@@ -6,7 +6,7 @@ mod holds;
 mod kept;
 
 use backends::simulated::{LocalWorld, simulated_platform};
-use engine::{Action as _, ApprovalCase, Person, Plan, Seat, Verdict, Vote};
+use engine::{Action as _, ApprovalRecord, Person, Plan, Seat, Verdict, Vote};
 use proptest::{collection::vec, prelude::*};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -98,12 +98,12 @@ fn record(asset: &Asset) -> SanitisationRecord {
         }),
         verification: Some(verification()),
         validation: Some(Validation {
-            decision: Judgement::Accept,
+            decision: ValidationVerdict::Accept,
             actor: Actor::person("vera", "compliance"),
             at: at(130),
             reason: "samples agree".into(),
         }),
-        result: Outcome::SanitisedVerified,
+        result: SanitisationOutcome::SanitisedVerified,
         destination: Some("free pool".into()),
         evidence: BTreeMap::from([("log".into(), Digest::of_bytes(b"log"))]),
         ..begun
@@ -124,12 +124,12 @@ fn things() -> Vec<Asset> {
     kinds.iter().map(|(kind, locator)| asset(*kind, locator)).collect()
 }
 
-fn case(decides: serde_json::Value) -> ApprovalCase {
+fn case(decides: serde_json::Value) -> ApprovalRecord {
     let plan = Plan { title: "destroy".into(), decides, placement: serde_json::Value::Null };
     let vote = |name: &str, role: &str, second| {
         Vote::new(Person::new(name, [role]), Verdict::Approve, "checked", Timestamp::from(at(second)))
     };
-    ApprovalCase {
+    ApprovalRecord {
         id: format!("{}.3", run()),
         execution: run(),
         workflow: "offboarding".into(),
@@ -150,12 +150,12 @@ fn case(decides: serde_json::Value) -> ApprovalCase {
     }
 }
 
-fn draft(approvals: Vec<Approved>) -> Draft {
-    Draft {
-        tombstone: Tombstone { tenant: tenant(), onboarded_by: None, onboarded_at: Some(at(0)) },
-        scope: Scope::Tenant,
-        legal_basis: LegalBasis { basis: Basis::ContractEnd, reference: "contract 4711".into() },
-        request: Requested { by: "rita".into(), at: at(10), reason: "contract ended".into() },
+fn draft(approvals: Vec<RecordedApproval>) -> CertificateDraft {
+    CertificateDraft {
+        tombstone: FormerTenant { tenant: tenant(), onboarded_by: None, onboarded_at: Some(at(0)) },
+        scope: HoldScope::Tenant,
+        legal_basis: LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 4711".into() },
+        request: RecordedRequest { by: "rita".into(), at: at(10), reason: "contract ended".into() },
         approvals,
         retained: vec![Retained {
             what: "audit log".into(),
@@ -176,11 +176,11 @@ fn draft(approvals: Vec<Approved>) -> Draft {
 }
 
 fn pivot(inventory: &Inventory) -> Pivot {
-    Pivot { scope: Scope::Tenant, run: run(), inventory: inventory.digest(), at: at(90) }
+    Pivot { scope: HoldScope::Tenant, run: run(), inventory: inventory.digest(), at: at(90) }
 }
 
-fn approved(inventory: &Inventory) -> Vec<Approved> {
-    vec![Approved::of(case(serde_json::json!({ "inventory": inventory.digest() })), 1)]
+fn approved(inventory: &Inventory) -> Vec<RecordedApproval> {
+    vec![RecordedApproval::of(case(serde_json::json!({ "inventory": inventory.digest() })), 1)]
 }
 
 /// Issues for these assets with these records.
@@ -188,7 +188,7 @@ fn try_issue(
     assets: &[Asset],
     records: &[SanitisationRecord],
     exceptions: Exceptions,
-) -> Result<Issued, NotIssued> {
+) -> Result<IssuedCertificate, NotIssued> {
     let inventory = Inventory::of(assets.iter().cloned()).unwrap();
     let records = records.iter().map(|record| (record.asset.clone(), record.clone())).collect();
     issue(draft(approved(&inventory)), &pivot(&inventory), &inventory, &records, exceptions, at(200))
@@ -203,7 +203,7 @@ fn key() -> SigningKey {
     SigningKey::of_seed([9; 32]).unwrap()
 }
 
-fn signed(issued: &Issued) -> String {
+fn signed(issued: &IssuedCertificate) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let message = dsse::pae(PAYLOAD_TYPE, issued.cover.as_bytes());
     let (sig, public) = runtime.block_on(key().sign(&message)).unwrap();
@@ -248,7 +248,7 @@ fn a_certificate_is_refused_with_every_asset_that_has_no_record_that_counts() {
     let things = things();
     let mut records: Vec<_> = things.iter().map(record).collect();
     records[1].scrub = None;
-    records[2].result = Outcome::Skipped { reason: "no stdin".into() };
+    records[2].result = SanitisationOutcome::Skipped { reason: "no stdin".into() };
     let gone = records.remove(4);
 
     let Err(NotIssued::NotPassed(lacking)) = try_issue(&things, &records, Exceptions::Refuse) else {
@@ -256,11 +256,11 @@ fn a_certificate_is_refused_with_every_asset_that_has_no_record_that_counts() {
     };
 
     assert_eq!(lacking.len(), 3);
-    assert_eq!(lacking[&things[1].id], Why::NoScrub);
-    assert_eq!(lacking[&things[2].id], Why::Skipped { reason: "no stdin".into() });
-    assert_eq!(lacking[&gone.asset], Why::NoRecord);
+    assert_eq!(lacking[&things[1].id], NotClean::NoScrub);
+    assert_eq!(lacking[&things[2].id], NotClean::Skipped { reason: "no stdin".into() });
+    assert_eq!(lacking[&gone.asset], NotClean::NoRecord);
     let allowed = try_issue(&things, &records, Exceptions::Allow).unwrap();
-    assert_eq!(allowed.certificate.kind, Kind::WithExceptions);
+    assert_eq!(allowed.certificate.kind, CertificateKind::WithExceptions);
     assert!(allowed.certificate.title.contains("WITH 3 EXCEPTIONS"), "{}", allowed.certificate.title);
     assert!(verify(signed(&allowed).as_bytes(), &[key().public()]).holds());
 }
@@ -269,7 +269,7 @@ fn a_certificate_is_refused_with_every_asset_that_has_no_record_that_counts() {
 fn nothing_is_issued_that_nobody_approved_or_that_would_not_hold() {
     let inventory = Inventory::of(things()).unwrap();
     let records = things().iter().map(|it| (it.id.clone(), record(it))).collect();
-    let other = Approved::of(case(serde_json::json!({ "inventory": Digest::of_bytes(b"other") })), 1);
+    let other = RecordedApproval::of(case(serde_json::json!({ "inventory": Digest::of_bytes(b"other") })), 1);
     let attempt = |approvals, pivot| {
         issue(draft(approvals), &pivot, &inventory, &records, Exceptions::Allow, at(200)).map(drop)
     };
@@ -279,7 +279,7 @@ fn nothing_is_issued_that_nobody_approved_or_that_would_not_hold() {
     let elsewhere = Pivot { inventory: Digest::of_bytes(b"other"), ..pivot(&inventory) };
     assert!(matches!(attempt(good.clone(), elsewhere), Err(NotIssued::OtherPivot { .. })));
 
-    let unsound = |change: &dyn Fn(&mut Approved), field: &str| {
+    let unsound = |change: &dyn Fn(&mut RecordedApproval), field: &str| {
         let mut approval = good[0].clone();
         change(&mut approval);
         let Err(NotIssued::Unsound(problems)) = attempt(vec![approval], pivot(&inventory)) else {
@@ -313,7 +313,7 @@ proptest! {
         let assets: Vec<_> = all.values().map(|(asset, _)| asset.clone()).collect();
         let made = |(asset, fate): &(Asset, u8)| match fate {
             0 => None,
-            1 => Some(SanitisationRecord { result: Outcome::Unknown, ..record(asset) }),
+            1 => Some(SanitisationRecord { result: SanitisationOutcome::Unknown, ..record(asset) }),
             2 => Some(SanitisationRecord { validation: None, ..record(asset) }),
             _ => Some(record(asset)),
         };
@@ -344,7 +344,11 @@ proptest! {
 }
 
 fn passing() -> PassPivot {
-    PassPivot { tenant: tenant(), scope: Scope::Tenant, approved: Inventory::of(things()).unwrap().digest() }
+    PassPivot {
+        tenant: tenant(),
+        scope: HoldScope::Tenant,
+        approved: Inventory::of(things()).unwrap().digest(),
+    }
 }
 
 /// Books in which the inventory has been taken and approved, and the calls of the execution that took it.

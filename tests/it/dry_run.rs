@@ -6,7 +6,7 @@ use crate::{
     routes::{filled, method},
     served::{NODES, Running, Served, large, seen, shared, tenure},
 };
-use api::{DryRunBy, Rule, rules};
+use api::{DryRunBy, RouteInfo, rules};
 use cli::commands;
 use reqwest::Method;
 use rustix::process::Signal;
@@ -207,7 +207,7 @@ async fn an_order_to_one_execution_is_foreseen_and_says_that_nothing_was_changed
 }
 
 /// The id and the body with which a route with a dry run is asked.
-fn route_case(world: &World, rule: &Rule) -> (String, &'static str, String) {
+fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String) {
     let yaml = "application/yaml";
     let json = |body: Value| ("application/json", body.to_string());
     let (media, body) = match rule.path {
@@ -246,7 +246,7 @@ fn route_case(world: &World, rule: &Rule) -> (String, &'static str, String) {
 async fn no_route_changes_anything_in_a_dry_run() {
     let world = World::new().await;
     let before = world.stands().await;
-    let tried: Vec<Rule> = rules().into_iter().filter(|rule| rule.dry_run.is_some()).collect();
+    let tried: Vec<RouteInfo> = rules().into_iter().filter(|rule| rule.dry_run.is_some()).collect();
     assert!(tried.len() >= 19, "{tried:?}");
     for rule in tried {
         let (path, media, body) = route_case(&world, &rule);

@@ -73,7 +73,7 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
 
     let changed = import(&mut books, &format!("{HEADER}a-0000,64000,262144,8,T4\n")).unwrap();
     assert_eq!((changed.changed, changed.missing), (1, 2));
-    let pool = books.find::<Pool>("eu-1/T4").unwrap();
+    let pool = books.find::<FreePool>("eu-1/T4").unwrap();
     assert_eq!((pool.free(), pool.gpus(), pool.nodes()), (Gpus(12), Gpus(12), 2));
 
     let constraints = Constraints {
@@ -89,7 +89,7 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
         drivers: Vec::new(),
         pins: BTreeMap::new(),
     };
-    let ask = Ask { model: "A100".parse().unwrap(), gpus: Gpus(8) };
+    let ask = NodeRequest { model: "A100".parse().unwrap(), gpus: Gpus(8) };
     let claim = ClaimNodes { tenant: "acme".parse().unwrap(), ask, constraints };
     books.act(&claim, &executions.call(1)).unwrap();
     let refused = import(&mut books, &format!("{HEADER}b-0000,64000,262144,4,A100\n")).unwrap_err();
@@ -100,12 +100,12 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
 fn a_node_that_changes_its_model_changes_its_pool() {
     let mut books = Books::default();
     import(&mut books, &format!("{HEADER}{}", rows("a", 300, 8, "H100"))).unwrap();
-    assert_eq!(books.find::<Pool>("eu-1/H100").unwrap().chunks.len(), 2, "256 nodes a chunk");
+    assert_eq!(books.find::<FreePool>("eu-1/H100").unwrap().chunks.len(), 2, "256 nodes a chunk");
 
     import(&mut books, &format!("{HEADER}a-0000,64000,262144,8,H200\n")).unwrap();
 
-    assert_eq!(books.find::<Pool>("eu-1/H100").unwrap().nodes(), 299);
-    assert_eq!(books.find::<Pool>("eu-1/H200").unwrap().free(), Gpus(8));
+    assert_eq!(books.find::<FreePool>("eu-1/H100").unwrap().nodes(), 299);
+    assert_eq!(books.find::<FreePool>("eu-1/H200").unwrap().free(), Gpus(8));
 }
 
 #[test]

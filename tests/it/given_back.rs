@@ -7,8 +7,8 @@ use std::time::Duration;
 use store::{Filter, Record};
 use tests::books::account::job;
 use workflows::{
-    reclaim::ledger::{announce, start},
-    scheduling::admission::{self, Request},
+    reclaim::ledger::{start_command, start_reclaims},
+    scheduling::admission::{self, WorkloadRequest},
     tenancy::*,
 };
 
@@ -22,16 +22,16 @@ async fn called_back() -> Stage {
     for (name, gpus) in [("own", 2), ("lent", 1)] {
         stage.runs("research", name, gpus).await;
         let tenant = "acme".parse().unwrap();
-        let begun = stage.engine.ledger(false, |view| start(view, &tenant, name)).await.unwrap();
+        let begun = stage.engine.ledger(false, |view| start_command(view, &tenant, name)).await.unwrap();
         stage.world().run_workload(&begun.unwrap());
     }
-    let serve = Request { preemptible: false, ..job("production", "serve", 2) };
+    let serve = WorkloadRequest { preemptible: false, ..job("production", "serve", 2) };
     let asked = |view: &mut View| {
         let submitted = admission::submit(view, &serve)?;
-        announce(view, &submitted.news)?;
+        start_reclaims(view, &submitted.news)?;
         Ok(submitted.admission.answer)
     };
-    assert_eq!(stage.engine.ledger(true, asked).await.unwrap(), Answer::Queue);
+    assert_eq!(stage.engine.ledger(true, asked).await.unwrap(), AdmissionVerdict::Queue);
     stage.engine.run_until_idle().await.unwrap();
     stage
 }

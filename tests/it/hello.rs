@@ -1,14 +1,14 @@
 //! The engine's own example, swept: the smallest workflow that has an undo, a question and a pivot.
 
 use crate::example::{Desk, Hello};
-use engine::testing::{Scene, World, verify};
+use engine::testing::{Scenario, World, verify};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use store::Key;
 
 struct Greeting;
 
-impl Scene<Hello> for Greeting {
+impl Scenario<Hello> for Greeting {
     fn name(&self) -> String {
         "a greeting".into()
     }

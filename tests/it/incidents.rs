@@ -1,18 +1,18 @@
 //! Incidents of nodes: out of service at once, moved once people agree, mended as the driver asks, and back only if fit.
 
 use crate::quota::stage::Stage;
-use backends::simulated::{Fault, Script, What};
-use engine::{Event, MINUTE, Order, Person, Verdict};
+use backends::simulated::{Fault, FaultKind, Script};
+use engine::{Attribution, Event, MINUTE, Person, Verdict};
 use serde_json::json;
 use store::ExecutionId;
 use workflows::{
-    incident::{Happening, IncidentResponse},
+    incident::{IncidentCause, IncidentResponse},
     platform::{GpuSet, StartWorkload, WorkloadRef},
     tenancy::{Node, NodeState, NodeUse, Workload, WorkloadState},
 };
 
 async fn report(stage: &Stage) -> ExecutionId {
-    let happening = Happening::GpuFault {
+    let happening = IncidentCause::GpuFault {
         tenant: "acme".parse().unwrap(),
         cluster: "west-1".parse().unwrap(),
         node: "w-0000".parse().unwrap(),
@@ -36,7 +36,7 @@ async fn busy() -> Stage {
     stage
 }
 
-fn says(stage: &Stage, faults: &[(&str, What)]) {
+fn says(stage: &Stage, faults: &[(&str, FaultKind)]) {
     let faults = faults.iter().map(|(action, what)| Fault::on(action, *what).times(0)).collect();
     stage.world().script(Script { faults, random: None });
 }
@@ -62,7 +62,7 @@ async fn vote(stage: &Stage, id: ExecutionId, verdict: Verdict) {
 #[tokio::test]
 async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_is_gone() {
     let stage = busy().await;
-    says(&stage, &[("InspectGpus", What::AsksReset), ("EvictWorkload", What::WorkloadClings)]);
+    says(&stage, &[("InspectGpus", FaultKind::AsksReset), ("EvictWorkload", FaultKind::WorkloadClings)]);
     let before: Workload = stage.find("acme/train").await.unwrap();
     let id = report(&stage).await;
     assert_eq!(stage.state(id).await, "AwaitingRemedy");
@@ -100,8 +100,8 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
     assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "mended, tested, and back");
 }
 
-fn stamp() -> workflows::platform::Stamp {
-    workflows::platform::Stamp {
+fn stamp() -> workflows::platform::CallMetadata {
+    workflows::platform::CallMetadata {
         action: "test",
         step: "an operator".into(),
         key: "an operator".into(),
@@ -119,7 +119,7 @@ async fn uid(stage: &Stage, workload: &WorkloadRef) -> String {
 #[tokio::test]
 async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
     let stage = Stage::with_tenant("H100").await;
-    says(&stage, &[("InspectGpus", What::AsksReboot), ("ExamineNode", What::NodeUnfit)]);
+    says(&stage, &[("InspectGpus", FaultKind::AsksReboot), ("ExamineNode", FaultKind::NodeUnfit)]);
 
     let id = report(&stage).await;
     stage.pass(MINUTE).await;
@@ -134,7 +134,7 @@ async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
 #[tokio::test]
 async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident() {
     let stage = busy().await;
-    says(&stage, &[("InspectGpus", What::NodeUnfit)]);
+    says(&stage, &[("InspectGpus", FaultKind::NodeUnfit)]);
     let first = report(&stage).await;
     vote(&stage, first, Verdict::Refuse).await;
     vote(&stage, first, Verdict::Approve).await;
@@ -143,7 +143,7 @@ async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident()
 
     // One that is taken back leaves it as it found it.
     let taken_back = report(&stage).await;
-    let order = Order { by: "rita".into(), reason: "a false alarm".into() };
+    let order = Attribution { by: "rita".into(), reason: "a false alarm".into() };
     stage.engine.deliver(taken_back, Event::CancelRequested(order)).await.unwrap();
     stage.engine.run_until_idle().await.unwrap();
     assert_eq!(stage.engine.record(taken_back).await.unwrap().reason.as_deref(), Some("cancelled"));

@@ -12,7 +12,7 @@ use tests::books::{Books, rows};
 use workflows::{
     onboarding::{CAPACITY_FREED, Onboarding, preview},
     platform::Platform,
-    policy::{Decision, PlatformPolicy, Request},
+    policy::{Decision, OnboardingRequest, PlatformPolicy},
     tenancy::*,
 };
 
@@ -43,8 +43,8 @@ fn fleet() -> Books {
     )
 }
 
-fn request(text: &str) -> Request {
-    Request::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
+fn request(text: &str) -> OnboardingRequest {
+    OnboardingRequest::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
 }
 
 #[test]

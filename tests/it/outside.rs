@@ -23,7 +23,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
 };
-use workflows::platform::{Kind, Place, Platform, Stamp};
+use workflows::platform::{CallMetadata, ObjectKind, ObjectRef, Platform};
 
 /// More than any client reads of one answer, with what the buffers of both ends hold.
 const MOST_TAKEN: usize = 96 << 20;
@@ -116,17 +116,19 @@ fn targets(peer: &str, folder: &Path) -> String {
     )
 }
 
-fn brief(name: &str) -> Stamp {
-    Stamp { deadline: Duration::from_secs(1), ..stamp(name, false) }
+fn brief(name: &str) -> CallMetadata {
+    CallMetadata { deadline: Duration::from_secs(1), ..stamp(name, false) }
 }
 
 /// Asks the peer by this client; whether that failed.
 async fn fails(client: &str, platform: &Platform, peer: &str) -> bool {
     let at = brief(client);
     match client {
-        "kubernetes" => {
-            platform.kubernetes.read(&Place::new("k-1", Kind::Namespace, "t-acme"), &at).await.is_err()
-        }
+        "kubernetes" => platform
+            .kubernetes
+            .read(&ObjectRef::new("k-1", ObjectKind::Namespace, "t-acme"), &at)
+            .await
+            .is_err(),
         "slurm" => platform.slurm.account("s-1", "t-acme", &at).await.is_err(),
         "vault" => platform.keys.read("t-acme", &at).await.is_err(),
         "s3" => platform.objects.read("eu", "t-acme", &at).await.is_err(),

@@ -3,7 +3,9 @@
 use proptest::{collection::vec, prelude::*};
 use std::collections::{BTreeMap, BTreeSet};
 use workflows::{
-    placement::{Ask, Candidate, Constraints, Placement, Short, Stock, buffer, eligible, place},
+    placement::{
+        Candidate, CapacityShortage, Constraints, FreeNodes, NodeRequest, Placement, buffer, eligible, place,
+    },
     tenancy::*,
 };
 
@@ -24,8 +26,8 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
     vec(site, 1..6)
 }
 
-fn world(sites: &[Site], kept: u32) -> (Vec<Candidate>, Stock) {
-    let (mut candidates, mut stock) = (Vec::new(), Stock::new());
+fn world(sites: &[Site], kept: u32) -> (Vec<Candidate>, FreeNodes) {
+    let (mut candidates, mut stock) = (Vec::new(), FreeNodes::new());
     for (number, site) in sites.iter().enumerate() {
         let cluster: ClusterId = format!("c-{number}").parse().unwrap();
         let free: BTreeMap<NodeId, Gpus> = site
@@ -68,8 +70,8 @@ fn constraints(eu_only: bool, own_cluster: bool) -> Constraints {
     }
 }
 
-fn ask(gpus: u32) -> Ask {
-    Ask { model: "H100".parse().unwrap(), gpus: Gpus(gpus) }
+fn ask(gpus: u32) -> NodeRequest {
+    NodeRequest { model: "H100".parse().unwrap(), gpus: Gpus(gpus) }
 }
 
 /// Every choice of nodes, by brute force: the least waste, then the fewest nodes.
@@ -114,7 +116,7 @@ proptest! {
                 prop_assert!(nodes.iter().all(|(node, gpus)| stock[&cluster].get(node) == Some(gpus)));
                 prop_assert_eq!((wasted.0, nodes.len(), cluster), (waste, count, first));
             }
-            (Err(Short { by_cluster, .. }), None) => {
+            (Err(CapacityShortage { by_cluster, .. }), None) => {
                 prop_assert_eq!(by_cluster.into_keys().collect::<BTreeSet<_>>(), allowed);
             }
             (placed, expected) => prop_assert!(false, "{placed:?} instead of {expected:?}"),

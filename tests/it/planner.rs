@@ -8,8 +8,8 @@ use tests::preemption::{Place, State};
 use workflows::scheduling::planner::*;
 
 /// H100 GPUs.
-fn h100() -> Kind {
-    Kind::gpu("h100")
+fn h100() -> ResourceKind {
+    ResourceKind::gpu("h100")
 }
 
 fn gpus(count: u64) -> Amounts {
@@ -21,8 +21,8 @@ fn tenant(workspaces: &[(&str, u64)]) -> Snapshot {
     let mut snapshot = Snapshot::new();
     snapshot.add_cohort("acme", None, Sharing::default()).unwrap();
     let policies = Preemption {
-        within_workspace: Preempt::LowerPriority,
-        reclaim_within_cohort: Preempt::Any,
+        within_workspace: PreemptPolicy::LowerPriority,
+        reclaim_within_cohort: PreemptPolicy::Any,
         ..Preemption::default()
     };
     for (name, nominal) in workspaces {
@@ -34,13 +34,13 @@ fn tenant(workspaces: &[(&str, u64)]) -> Snapshot {
 
 /// A workload with so many GPUs on a node.
 fn on(node: &str, id: &str, workspace: &str, count: u64) -> Workload {
-    let part = Part { node: node.to_owned(), gpu: None, amounts: gpus(count) };
+    let part = WorkloadPart { node: node.to_owned(), gpu: None, amounts: gpus(count) };
     Workload { parts: vec![part], ..Workload::new(id, workspace, gpus(count)) }
 }
 
 fn reclaim(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Plan {
     match plan(snapshot, demand, settings) {
-        Ok(Answer::Reclaim(plan)) => plan,
+        Ok(PlanAnswer::Reclaim(plan)) => plan,
         other => panic!("no plan: {other:?}"),
     }
 }
@@ -68,8 +68,8 @@ fn place(parent: Option<usize>, cohort: bool, nominal: u64) -> Place {
 /// What the planner chooses for a state of the second planner, with reasons, sorted.
 fn chosen(state: &State, settings: &Settings) -> Vec<(String, String)> {
     let victims = match plan(&state.snapshot(), &state.demand(), settings) {
-        Ok(Answer::Reclaim(plan)) => plan.victims,
-        Ok(Answer::Fits { .. } | Answer::Wait { .. }) | Err(_) => Vec::new(),
+        Ok(PlanAnswer::Reclaim(plan)) => plan.victims,
+        Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) | Err(_) => Vec::new(),
     };
     let mut chosen: Vec<_> =
         victims.into_iter().map(|victim| (victim.workload, victim.reason.to_string())).collect();

@@ -4,12 +4,12 @@
 use crate::hooks::{script, stamp, table};
 use backends::{
     exec::{ExecTarget, Program},
-    hooks::Table,
+    hooks::HookRegistry,
 };
 use engine::{ActionError, Class, Probe};
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
-use workflows::platform::{Hook, Hooks, Stamp, codes};
+use workflows::platform::{CallMetadata, Hook, Hooks, codes};
 
 /// Keeps workspaces as folders with the step and the arguments in a file.
 const TERRAFORM: &str = r#"
@@ -99,7 +99,7 @@ esac
 
 /// A recipe with its tool, and a folder for what the tool keeps.
 struct Recipe {
-    hooks: Table,
+    hooks: HookRegistry,
     folder: tempfile::TempDir,
     arguments: Value,
     /// Whether what was made says which step made it.
@@ -141,7 +141,7 @@ impl Recipe {
     }
 
     /// Acts until it is no longer at work.
-    async fn act(&self, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn act(&self, stamp: &CallMetadata) -> Result<Value, ActionError> {
         for _ in 0..10 {
             let hook = self.hook();
             let answer = if stamp.undo {
@@ -157,7 +157,7 @@ impl Recipe {
         panic!("it is at work for ever");
     }
 
-    async fn probe(&self, stamp: &Stamp) -> Probe<Value> {
+    async fn probe(&self, stamp: &CallMetadata) -> Probe<Value> {
         self.hooks.probe(&self.hook(), stamp).await.unwrap()
     }
 

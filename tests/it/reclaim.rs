@@ -8,7 +8,7 @@ use store::{Memory, Store as _, Timestamp};
 use workflows::{
     capacity::CapacityExhaustion,
     destruction::Holds,
-    incident::{Happening, IncidentResponse},
+    incident::{IncidentCause, IncidentResponse},
     reclaim::{Reclaim, eviction::Eviction},
 };
 
@@ -93,7 +93,7 @@ fn nobody_is_waited_for_who_was_not_asked_to_end() {
 #[tokio::test]
 async fn evidence_is_held_however_long_the_name_of_the_incident() {
     let tenants = ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());
-    let happening = Happening::IsolationBreach { tenants: tenants.to_vec() };
+    let happening = IncidentCause::IsolationBreach { tenants: tenants.to_vec() };
     let incident = IncidentResponse::new(happening, "audit".into(), "a packet that should not be".into());
 
     let (store, world) = (Arc::new(Memory::new()), Arc::new(LocalWorld::new()));

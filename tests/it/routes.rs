@@ -5,7 +5,7 @@ use crate::{
     http::{CREATE, YAML},
     served::{Answer, Served, generated, large, seen, small},
 };
-use api::{Access, Role, Rule, Verb, codes, rules};
+use api::{Access, Role, RouteInfo, Verb, codes, rules};
 use reqwest::Method;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ pub(crate) fn filled(path: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-pub(crate) fn method(rule: &Rule) -> Method {
+pub(crate) fn method(rule: &RouteInfo) -> Method {
     rule.method.parse().unwrap()
 }
 
@@ -89,13 +89,13 @@ struct Things {
     real: BTreeSet<&'static str>,
 }
 
-fn word(rule: &Rule) -> &'static str {
+fn word(rule: &RouteInfo) -> &'static str {
     rule.path.trim_start_matches("/v1/").split(['/', ':']).next().unwrap()
 }
 
 impl Things {
     /// The route with its id filled in, or `None` for a list; a route that this test does not know fails it.
-    fn address(&self, rule: &Rule) -> Option<String> {
+    fn address(&self, rule: &RouteInfo) -> Option<String> {
         if !rule.path.contains('{') {
             return None;
         }
@@ -187,7 +187,7 @@ async fn three_tenants(served: &Served) -> Vec<Things> {
 }
 
 /// What a tenant's token asks for in another's name, at a collection.
-fn request_for(rule: &Rule, tenant: &str) -> (&'static str, String) {
+fn request_for(rule: &RouteInfo, tenant: &str) -> (&'static str, String) {
     let body = match word(rule) {
         "tenants" | "events" => return (YAML, small(tenant)),
         "reservations" => {
@@ -246,7 +246,7 @@ async fn a_tenant_meets_its_own_things_alone_on_every_route() {
 }
 
 /// What is to be on record of a refusal.
-fn refused(user: &str, rule: &Rule, answer: &Answer) -> Met {
+fn refused(user: &str, rule: &RouteInfo, answer: &Answer) -> Met {
     (user.to_owned(), format!("{} {}", rule.method, rule.path), answer.code().to_owned())
 }
 
@@ -255,7 +255,7 @@ async fn keeps_apart(
     (user, token): (&str, &str),
     own: &Things,
     all: &[Things],
-    rule: &Rule,
+    rule: &RouteInfo,
     met: &mut BTreeSet<Met>,
 ) {
     let others: Vec<&Things> = all.iter().filter(|things| things.tenant != own.tenant).collect();
@@ -314,7 +314,7 @@ fn the_codes_in_the_docs_are_those_that_there_are() {
 /// Run with `BLESS=1` to write the routes into the page.
 #[test]
 fn the_routes_in_the_docs_are_those_that_there_are() {
-    let row = |rule: Rule| {
+    let row = |rule: RouteInfo| {
         let (scope, roles) = match rule.access {
             Access::Open => ("everybody", "no token needed".to_owned()),
             Access::Near(verb) => ("everybody on the server's machine, and platform", names(verb)),

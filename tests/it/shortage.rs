@@ -5,12 +5,12 @@ use engine::{Engine, Person, Verdict};
 use workflows::{
     capacity::CapacityExhaustion,
     platform::Platform,
-    tenancy::{Admitting, Cohort, Gpus},
+    tenancy::{AccountState, Cohort, Gpus},
 };
 
 async fn shut_out(stage: &Stage) -> usize {
     let cohort: Cohort = stage.find("acme").await.unwrap();
-    cohort.accounts.values().filter(|account| account.admitting != Admitting::Open).count()
+    cohort.accounts.values().filter(|account| account.admitting != AccountState::Open).count()
 }
 
 fn with_shortages(engine: Engine<Platform>) -> Engine<Platform> {

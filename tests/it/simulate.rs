@@ -1,7 +1,7 @@
 //! Replaying cluster life: what the traces are read as, and what a replay promises.
 
 use crate::served::tenure;
-use simulator::{Baseline, Outcome, Report, Scene, Settings, Source, any_model, page, read, replay_all};
+use simulator::{Baseline, Outcome, Report, Scenario, Settings, Source, any_model, page, read, replay_all};
 use std::{fs, path::PathBuf};
 use strum::VariantArray as _;
 
@@ -18,9 +18,9 @@ fn examples() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/examples")
 }
 
-fn scene(text: &str) -> Scene {
+fn scene(text: &str) -> Scenario {
     match read(text, 1).unwrap() {
-        Source::Trace(trace) => Scene::of(&trace, None, &any_model().unwrap()).unwrap(),
+        Source::Trace(trace) => Scenario::of(&trace, None, &any_model().unwrap()).unwrap(),
         Source::Scenario(scene) => *scene,
     }
 }
@@ -97,7 +97,7 @@ fn what_is_repeated_happens_as_often_and_every_time_alike() {
     let once = scene(AN_HOUR);
     let thrice = once.clone().repeated(3).unwrap();
 
-    let replayed = |scene: &Scene| {
+    let replayed = |scene: &Scenario| {
         let outcomes = replay_all(scene, &[Settings::of(Baseline::Lending)], &|_, _| {});
         outcomes.into_iter().next().unwrap().unwrap()
     };
@@ -130,7 +130,7 @@ fn what_cannot_be_repeated_so_often_is_refused_with_what_to_do() {
 }
 
 /// The report on the first example, as `tenure simulate` makes it.
-fn morning_peak() -> (Scene, Vec<Outcome>) {
+fn morning_peak() -> (Scenario, Vec<Outcome>) {
     let scene = scene(&fs::read_to_string(examples().join("morning-peak.yaml")).unwrap());
     let settings: Vec<Settings> = Baseline::VARIANTS
         .iter()

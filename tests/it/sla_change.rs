@@ -70,7 +70,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     let class = |name: &str| format!("kubernetes/west-1/PriorityClass/tenure-{name}");
     assert_eq!(classes, [class("enterprise-300"), class("research-100")], "and none is taken away");
     let cohort: Cohort = stage.find("acme").await.unwrap();
-    assert!(cohort.accounts.values().all(|account| account.admitting == Admitting::Open));
+    assert!(cohort.accounts.values().all(|account| account.admitting == AccountState::Open));
     assert_eq!(stage.world().violations(), Vec::<String>::new());
 }
 

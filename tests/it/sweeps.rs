@@ -8,12 +8,12 @@ use workflows::{
     platform::ChangeResourceQuota,
     policy::Sweep,
     quota_change,
-    scheduling::admission::{self, Observation, Seen},
-    sweeps::{self, Swept},
+    scheduling::admission::{self, Observation, ObservedKind},
+    sweeps::{self, SweepReport},
     tenancy::{Cluster, ClusterKind, Cohort, Entitlement, Occupancy, TenantId},
 };
 
-async fn swept(stage: &Stage, sweep: Sweep) -> Swept {
+async fn swept(stage: &Stage, sweep: Sweep) -> SweepReport {
     let swept = sweeps::run(&stage.engine, sweep, None, "olga").await.unwrap();
     assert_eq!(swept.failed, None);
     stage.engine.run_until_idle().await.unwrap();
@@ -72,7 +72,7 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
     let stage = Stage::with_tenant("H100").await;
     let cluster: Cluster = stage.find("west-1").await.unwrap();
     let (tenant, research): (TenantId, _) = ("acme".parse().unwrap(), "research".parse().unwrap());
-    let of = quota_change::names(&cluster.id, cluster.kind, &tenant, &research, &gpu("H100"));
+    let of = quota_change::layer_names(&cluster.id, cluster.kind, &tenant, &research, &gpu("H100"));
     let change = ChangeResourceQuota { of, from: Some(3), to: Some(7) };
     let call = Calls::new().await.at("Meddling", false, 1);
     change.run(stage.engine.platform(), &call).await.unwrap();
@@ -90,7 +90,8 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
     let occupancy: Occupancy = stage.find("acme").await.unwrap();
     let seen = |busy: u64| {
         let nodes = occupancy.nodes.iter().map(|(node, kinds)| {
-            let seen = kinds.iter().map(|(kind, room)| (kind.clone(), Seen { usable: room.capacity, busy }));
+            let seen =
+                kinds.iter().map(|(kind, room)| (kind.clone(), ObservedKind { usable: room.capacity, busy }));
             (node.clone(), seen.collect())
         });
         Observation { at: BEGIN.after(DAY), nodes: nodes.collect() }

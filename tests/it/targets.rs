@@ -34,11 +34,11 @@ async fn each_cluster_is_served_by_its_own_backend() {
     let world_of = |cluster: &str| if cluster == "eu-1" { (&near, &far) } else { (&far, &near) };
 
     for cluster in ["eu-1", "us-1"] {
-        let place = Place::within(cluster, Kind::ResourceQuota, "t-acme", "quota");
+        let place = ObjectRef::within(cluster, ObjectKind::ResourceQuota, "t-acme", "quota");
         let manifest = Manifest { place: place.clone(), tenant: "acme".into(), spec: json!({ "pods": 1 }) };
         let step = |what: &str| stamp(&format!("{cluster}/{what}"), false);
         let made = kubernetes.apply(&manifest, &step("apply")).await.unwrap();
-        let swap = Swap { field: "pods".into(), from: json!(1), to: json!(2) };
+        let swap = FieldSwap { field: "pods".into(), from: json!(1), to: json!(2) };
         kubernetes.swap(&place, "acme", &swap, &step("swap")).await.unwrap();
         kubernetes.patch(&Manifest { spec: json!({ "pods": 3 }), ..manifest }, &step("patch")).await.unwrap();
         assert_eq!(kubernetes.read(&place, &step("read")).await.unwrap().unwrap().spec, json!({ "pods": 3 }));
@@ -102,7 +102,7 @@ async fn a_hook_of_the_file_is_called_and_every_other_is_simulated() {
 
     assert_eq!(platform.backends()["hooks"], "dns: exec, others: simulated");
     assert_eq!(platform.backends()["kubernetes"], "simulated");
-    let unknown = backends::hooks::Table::new(BTreeMap::new(), None);
+    let unknown = backends::hooks::HookRegistry::new(BTreeMap::new(), None);
     assert_eq!(unknown.run(&vlan, &at).await.unwrap_err().class, Class::Permanent);
 }
 

@@ -8,7 +8,7 @@ use store::{ExecutionId, Sequence};
 use tests::books::{Books, Executions, rows};
 use workflows::{
     ledger::*,
-    placement::{Ask, Constraints},
+    placement::{Constraints, NodeRequest},
     tenancy::*,
 };
 
@@ -60,8 +60,8 @@ fn constraints(tenant: u8) -> Constraints {
     }
 }
 
-fn ask(gpus: u32) -> Ask {
-    Ask { model: "H100".parse().unwrap(), gpus: Gpus(gpus) }
+fn ask(gpus: u32) -> NodeRequest {
+    NodeRequest { model: "H100".parse().unwrap(), gpus: Gpus(gpus) }
 }
 
 fn register(books: &mut Books, tenant: u8, call: &Call) {
@@ -70,7 +70,7 @@ fn register(books: &mut Books, tenant: u8, call: &Call) {
          allow_gpu_sharing: false}}, entitlement: {{gpu_model: H100, gpus: 20}}}}",
         name(tenant)
     );
-    let request = workflows::policy::Request::from_yaml(&request).unwrap();
+    let request = workflows::policy::OnboardingRequest::from_yaml(&request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
     books.act(&RegisterTenant { request, policy }, call).unwrap();
 }
@@ -164,7 +164,7 @@ async fn a_name_in_use_is_refused_and_freed_by_the_undo() {
     register(&mut books, 1, &executions.call(1));
     let request = "{name: tenant-1, tenant: {tier: research, isolation: dedicated, data_residency: any, \
                    allow_preemption: true, allow_gpu_sharing: false}, entitlement: {gpu_model: H100, gpus: 20}}";
-    let request = workflows::policy::Request::from_yaml(request).unwrap();
+    let request = workflows::policy::OnboardingRequest::from_yaml(request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
     let rival = RegisterTenant { request, policy };
 
@@ -184,12 +184,12 @@ async fn of_two_quota_increases_that_together_exceed_what_is_owned_one_wins() {
     let request = "{name: tenant-1, tenant: {tier: research, isolation: dedicated, data_residency: any, \
                    allow_preemption: true, allow_gpu_sharing: false}, entitlement: {gpu_model: H100, gpus: 8}, \
                    workspaces: [{name: a, class: dev}, {name: b, class: dev}]}";
-    let request = workflows::policy::Request::from_yaml(request).unwrap();
+    let request = workflows::policy::OnboardingRequest::from_yaml(request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
     books.act(&RegisterTenant { request, policy }, &call).unwrap();
     books.act(&ClaimNodes { tenant: name(1), ask: ask(8), constraints: constraints(1) }, &call).unwrap();
     let set = |workspace: &str| {
-        let limits = Limits { nominal: Gpus(5), ..Limits::default() };
+        let limits = QuotaLimits { nominal: Gpus(5), ..QuotaLimits::default() };
         let limits = [(workspace.parse().unwrap(), limits)].into();
         SetQuotas { tenant: name(1), model: "H100".parse().unwrap(), limits, overcommit: false }
     };

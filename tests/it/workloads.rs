@@ -1,7 +1,7 @@
 //! Workloads on the simulated platform: what was asked for is not what has happened, and GPUs are free when nobody was
 //! seen on them.
 
-use backends::simulated::{Fault, LocalWorld, Script, What, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script, simulated_platform};
 use engine::{Action, ActionError, Class};
 use std::{collections::BTreeSet, sync::Arc};
 use tests::actions::{
@@ -71,13 +71,13 @@ async fn an_evicted_workload_holds_its_gpus_until_its_pods_were_seen_gone() {
 #[tokio::test]
 async fn what_clings_is_removed_by_force_only_from_a_node_that_is_silent() {
     let mut bench = Bench::running().await;
-    bench.script(Fault::on("EvictWorkload", What::WorkloadClings));
+    bench.script(Fault::on("EvictWorkload", FaultKind::WorkloadClings));
     bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
     for _ in 0..5 {
         bench.act(AwaitGone { workload: it() }, "gone").await.unwrap_err();
     }
 
-    bench.script(Fault::on("ForceWorkload", What::NodeAlive));
+    bench.script(Fault::on("ForceWorkload", FaultKind::NodeAlive));
     let refused = bench.act(ForceWorkload { workload: it() }, "force").await.unwrap_err();
     let still = bench.clients().await;
     bench.world.script(Script::default());
@@ -94,7 +94,7 @@ async fn gpus_that_are_open_are_not_scrubbed_and_half_a_scrub_is_none() {
     bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
     while bench.act(AwaitGone { workload: it() }, "gone").await.is_err() {}
 
-    bench.script(Fault::on("ScrubGpus", What::ScrubFallsShort));
+    bench.script(Fault::on("ScrubGpus", FaultKind::ScrubFallsShort));
     let short = bench.act(
         ScrubGpus {
             cluster: "eu-1".into(),
@@ -133,7 +133,7 @@ async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
     assert_eq!(bench.clients().await, ["acme/train-1"]);
 
     let call = bench.calls.next("over", false);
-    let stamp = Stamp::of(&AwaitGone { workload: it() }, &call);
+    let stamp = CallMetadata::of(&AwaitGone { workload: it() }, &call);
     for _ in 0..2 {
         bench.platform.workloads.ended(&it(), &stamp).await.unwrap();
     }
@@ -147,10 +147,10 @@ async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
 async fn a_queue_that_is_drained_ends_what_its_tenant_runs() {
     let mut bench = Bench::running().await;
     bench.world.run_workload(&start("other", "eu-1", "prod"));
-    let queue = Thing::new("kubernetes", "eu-1", "ClusterQueue", "t-acme--prod");
+    let queue = TenantResource::new("kubernetes", "eu-1", "ClusterQueue", "t-acme--prod");
     bench.world.furnish(&queue, "acme", serde_json::json!({}));
 
-    let drain = SetAdmission { thing: queue, tenant: "acme".into(), admits: Admits::Nothing };
+    let drain = SetAdmission { thing: queue, tenant: "acme".into(), admits: AccessMode::Nothing };
     bench.act(drain, "drain").await.unwrap();
 
     assert_eq!(bench.clients().await, ["other/train-1"]);

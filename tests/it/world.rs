@@ -1,6 +1,6 @@
 //! The simulated world, and every action on it: once however often, undone however far, never by one who is late.
 
-use backends::simulated::{Fault, LocalWorld, Script, What, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script, simulated_platform};
 use engine::{ActionError, Class};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -87,9 +87,9 @@ impl Got {
         match self {
             Self::Nowhere => return,
             Self::OneAttempt => {}
-            Self::ToTheFirstPart => bench.script(vec![fault(What::RefuseBefore).nth(2)]),
-            Self::ThenFailed => bench.script(vec![fault(What::RefuseAfter)]),
-            Self::ThenLostItsAnswer => bench.script(vec![fault(What::AnswerLost)]),
+            Self::ToTheFirstPart => bench.script(vec![fault(FaultKind::RefuseBefore).nth(2)]),
+            Self::ThenFailed => bench.script(vec![fault(FaultKind::RefuseAfter)]),
+            Self::ThenLostItsAnswer => bench.script(vec![fault(FaultKind::AnswerLost)]),
             Self::ToTheEnd => drop(bench.insist(act, "step", false).await),
             Self::ToTheEndTwice => {
                 let once = bench.insist(act, "step", false).await;
@@ -105,7 +105,9 @@ impl Got {
 async fn every_undo_leaves_the_world_as_it_was_however_far_its_action_got() {
     let mut tried = 0;
     for got in Got::ALL {
-        for undo_fault in [None, Some(What::FailBefore), Some(What::FailAfter), Some(What::AnswerLost)] {
+        for undo_fault in
+            [None, Some(FaultKind::FailBefore), Some(FaultKind::FailAfter), Some(FaultKind::AnswerLost)]
+        {
             for pair in pairs() {
                 let mut bench = Bench::new().await;
                 bench.prepare(&pair).await;
@@ -170,7 +172,7 @@ async fn an_answer_that_was_lost_is_found_by_the_probe_and_nothing_is_sent_again
     for act in ["CreateTenantKey", "CreateBucket", "PublishCredentials"] {
         let pair = pairs().into_iter().find(|pair| pair.act.name() == act).unwrap();
         let mut bench = Bench::new().await;
-        bench.script(vec![Fault::on(act, What::AnswerLost)]);
+        bench.script(vec![Fault::on(act, FaultKind::AnswerLost)]);
 
         let call = bench.calls.next("step", false);
         let lost = pair.act.run(&bench.platform, &call).await.unwrap_err();
@@ -254,7 +256,7 @@ async fn the_guards_that_are_not_up_let_probes_through() {
     for kind in &kinds {
         bench.rest(&probe(*kind), "probe", false).await.unwrap();
     }
-    bench.script(vec![Fault::on("ProbeIsolation", What::ProbeFails)]);
+    bench.script(vec![Fault::on("ProbeIsolation", FaultKind::ProbeFails)]);
     assert!(bench.rest(&probe(IsolationKind::ForeignImage), "probe", false).await.is_err());
 }
 
@@ -262,15 +264,15 @@ async fn the_guards_that_are_not_up_let_probes_through() {
 async fn what_a_script_breaks_is_named_by_its_code() {
     let node = || "openb-node-0007".to_owned();
     let layout = SetGpuLayout { cluster: "eu-1".into(), node: node(), profile: "all-1g.10gb".into() };
-    let diagnose = DiagnoseNode { cluster: "eu-1".into(), node: node(), level: Level::Medium };
+    let diagnose = DiagnoseNode { cluster: "eu-1".into(), node: node(), level: DiagnosisLevel::Medium };
     let key = CreateTenantKey { tenant: "acme".into() };
-    let cases: [(&dyn Deed, What, &str, Class); 6] = [
-        (&layout, What::LayoutWedged, "gpu.layout_wedged", Class::Permanent),
-        (&layout, What::LayoutFails, "gpu.layout_failed", Class::Permanent),
-        (&diagnose, What::NodeUnfit, "node.unfit", Class::Permanent),
-        (&key, What::KeyExportable, "key.unsafe", Class::Permanent),
-        (&key, What::FailBefore, "platform.unavailable", Class::Transient),
-        (&key, What::AnswerLost, "platform.no_answer", Class::Unknown),
+    let cases: [(&dyn Deed, FaultKind, &str, Class); 6] = [
+        (&layout, FaultKind::LayoutWedged, "gpu.layout_wedged", Class::Permanent),
+        (&layout, FaultKind::LayoutFails, "gpu.layout_failed", Class::Permanent),
+        (&diagnose, FaultKind::NodeUnfit, "node.unfit", Class::Permanent),
+        (&key, FaultKind::KeyExportable, "key.unsafe", Class::Permanent),
+        (&key, FaultKind::FailBefore, "platform.unavailable", Class::Transient),
+        (&key, FaultKind::AnswerLost, "platform.no_answer", Class::Unknown),
     ];
     for (deed, what, code, class) in cases {
         let mut bench = Bench::new().await;
@@ -286,7 +288,7 @@ async fn what_a_script_breaks_is_named_by_its_code() {
 #[tokio::test]
 async fn a_key_that_could_leave_its_store_is_refused_and_undone() {
     let mut bench = Bench::new().await;
-    bench.script(vec![Fault::on("CreateTenantKey", What::KeyExportable)]);
+    bench.script(vec![Fault::on("CreateTenantKey", FaultKind::KeyExportable)]);
     let (make, destroy) =
         (CreateTenantKey { tenant: "acme".into() }, DestroyTenantKey { tenant: "acme".into() });
 

@@ -1,6 +1,6 @@
 //! A world kept in a file, and in another process: nothing that was answered is lost, and it is the same world.
 
-use backends::simulated::{Fault, LocalWorld, RemoteWorld, Script, What, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, RemoteWorld, Script, simulated_platform};
 use engine::Class;
 use std::{
     fs::{self, OpenOptions},
@@ -242,7 +242,7 @@ async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not
     let world = Arc::new(LocalWorld::new());
     let address = serve_here(world.clone()).await.unwrap();
     let remote = RemoteWorld::new(&format!("http://{address}")).unwrap();
-    world.script(Script { faults: vec![Fault::on("Test", What::Slow { ms: 300 })], random: None });
+    world.script(Script { faults: vec![Fault::on("Test", FaultKind::Slow { ms: 300 })], random: None });
     let request = |deadline_ms, verb| backends::simulated::Request {
         action: "Test".into(),
         step: "s".into(),

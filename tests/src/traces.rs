@@ -1,7 +1,7 @@
 //! Small worlds at random, to be replayed by the thousand: a few workspaces on a few GPUs, crowded, with things going wrong.
 
-use backends::simulated::{Fault, Random, Script, What};
-use simulator::{Baseline, Outcome, Scene, Settings, Source, read, replay_all};
+use backends::simulated::{Fault, FaultKind, Random, Script};
+use simulator::{Baseline, Outcome, Scenario, Settings, Source, read, replay_all};
 use std::fmt::Write as _;
 
 /// Numbers that depend on nothing but the seed.
@@ -26,7 +26,7 @@ impl Dice {
 /// # Panics
 /// When the scenario made here is none.
 #[must_use]
-pub fn scene(seed: u64) -> (String, Scene) {
+pub fn scene(seed: u64) -> (String, Scenario) {
     let text = scenario(seed);
     match read(&text, seed) {
         Ok(Source::Scenario(scene)) => (text, *scene),
@@ -99,10 +99,10 @@ pub fn faults(seed: u64) -> Script {
     if dice.next(2) == 0 {
         let name = format!("*job-{:02}", dice.next(30));
         let times = dice.of(1, 4) as u32;
-        faults.push(Fault::on("EvictWorkload", What::WorkloadClings).named(&name).times(times));
+        faults.push(Fault::on("EvictWorkload", FaultKind::WorkloadClings).named(&name).times(times));
     }
     if dice.next(4) == 0 {
-        faults.push(Fault::on("ScrubGpus", What::ScrubFallsShort));
+        faults.push(Fault::on("ScrubGpus", FaultKind::ScrubFallsShort));
     }
     Script { faults, random: Some(random) }
 }

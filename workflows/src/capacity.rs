@@ -12,7 +12,7 @@ mod record;
 
 pub use ledger::LoweredBuffer;
 pub use preview::preview;
-pub use record::{CapacityExhaustion, Climb, Fate, Measured, Terms};
+pub use record::{CapacityExhaustion, CapacityMeasurement, ExhaustionTerms, RungOutcome, RungTerms};
 
 use crate::{
     platform::Platform,
@@ -111,10 +111,10 @@ impl Workflow for CapacityExhaustion {
             ShuttingTiers => act(ShutTiers { tenants: self.tenants.clone() })
                 .undo(OpenTiers { tenants: self.tenants.clone() })
                 .then(NotingTaken),
-            NotingTaken => note(Fate::Taken),
-            NotingRefused => note(Fate::Refused),
-            NotingNoHands => note(Fate::NoHands),
-            NotingLapsed => note(Fate::Lapsed),
+            NotingTaken => note(RungOutcome::Taken),
+            NotingRefused => note(RungOutcome::Refused),
+            NotingNoHands => note(RungOutcome::NoHands),
+            NotingLapsed => note(RungOutcome::Lapsed),
 
             // Enough has to last. Then what was borrowed is given back.
             Settling => wait(self.settle()).then(Assessing),
@@ -190,7 +190,7 @@ impl CapacityExhaustion {
         }
     }
 
-    fn assessed(&mut self, (terms, measured): (Terms, Measured)) {
+    fn assessed(&mut self, (terms, measured): (ExhaustionTerms, CapacityMeasurement)) {
         self.overdue.clone_from(&measured.overdue);
         self.terms.get_or_insert(terms);
         self.measured.push(measured);
@@ -198,7 +198,7 @@ impl CapacityExhaustion {
         self.measured.drain(..many);
     }
 
-    fn noted(&mut self, (rung, fate): (Option<Rung>, Fate)) {
+    fn noted(&mut self, (rung, fate): (Option<Rung>, RungOutcome)) {
         self.tried.extend(rung.map(|rung| (rung, fate)));
         self.next += 1;
     }
@@ -213,7 +213,7 @@ impl CapacityExhaustion {
         before.enough && last.enough && last.at.since(before.at) >= self.settle()
     }
 
-    fn climb(&self) -> Option<&Climb> {
+    fn climb(&self) -> Option<&RungTerms> {
         self.terms.as_ref()?.ladder.get(self.next)
     }
 
@@ -260,8 +260,9 @@ impl CapacityExhaustion {
 
     fn recalls(&self) -> Vec<Reclaim> {
         let resource = || crate::tenancy::Resource::gpus(self.model.clone());
-        let recall =
-            |tenant: &TenantId| Reclaim::new(tenant.clone(), resource(), crate::reclaim::Cause::Overdue);
+        let recall = |tenant: &TenantId| {
+            Reclaim::new(tenant.clone(), resource(), crate::reclaim::ReclaimCause::Overdue)
+        };
         self.overdue.iter().map(recall).collect()
     }
 }

@@ -10,7 +10,7 @@ mod record;
 mod resources;
 
 pub use ledger::Incident;
-pub use record::{Happening, IncidentResponse, Severity};
+pub use record::{IncidentCause, IncidentResponse, Severity};
 
 use crate::{
     incident::resources::{joined, uncordon},
@@ -22,7 +22,7 @@ use engine::{
     act_each, approval, end, when,
 };
 use ledger::{FreezeTenants, OpenIncident, ServeNode, ThawTenants};
-use record::Opened;
+use record::IncidentTriage;
 use serde_json::json;
 
 /// Where an incident stands. Persisted by name.
@@ -76,7 +76,7 @@ impl Workflow for IncidentResponse {
             Triaging => {
                 act(OpenIncident { happening: self.happening.clone(), detector: self.detector.clone() })
                     .nothing_to_undo()
-                    .record(|me: &mut Self, opened: Opened| me.opened = Some(opened))
+                    .record(|me: &mut Self, opened: IncidentTriage| me.opened = Some(opened))
                     .then(Containing)
             }
             Containing => when(self.node().is_some(), "GPUs of a node", RestingNode)
@@ -190,10 +190,10 @@ impl Workflow for IncidentResponse {
 
     fn subject(&self) -> Subject {
         let name = match &self.happening {
-            Happening::GpuFault { node, .. } => format!("incident of node {node}"),
-            Happening::KeyLeak { cluster, .. } => format!("incident of the key of {cluster}"),
-            Happening::IsolationBreach { tenants } => format!("isolation of {}", joined(tenants)),
-            Happening::Other { tenants, what } => format!("{what} of {}", joined(tenants)),
+            IncidentCause::GpuFault { node, .. } => format!("incident of node {node}"),
+            IncidentCause::KeyLeak { cluster, .. } => format!("incident of the key of {cluster}"),
+            IncidentCause::IsolationBreach { tenants } => format!("isolation of {}", joined(tenants)),
+            IncidentCause::Other { tenants, what } => format!("{what} of {}", joined(tenants)),
         };
         let tenant = match self.tenants().as_slice() {
             [one] => one.to_string(),
@@ -229,7 +229,7 @@ impl Workflow for IncidentResponse {
 impl IncidentResponse {
     /// A response that begins.
     #[must_use]
-    pub fn new(happening: Happening, detector: String, evidence: String) -> Self {
+    pub fn new(happening: IncidentCause, detector: String, evidence: String) -> Self {
         Self {
             happening,
             detector,
@@ -249,20 +249,26 @@ impl IncidentResponse {
 
     fn node(&self) -> Option<(&TenantId, &ClusterId, &NodeId)> {
         match &self.happening {
-            Happening::GpuFault { tenant, cluster, node } => Some((tenant, cluster, node)),
-            Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } | Happening::Other { .. } => None,
+            IncidentCause::GpuFault { tenant, cluster, node } => Some((tenant, cluster, node)),
+            IncidentCause::KeyLeak { .. }
+            | IncidentCause::IsolationBreach { .. }
+            | IncidentCause::Other { .. } => None,
         }
     }
 
     fn is_leak(&self) -> bool {
-        matches!(self.happening, Happening::KeyLeak { .. })
+        matches!(self.happening, IncidentCause::KeyLeak { .. })
     }
 
     /// Whom it concerns.
     fn tenants(&self) -> Vec<TenantId> {
         match &self.happening {
-            Happening::GpuFault { tenant, .. } | Happening::KeyLeak { tenant, .. } => vec![tenant.clone()],
-            Happening::IsolationBreach { tenants } | Happening::Other { tenants, .. } => tenants.clone(),
+            IncidentCause::GpuFault { tenant, .. } | IncidentCause::KeyLeak { tenant, .. } => {
+                vec![tenant.clone()]
+            }
+            IncidentCause::IsolationBreach { tenants } | IncidentCause::Other { tenants, .. } => {
+                tenants.clone()
+            }
         }
     }
 

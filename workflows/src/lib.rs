@@ -30,7 +30,7 @@ pub mod usage_statement;
 pub mod yaml;
 
 use capacity::CapacityExhaustion;
-use engine::{Engine, Unsound};
+use engine::{Engine, InvalidWorkflow};
 use incident::IncidentResponse;
 use offboarding::Offboarding;
 use onboarding::Onboarding;
@@ -46,7 +46,7 @@ use sla_change::SlaChange;
 ///
 /// # Errors
 /// What is wrong with a machine.
-pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     engine
         .with::<Onboarding>()?
         .with::<Offboarding>()?

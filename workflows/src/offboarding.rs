@@ -20,25 +20,25 @@ mod results;
 mod retention;
 
 pub use closing::{CloseTenant, ReleaseNodes};
-pub use inventory::{Classification, Classifications, TakeInventory, Taken, classify};
+pub use inventory::{Classification, Classifications, TakeInventory, TakenInventory, classify};
 pub use ledger::{
-    BeginDestroying, BeginLeaving, CheckLeaving, Checked, EndWork, RecheckHolds, StayOn, look_at,
+    BeginDestroying, BeginLeaving, CheckLeaving, EndWork, LeavingCheck, RecheckHolds, StayOn, survey_records,
 };
 pub use preview::{Preview, preview};
-pub use record::{Leaver, Offboarding, Target, Terms};
-pub use removal_records::{FileRecords, Filed, ValidateRecords};
+pub use record::{LeavingTenant, Offboarding, OffboardingTerms, RemovalTarget};
+pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 
 use crate::{
     destruction::{
-        certificate::{AssembleCertificate, Assembled, Exceptions, Signed},
+        certificate::{AssembleCertificate, AssembledCertificate, CertificateSignature, Exceptions},
         codes as destruction_codes,
     },
     ledger::codes,
     platform::{
-        Admission, Admits, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Eyes, NodeDevices, Platform,
-        ReadAdmission, SYSTEMS, Shredded, SurveyTenant, codes as actuator_codes,
+        AccessMode, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, NodeDevices, Observer, Platform,
+        ReadAdmission, ResourceAdmission, SYSTEMS, Shredded, SurveyTenant, codes as actuator_codes,
     },
-    scheduling::admission::Ended,
+    scheduling::admission::EndedWork,
     tenancy::NodeId,
 };
 use engine::{
@@ -152,16 +152,16 @@ impl Workflow for Offboarding {
                 .then(ReadingDoors),
             ReadingDoors => act_each(self.doors().into_iter().map(|thing| ReadAdmission { thing }))
                 .nothing_to_undo()
-                .record(|me: &mut Self, door: Admission| me.doors.push(door))
+                .record(|me: &mut Self, door: ResourceAdmission| me.doors.push(door))
                 .then(Freezing),
-            Freezing => act_each(self.settings(Admits::ReadOnly))
+            Freezing => act_each(self.settings(AccessMode::ReadOnly))
                 .undo_each(|setting| self.before(setting))
                 .within(HOUR)
                 .then(ExportWindow),
             ExportWindow => {
                 await_signal(EXPORT_CONFIRMED).within(self.export_window()).then(Draining).expired(Draining)
             }
-            Draining => act_each(self.settings(Admits::Nothing))
+            Draining => act_each(self.settings(AccessMode::Nothing))
                 .undo_each(|setting| self.frozen(setting))
                 .then(AwaitingIdle),
             AwaitingIdle => act_each(self.open_doors().map(|thing| AwaitIdle { thing }))
@@ -170,7 +170,7 @@ impl Workflow for Offboarding {
                 .then(EndingWork),
             EndingWork => act(EndWork { tenant })
                 .nothing_to_undo()
-                .record(|me: &mut Self, ended: Ended| me.works_on = ended.more)
+                .record(|me: &mut Self, ended: EndedWork| me.works_on = ended.more)
                 .then(LookingForWork),
             LookingForWork => when(self.works_on, "more of its work is in the books", EndingWork)
                 .otherwise("none is", Surveying),
@@ -179,7 +179,7 @@ impl Workflow for Offboarding {
             Surveying => act(SurveyTenant {
                 tenant: of.clone(),
                 systems: SYSTEMS.map(str::to_owned).to_vec(),
-                eyes: Eyes::Platform,
+                eyes: Observer::Platform,
             })
             .nothing_to_undo()
             .record(Self::surveyed)
@@ -279,7 +279,7 @@ impl Workflow for Offboarding {
             // Nodes that are clean are everybody's again; the others stay the tenant's.
             ReturningNodes => act_each(self.returns())
                 .forward_only()
-                .record(|_: &mut Self, _: crate::platform::Returned| {})
+                .record(|_: &mut Self, _: crate::platform::NodeReturned| {})
                 .then(ReleasingNodes),
             ReleasingNodes => act(ReleaseNodes { tenant: tenant.clone(), nodes: self.clean.clone() })
                 .forward_only()
@@ -293,12 +293,12 @@ impl Workflow for Offboarding {
                 schema: Self::SCHEMA,
             })
             .forward_only()
-            .record(|me: &mut Self, assembled: Assembled| me.assembled = Some(assembled))
+            .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
             .on_failure(destruction_codes::NOT_ISSUED, CertifyingExceptions)
             .then(Signing),
             Signing => act(self.signing())
                 .forward_only()
-                .record(|me: &mut Self, signed: Signed| me.signed = Some(signed))
+                .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))
                 .then(FilingCertificate),
             FilingCertificate => act_each(self.certificate()).forward_only().then(DestroyingRecords),
             CertifyingExceptions => act(AssembleCertificate {
@@ -307,11 +307,11 @@ impl Workflow for Offboarding {
                 schema: Self::SCHEMA,
             })
             .forward_only()
-            .record(|me: &mut Self, assembled: Assembled| me.assembled = Some(assembled))
+            .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
             .then(SigningExceptions),
             SigningExceptions => act(self.signing())
                 .forward_only()
-                .record(|me: &mut Self, signed: Signed| me.signed = Some(signed))
+                .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))
                 .then(FilingExceptions),
             FilingExceptions => act_each(self.certificate()).forward_only().then(DestroyingRecords),
 

@@ -16,7 +16,7 @@ pub use record::Onboarding;
 
 use crate::{
     ledger::{
-        ActivateTenant, ClaimNodes, ClaimReplacements, ClearQuotas, Evaluate, ExtendWait, Joined,
+        ActivateTenant, ClaimNodes, ClaimReplacements, ClearQuotas, Evaluate, ExtendWait, JoinedWaitlist,
         LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim, RevokeClusterKey,
         SetQuotas, UnregisterTenant, codes,
     },
@@ -126,7 +126,7 @@ impl Workflow for Onboarding {
                 .then(CreatingKey),
             JoiningWaitlist => act(self.joining())
                 .undo(LeaveWaitlist { ask, constraints })
-                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .record(|me: &mut Self, joined: JoinedWaitlist| me.overdue = joined.overdue)
                 .then(Waitlisted),
             Waitlisted => await_signal(CAPACITY_FREED)
                 .within(self.waits().recheck)
@@ -140,7 +140,7 @@ impl Workflow for Onboarding {
                 .then(CreatingKey),
             KeepingPlace => act(self.joining())
                 .nothing_to_undo()
-                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .record(|me: &mut Self, joined: JoinedWaitlist| me.overdue = joined.overdue)
                 .then(CheckingPatience),
             CheckingPatience => {
                 when(self.overdue, "waited too long", AwaitingPatience).otherwise("wait on", Waitlisted)

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct NodeRequest {
     /// The only model that will do.
     pub model: GpuModel,
     /// How many.
@@ -82,7 +82,7 @@ pub struct Candidate {
 }
 
 /// Free nodes of the model asked for, by cluster.
-pub type Stock = BTreeMap<ClusterId, BTreeMap<NodeId, Gpus>>;
+pub type FreeNodes = BTreeMap<ClusterId, BTreeMap<NodeId, Gpus>>;
 
 /// Nodes chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,12 +96,12 @@ pub struct Placement {
     /// GPUs beyond the number asked for.
     pub wasted: Gpus,
     /// How the choice was made.
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ConstraintEffect>,
 }
 
 /// Not enough is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Short {
+pub struct CapacityShortage {
     /// The model asked for.
     pub model: GpuModel,
     /// How many were asked for, in one cluster.
@@ -111,12 +111,12 @@ pub struct Short {
     /// How many are free and not kept back, by cluster.
     pub by_cluster: BTreeMap<ClusterId, Gpus>,
     /// How the choice was made.
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ConstraintEffect>,
 }
 
 /// One constraint's effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Considered {
+pub struct ConstraintEffect {
     /// The constraint.
     pub constraint: String,
     /// Clusters before it.
@@ -125,7 +125,7 @@ pub struct Considered {
     pub excluded: BTreeMap<ClusterId, String>,
 }
 
-impl Considered {
+impl ConstraintEffect {
     /// Clusters that the constraint left.
     #[must_use]
     pub fn after(&self) -> Vec<ClusterId> {
@@ -149,13 +149,13 @@ impl Considered {
 /// Chooses nodes for `ask`: fewest wasted GPUs, then fewest nodes, then the first cluster and nodes by name.
 ///
 /// # Errors
-/// [`Short`] when no allowed cluster has enough free.
+/// [`CapacityShortage`] when no allowed cluster has enough free.
 pub fn place(
     candidates: &[Candidate],
-    stock: &Stock,
-    ask: &Ask,
+    stock: &FreeNodes,
+    ask: &NodeRequest,
     constraints: &Constraints,
-) -> Result<Placement, Short> {
+) -> Result<Placement, CapacityShortage> {
     let (allowed, considered) = eligible(candidates, constraints);
     let mut best: Option<Placement> = None;
     for candidate in &allowed {
@@ -182,14 +182,14 @@ pub fn place(
 fn short(
     candidates: &[Candidate],
     allowed: &[&Candidate],
-    considered: Vec<Considered>,
-    ask: &Ask,
+    considered: Vec<ConstraintEffect>,
+    ask: &NodeRequest,
     constraints: &Constraints,
-) -> Short {
+) -> CapacityShortage {
     let by_cluster: BTreeMap<_, _> =
         allowed.iter().map(|c| (c.cluster.clone(), usable(c, candidates, constraints))).collect();
     let free = by_cluster.values().copied().max().unwrap_or_default();
-    Short { model: ask.model.clone(), asked: ask.gpus, free, by_cluster, considered }
+    CapacityShortage { model: ask.model.clone(), asked: ask.gpus, free, by_cluster, considered }
 }
 
 /// The clusters that the constraints allow, and how each constraint narrowed them down. Looks at no free count.
@@ -197,7 +197,7 @@ fn short(
 pub fn eligible<'a>(
     candidates: &'a [Candidate],
     constraints: &Constraints,
-) -> (Vec<&'a Candidate>, Vec<Considered>) {
+) -> (Vec<&'a Candidate>, Vec<ConstraintEffect>) {
     let mut left: Vec<&Candidate> = candidates.iter().collect();
     left.sort_by(|a, b| a.cluster.cmp(&b.cluster));
     let mut considered = Vec::new();
@@ -217,7 +217,7 @@ pub fn eligible<'a>(
             left.iter().filter_map(|c| Some((c.cluster.clone(), excludes(c, constraints)?))).collect();
         let before = left.iter().map(|c| c.cluster.clone()).collect();
         left.retain(|c| !excluded.contains_key(&c.cluster));
-        considered.push(Considered { constraint: constraint.into(), before, excluded });
+        considered.push(ConstraintEffect { constraint: constraint.into(), before, excluded });
     }
     (left, considered)
 }

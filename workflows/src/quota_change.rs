@@ -13,16 +13,16 @@ mod ledger;
 mod request;
 mod terms;
 
-pub use crate::ledger::Stand;
-pub(crate) use evaluate::shown;
-pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, Standing, evaluate};
-pub(crate) use layer_steps::{Steps, Waits};
+pub use crate::ledger::GpuHoldings;
+pub(crate) use evaluate::format_time;
+pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, ResourceStatus, evaluate};
+pub(crate) use layer_steps::{ChangeWaits, LayerSteps};
 pub(crate) use ledger::write_line;
 pub use ledger::{
     CheckUse, EvaluateChange, ExcessMeasured, GrantQuota, HoldCapacity, LowerQuota, MeasureExcess,
     PrepareHeld, QuarantineHeld, ReleaseCapacity, RestoreQuota, SettleDecrease, change_facts,
 };
-pub(crate) use request::instant;
+pub(crate) use request::parse_time;
 pub use request::{Change, Direction, QuotaRequest, subject};
-pub use terms::{ChangeTerms, names};
-pub(crate) use terms::{example_terms, layers};
+pub use terms::{ChangeTerms, layer_names};
+pub(crate) use terms::{example_terms, layer_limits};

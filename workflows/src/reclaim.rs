@@ -15,9 +15,9 @@ mod preview;
 mod question;
 mod record;
 
-pub use planned::{Planned, Terms, Verdict};
+pub use planned::{PlanVerdict, PlannedReclaim, ReclaimTerms};
 pub use preview::preview;
-pub use record::{Assessed, Cause, Gone, Grant, Reclaim, VICTIM_FREED};
+pub use record::{DemandGrant, EvictionEnd, Reclaim, ReclaimCause, ReclaimProgress, VICTIM_FREED};
 
 use crate::{
     platform::{Platform, RequeueWorkload, Scrubbed, StartWorkload, codes},
@@ -82,11 +82,11 @@ impl Workflow for Reclaim {
             PlanningWithinGuard => {
                 act(self.planning(true)).nothing_to_undo().record(Self::planned).then(Weighing)
             }
-            Weighing => when(self.verdict() == Verdict::Satisfied, "nothing has to be freed", Satisfied)
+            Weighing => when(self.verdict() == PlanVerdict::Satisfied, "nothing has to be freed", Satisfied)
                 .or_when(self.waits(), "what was begun has to end", AwaitingVictims)
                 // The plan is still the one that was agreed to, and what agreed to it stands.
                 .waived_by(self.rule())
-                .or_when(self.verdict() == Verdict::Infeasible, "nobody can give way", Infeasible)
+                .or_when(self.verdict() == PlanVerdict::Infeasible, "nobody can give way", Infeasible)
                 .or_when(self.within_guard(), "within the guard", Fencing)
                 .waived_by(self.rule())
                 .otherwise("beyond the guard", AwaitingApproval),
@@ -119,7 +119,7 @@ impl Workflow for Reclaim {
                 .then(Assessing),
             Assessing => act(AssessReclaim { tenant: tenant(), resource: resource() })
                 .nothing_to_undo()
-                .record(|me: &mut Self, assessed: Assessed| {
+                .record(|me: &mut Self, assessed: ReclaimProgress| {
                     me.assessed = Some(assessed);
                     me.looks += 1;
                 })
@@ -135,7 +135,7 @@ impl Workflow for Reclaim {
             // The demand has its GPUs in the books, then in the cluster; the victims wait in line at their old place.
             Granting => act(GrantDemand { tenant: tenant(), resource: resource() })
                 .forward_only()
-                .record(|me: &mut Self, grant: Grant| me.grant = Some(grant))
+                .record(|me: &mut Self, grant: DemandGrant| me.grant = Some(grant))
                 .then(Starting),
             Starting => act_each(self.starts()).forward_only().within(10 * MINUTE).then(Requeueing),
             Closing => {
@@ -155,9 +155,9 @@ impl Workflow for Reclaim {
 
     fn subject(&self) -> Subject {
         let name = match &self.cause {
-            Cause::Demand { workload, .. } => format!("workload/{}/{workload}", self.tenant),
-            Cause::Overdue => format!("loans/{}", self.tenant),
-            Cause::Excess { workspace, .. } => format!("workspace/{}/{workspace}", self.tenant),
+            ReclaimCause::Demand { workload, .. } => format!("workload/{}/{workload}", self.tenant),
+            ReclaimCause::Overdue => format!("loans/{}", self.tenant),
+            ReclaimCause::Excess { workspace, .. } => format!("workspace/{}/{workspace}", self.tenant),
         };
         let guard = format!("reclaim of {} in {}", self.resource, self.tenant);
         Subject { tenant: self.tenant.to_string(), name, guard: Some(guard) }
@@ -166,11 +166,11 @@ impl Workflow for Reclaim {
     fn plan(&self) -> Plan {
         let victims: Vec<Value> = self.victims().iter().map(Eviction::decides).collect();
         let title = match &self.cause {
-            Cause::Demand { workspace, workload } => {
+            ReclaimCause::Demand { workspace, workload } => {
                 format!("call back {} for {workload} of workspace {workspace}", self.resource)
             }
-            Cause::Overdue => format!("call back overdue loans of {}", self.resource),
-            Cause::Excess { workspace, amount } => {
+            ReclaimCause::Overdue => format!("call back overdue loans of {}", self.resource),
+            ReclaimCause::Excess { workspace, amount } => {
                 format!("call back {amount} of {} from workspace {workspace}", self.resource)
             }
         };
@@ -208,7 +208,7 @@ impl Workflow for Reclaim {
 impl Reclaim {
     /// A reclaim that begins.
     #[must_use]
-    pub fn new(tenant: TenantId, resource: Resource, cause: Cause) -> Self {
+    pub fn new(tenant: TenantId, resource: Resource, cause: ReclaimCause) -> Self {
         Self {
             tenant,
             resource,
@@ -224,7 +224,7 @@ impl Reclaim {
         }
     }
 
-    fn terms(&self) -> Option<&Terms> {
+    fn terms(&self) -> Option<&ReclaimTerms> {
         self.planned.as_ref().map(|planned| &planned.terms)
     }
 
@@ -253,18 +253,18 @@ impl Reclaim {
     }
 
     /// Takes in a plan. One that found nobody leaves the plan that is being carried out as it is.
-    fn planned(&mut self, planned: Planned) {
+    fn planned(&mut self, planned: PlannedReclaim) {
         self.plans += 1;
         self.why.clone_from(&planned.why);
-        if planned.verdict == Verdict::Evict || !self.begun {
+        if planned.verdict == PlanVerdict::Evict || !self.begun {
             self.planned = Some(planned);
         } else if self.why.is_none() {
             self.why = Some("nobody else can give way".into());
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        self.planned.as_ref().map_or(Verdict::Infeasible, |planned| planned.verdict)
+    fn verdict(&self) -> PlanVerdict {
+        self.planned.as_ref().map_or(PlanVerdict::Infeasible, |planned| planned.verdict)
     }
 
     /// Something was begun, and nobody else can give way: it has to end.
@@ -320,11 +320,11 @@ impl Reclaim {
     fn gone(&mut self, end: ChildEnd<(String, Vec<Scrubbed>)>) {
         let (workload, scrubbed) = end.data;
         self.ended.retain(|gone| gone.workload != workload);
-        self.ended.push(Gone { workload, state: end.state, scrubbed });
+        self.ended.push(EvictionEnd { workload, state: end.state, scrubbed });
     }
 
     fn demands(&self) -> bool {
-        matches!(self.cause, Cause::Demand { .. })
+        matches!(self.cause, ReclaimCause::Demand { .. })
     }
 
     fn withdrawn(&self) -> bool {

@@ -22,7 +22,7 @@ pub use request::SlaRequest;
 
 use crate::{
     ledger::codes,
-    platform::{GpuLayout, Limits, Platform, RestoreNamespaceLabels},
+    platform::{GpuLayout, LayerLimits, Platform, RestoreNamespaceLabels},
     policy::Reason,
 };
 use engine::{
@@ -150,7 +150,7 @@ impl Workflow for SlaChange {
             // the parent.
             ReadingLimits => act_each(self.limit_readings())
                 .nothing_to_undo()
-                .record(|me: &mut Self, limits: Limits| me.limits.push(limits))
+                .record(|me: &mut Self, limits: LayerLimits| me.limits.push(limits))
                 .then(ChangingFirstLayer),
             ChangingFirstLayer => self.first_layer(ChangingSecondLayer),
             ChangingSecondLayer => self.second_layer(Relabelling),

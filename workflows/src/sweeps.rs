@@ -14,6 +14,6 @@ mod report;
 mod run;
 
 pub use ended_contracts::ContractEnded;
-pub use missed_promises::{Missed, missed};
-pub use report::Swept;
+pub use missed_promises::{MissedPromise, record_missed};
+pub use report::SweepReport;
 pub use run::{NAMED, run, run_due, schedules};

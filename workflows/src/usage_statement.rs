@@ -12,14 +12,14 @@ pub use focus::focus;
 
 use crate::{
     policy::PlatformPolicy,
-    tenancy::{Cents, Cluster, GpuKind, Resource, Spent, TenantId, Usage, WorkspaceName},
+    tenancy::{Cents, Cluster, GpuKind, MonthlyUsage, Resource, TenantId, UsageCounters, WorkspaceName},
 };
 use std::collections::BTreeMap;
 use store::Timestamp;
 
 /// How GPUs were used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum UsageClass {
     /// Within the workspace's own nominal.
     Own,
     /// On loan from others.
@@ -32,10 +32,10 @@ pub enum Class {
     Lent,
 }
 
-impl Class {
+impl UsageClass {
     const ALL: [Self; 5] = [Self::Own, Self::Borrowed, Self::Over, Self::InTransit, Self::Lent];
 
-    fn of(self, spent: Spent) -> u64 {
+    fn of(self, spent: UsageCounters) -> u64 {
         match self {
             Self::Own => spent.own,
             Self::Borrowed => spent.borrowed,
@@ -60,14 +60,14 @@ impl Class {
 
 /// Where a tenant's GPUs are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct StatementPlace {
     /// The cluster, once it is claimed.
     pub cluster: String,
     /// Its region.
     pub region: String,
 }
 
-impl From<&Cluster> for Place {
+impl From<&Cluster> for StatementPlace {
     fn from(cluster: &Cluster) -> Self {
         Self { cluster: cluster.id.to_string(), region: cluster.region.to_string() }
     }
@@ -75,7 +75,7 @@ impl From<&Cluster> for Place {
 
 /// One line of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct StatementLine {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -87,7 +87,7 @@ pub struct Line {
     /// A model, or a slice as `MODEL/PROFILE`.
     pub gpu: String,
     /// How it was used.
-    pub class: Class,
+    pub class: UsageClass,
     /// The month in UTC, as `2026-01`.
     pub month: String,
     /// From when, in milliseconds since 1970.
@@ -107,18 +107,18 @@ pub const CURRENCY: &str = "EUR";
 
 /// Months by their ids, each once: one that has just been closed may be on record and in the account that was read before.
 #[must_use]
-pub fn once(running: Vec<Usage>, closed: Vec<Usage>) -> Vec<Usage> {
-    let key = |usage: Usage| (Usage::key(&usage.tenant, &usage.workspace, &usage.month), usage);
-    let all: BTreeMap<String, Usage> = running.into_iter().chain(closed).map(key).collect();
+pub fn once(running: Vec<MonthlyUsage>, closed: Vec<MonthlyUsage>) -> Vec<MonthlyUsage> {
+    let key = |usage: MonthlyUsage| (MonthlyUsage::key(&usage.tenant, &usage.workspace, &usage.month), usage);
+    let all: BTreeMap<String, MonthlyUsage> = running.into_iter().chain(closed).map(key).collect();
     all.into_values().collect()
 }
 
 /// The lines of months of usage; classes in which nothing was used have none.
 #[must_use]
-pub fn lines(usages: &[Usage], place: &Place, policy: &PlatformPolicy) -> Vec<Line> {
+pub fn lines(usages: &[MonthlyUsage], place: &StatementPlace, policy: &PlatformPolicy) -> Vec<StatementLine> {
     let kinds = usages.iter().flat_map(|usage| usage.spent.iter().map(move |spent| (usage, spent)));
     let classes = kinds.flat_map(|(usage, (resource, spent))| {
-        Class::ALL.map(|class| (usage, resource, class, class.of(*spent)))
+        UsageClass::ALL.map(|class| (usage, resource, class, class.of(*spent)))
     });
     let used = classes.filter(|(_, _, _, millis)| *millis > 0);
     used.filter_map(|(usage, resource, class, millis)| line(usage, resource, class, millis, place, policy))
@@ -126,17 +126,17 @@ pub fn lines(usages: &[Usage], place: &Place, policy: &PlatformPolicy) -> Vec<Li
 }
 
 fn line(
-    usage: &Usage,
+    usage: &MonthlyUsage,
     resource: &Resource,
-    class: Class,
+    class: UsageClass,
     gpu_millis: u64,
-    place: &Place,
+    place: &StatementPlace,
     policy: &PlatformPolicy,
-) -> Option<Line> {
+) -> Option<StatementLine> {
     let kind = resource.gpu()?;
     let hourly = hourly(kind, policy);
-    let charged = if class == Class::Lent { 0 } else { gpu_millis };
-    Some(Line {
+    let charged = if class == UsageClass::Lent { 0 } else { gpu_millis };
+    Some(StatementLine {
         tenant: usage.tenant.clone(),
         workspace: usage.workspace.clone(),
         cluster: place.cluster.clone(),

@@ -3,7 +3,7 @@
 use crate::{Options, run};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use program::{
-    colour::When,
+    colour::ColorMode,
     exit::{Exit, Failure},
     terminal,
 };
@@ -24,8 +24,8 @@ struct CommandLine {
     #[arg(long, env = "TENURE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Whether to colour what people read.
-    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
-    color: When,
+    #[arg(long, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
+    color: ColorMode,
     #[command(flatten)]
     options: Options,
 }
@@ -34,7 +34,7 @@ struct CommandLine {
 #[must_use]
 pub fn main() -> ExitCode {
     program::install_tls();
-    let read = CommandLine::command().color(When::asked(std::env::args()).into()).try_get_matches();
+    let read = CommandLine::command().color(ColorMode::asked(std::env::args()).into()).try_get_matches();
     let line = match read.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => line,
         Err(error) => {
@@ -67,7 +67,7 @@ mod tests {
                      --ca-file ca.pem --color never --gpus 8 --layout mixed=3g.40gb --drain 5 --log-format json";
         let line = CommandLine::try_parse_from(words.split_whitespace()).unwrap();
         assert_eq!(line.server.as_deref(), Some("https://a.example,https://b.example"));
-        assert_eq!((line.options.gpus, line.options.drain, line.color), (Some(8), 5, When::Never));
+        assert_eq!((line.options.gpus, line.options.drain, line.color), (Some(8), 5, ColorMode::Never));
         assert!(CommandLine::try_parse_from(["tenure-agent"]).is_err(), "it needs cluster, node and key");
     }
 }

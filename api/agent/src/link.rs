@@ -2,7 +2,7 @@
 
 use crate::options::Settings;
 use backends::{
-    agents::{Answer, Hand, Order, Pull, Pulled, Seen},
+    agents::{Answer, Executor, IssuedCommand, NodeReport, PullRequest, PullResponse},
     outbound::{self, Unread},
 };
 use engine::ActionError;
@@ -40,17 +40,17 @@ pub(super) struct Link {
     key_file: PathBuf,
     instance: String,
     http: Client,
-    hand: Arc<Hand>,
+    hand: Arc<Executor>,
     /// Orders that are not answered yet, by id.
-    holding: Mutex<BTreeMap<String, Held>>,
+    holding: Mutex<BTreeMap<String, RunningOrder>>,
 }
 
-struct Held {
+struct RunningOrder {
     task: AbortHandle,
 }
 
 /// Why a server did not do what it was asked.
-enum Trouble {
+enum RequestError {
     /// It cannot be reached, or has trouble of its own.
     Away(String),
     /// It does not let this agent in.
@@ -74,7 +74,7 @@ impl Link {
         server: &str,
         settings: &Settings,
         instance: &str,
-        hand: Arc<Hand>,
+        hand: Arc<Executor>,
     ) -> Result<Arc<Self>, reqwest::Error> {
         let http = outbound::client()
             .tls_certs_merge(settings.certificates.clone())
@@ -92,7 +92,7 @@ impl Link {
         }))
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, RunningOrder>> {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,8 +101,8 @@ impl Link {
         !self.held().is_empty()
     }
 
-    fn pull(&self, wait: Duration) -> Pull {
-        Pull {
+    fn pull(&self, wait: Duration) -> PullRequest {
+        PullRequest {
             instance: self.instance.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             holding: self.held().keys().cloned().collect(),
@@ -115,26 +115,26 @@ impl Link {
         verb: &str,
         body: &impl Serialize,
         within: Duration,
-    ) -> Result<T, Trouble> {
-        let key = key(&self.key_file).map_err(Trouble::Refused)?;
+    ) -> Result<T, RequestError> {
+        let key = key(&self.key_file).map_err(RequestError::Refused)?;
         let request = self.http.post(format!("{}:{verb}", self.base)).bearer_auth(key).timeout(within);
-        let away = |error: reqwest::Error| Trouble::Away(spelled_out(&error));
+        let away = |error: reqwest::Error| RequestError::Away(error_chain(&error));
         let answer = request.json(body).send().await.map_err(away)?;
         match answer.status() {
             status if status.is_success() => {
                 let body = outbound::body(answer, outbound::PAGE).await.map_err(|error| match error {
                     Unread::Broken(error) => away(error),
-                    Unread::TooLong(_) | Unread::Compressed(_) => Trouble::Away(error.to_string()),
+                    Unread::TooLong(_) | Unread::Compressed(_) => RequestError::Away(error.to_string()),
                 })?;
-                serde_json::from_slice(&body).map_err(|error| Trouble::Away(error.to_string()))
+                serde_json::from_slice(&body).map_err(|error| RequestError::Away(error.to_string()))
             }
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) => {
                 let said = outbound::excerpt_text(answer).await;
-                Err(Trouble::Refused(format!("{status}: {}", detail(&said))))
+                Err(RequestError::Refused(format!("{status}: {}", detail(&said))))
             }
             status => {
                 let said = outbound::excerpt_text(answer).await;
-                Err(Trouble::Away(format!("{status}: {}", detail(&said))))
+                Err(RequestError::Away(format!("{status}: {}", detail(&said))))
             }
         }
     }
@@ -144,7 +144,7 @@ impl Link {
         let (mut pause, mut linked) = (PAUSE.0, None);
         while !*stop.borrow() {
             let (began, pull) = (Instant::now(), self.pull(WAIT));
-            let pulled: Result<Pulled, Trouble> = tokio::select! {
+            let pulled: Result<PullResponse, RequestError> = tokio::select! {
                 pulled = self.send("pull", &pull, WAIT + ANSWER_WITHIN) => pulled,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
@@ -154,15 +154,15 @@ impl Link {
                         tracing::info!(server = self.server, "linked");
                     }
                     (pause, linked) = (PAUSE.0, Some(true));
-                    let idle = pulled == Pulled::default() && began.elapsed() < WAIT / 2;
+                    let idle = pulled == PullResponse::default() && began.elapsed() < WAIT / 2;
                     self.begin(pulled);
                     // A server that is about to stop keeps nobody waiting.
                     if idle { PAUSE.0 } else { Duration::ZERO }
                 }
                 Err(trouble) => {
                     let (why, rest) = match trouble {
-                        Trouble::Away(why) => (why, pause),
-                        Trouble::Refused(why) => (why, REFUSED.min(pause * 4)),
+                        RequestError::Away(why) => (why, pause),
+                        RequestError::Refused(why) => (why, REFUSED.min(pause * 4)),
                     };
                     if linked != Some(false) {
                         tracing::warn!(server = self.server, why, "no link; it is tried again");
@@ -177,14 +177,14 @@ impl Link {
             }
         }
         // What was handed over and did not arrive is for the next agent; a server that is away forgets it by itself.
-        let left: Result<serde_json::Value, Trouble> =
+        let left: Result<serde_json::Value, RequestError> =
             self.send("leave", &self.pull(Duration::ZERO), Duration::from_secs(2)).await;
-        if let Err(Trouble::Away(why) | Trouble::Refused(why)) = left {
+        if let Err(RequestError::Away(why) | RequestError::Refused(why)) = left {
             tracing::info!(server = self.server, why, "it could not be told that no more orders are taken");
         }
     }
 
-    fn begin(self: &Arc<Self>, pulled: Pulled) {
+    fn begin(self: &Arc<Self>, pulled: PullResponse) {
         for id in &pulled.withdrawn {
             if let Some(held) = self.held().remove(id) {
                 tracing::info!(server = self.server, id, "nobody waits for this order any more");
@@ -199,11 +199,11 @@ impl Link {
             let id = order.id.clone();
             // The lock is held until the task is known, so that it cannot be answered before.
             let task = tokio::spawn(self.clone().carry_out(order)).abort_handle();
-            held.insert(id, Held { task });
+            held.insert(id, RunningOrder { task });
         }
     }
 
-    async fn carry_out(self: Arc<Self>, order: Order) {
+    async fn carry_out(self: Arc<Self>, order: IssuedCommand) {
         let until = Instant::now() + Duration::from_millis(order.deadline_ms) + LATE;
         let call = <&str>::from(&order.command);
         tracing::info!(
@@ -236,9 +236,9 @@ impl Link {
     async fn bring(&self, answer: Answer, until: Instant) {
         let mut pause = PAUSE.0;
         loop {
-            let brought: Result<serde_json::Value, Trouble> =
+            let brought: Result<serde_json::Value, RequestError> =
                 self.send("answer", &answer, ANSWER_WITHIN).await;
-            let Err(Trouble::Away(why) | Trouble::Refused(why)) = brought else { return };
+            let Err(RequestError::Away(why) | RequestError::Refused(why)) = brought else { return };
             if Instant::now() + pause >= until {
                 tracing::warn!(
                     server = self.server,
@@ -260,13 +260,13 @@ impl Link {
             held.task.abort();
             let why = "the agent was stopped in the middle; the same call finds out or finishes it";
             let outcome = Err(ActionError::unknown(codes::NO_ANSWER, why));
-            let _: Result<serde_json::Value, Trouble> =
+            let _: Result<serde_json::Value, RequestError> =
                 self.send("answer", &Answer { id, outcome }, Duration::from_secs(2)).await;
         }
     }
 
     /// Says what was seen; false when the server did not hear it.
-    pub(super) async fn say_seen(&self, seen: &Seen) -> bool {
+    pub(super) async fn say_seen(&self, seen: &NodeReport) -> bool {
         self.send::<serde_json::Value>("see", seen, ANSWER_WITHIN).await.is_ok()
     }
 }
@@ -278,7 +278,7 @@ fn detail(said: &str) -> String {
     detail.chars().take(300).collect()
 }
 
-fn spelled_out(error: &reqwest::Error) -> String {
+fn error_chain(error: &reqwest::Error) -> String {
     let mut said = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(deeper) = cause {

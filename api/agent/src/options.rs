@@ -7,7 +7,7 @@ use program::logs::LogFormat;
 #[cfg(feature = "nvml")]
 use program::{
     exit::{Exit, Failure},
-    files::{authorities, unread},
+    files::{authorities, unreadable},
 };
 #[cfg(feature = "nvml")]
 use reqwest::Certificate;
@@ -98,7 +98,7 @@ impl Options {
         };
         let (cluster, node) = (named("cluster", &self.cluster)?, named("node", &self.node)?);
         let key_file = self.key_file.clone().ok_or_else(|| usage("--key-file: name it".into()))?;
-        let servers = named_servers(servers, self.allow_http).map_err(usage)?;
+        let servers = parse_servers(servers, self.allow_http).map_err(usage)?;
         let layouts = self.layouts.iter().map(|layout| {
             let parts =
                 layout.split_once('=').filter(|(name, profiles)| !name.is_empty() && !profiles.is_empty());
@@ -108,7 +108,7 @@ impl Options {
             Ok((name.to_owned(), profiles.split(',').map(str::to_owned).collect()))
         });
         let layouts = layouts.collect::<Result<_, Failure>>()?;
-        fs::create_dir_all(&self.ledger).map_err(|error| unread(&self.ledger, &error))?;
+        fs::create_dir_all(&self.ledger).map_err(|error| unreadable(&self.ledger, &error))?;
         let certificates = authorities(ca_file)?;
         let target = NvmlTarget {
             cluster,
@@ -128,7 +128,7 @@ impl Options {
 
 /// The servers, none of which is spoken to in the clear over a network unless that is wanted.
 #[cfg(feature = "nvml")]
-fn named_servers(named: Option<&str>, allow_http: bool) -> Result<Vec<String>, String> {
+fn parse_servers(named: Option<&str>, allow_http: bool) -> Result<Vec<String>, String> {
     let all: Vec<String> = named
         .unwrap_or_default()
         .split(',')

@@ -4,7 +4,7 @@ use crate::{
     link::{self, Link},
     options::Settings,
 };
-use backends::agents::{Hand, Seen};
+use backends::agents::{Executor, NodeReport};
 use program::{
     exit::{Exit, Failure},
     terminal::say,
@@ -38,7 +38,7 @@ pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
     })?;
     link::key(&settings.key_file).map_err(|why| Failure::new(Exit::Usage, why))?;
     let (cluster, node) = (settings.target.cluster.clone(), settings.target.node.clone());
-    let hand = Hand::connect(settings.target.clone())
+    let hand = Executor::connect(settings.target.clone())
         .map_err(|error| Failure::new(Exit::Usage, format!("agent: {error}")))?;
     let hand = Arc::new(hand);
     let instance = Token::draw().map_err(Failure::other)?.id;
@@ -85,8 +85,8 @@ pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
 }
 
 /// Says how the GPUs are, whenever that has changed and once in a while.
-async fn see(hand: Arc<Hand>, links: Vec<Arc<Link>>, mut stop: watch::Receiver<bool>) {
-    let (mut said, mut at): (Option<Seen>, Option<Instant>) = (None, None);
+async fn see(hand: Arc<Executor>, links: Vec<Arc<Link>>, mut stop: watch::Receiver<bool>) {
+    let (mut said, mut at): (Option<NodeReport>, Option<Instant>) = (None, None);
     loop {
         let looked = tokio::select! {
             seen = hand.see() => seen,

@@ -8,7 +8,7 @@ pub(crate) use program::encoding::percent::encode as escape;
 use crate::{
     client::{contexts::Target, event_stream::Stream},
     common::{Common, Format},
-    output::{harmless, harmless_value},
+    output::{harmless_value, sanitize},
 };
 use api::config::ANSWER_WITHIN;
 use backends::outbound::{self, Unread};
@@ -296,10 +296,10 @@ impl Client {
         let Ok(problem) = serde_json::from_str::<Value>(text) else {
             return Failure::new(
                 Exit::of_status(status),
-                format!("the server answered {status}: {}", harmless(text)),
+                format!("the server answered {status}: {}", sanitize(text)),
             );
         };
-        let part = |name: &str| harmless(problem.get(name).and_then(Value::as_str).unwrap_or_default());
+        let part = |name: &str| sanitize(problem.get(name).and_then(Value::as_str).unwrap_or_default());
         let mut message = format!("{} ({})", part("detail"), part("code"));
         if !part("remedy").is_empty() {
             let _ = write!(message, "\nwhat to do: {}", part("remedy"));
@@ -321,7 +321,7 @@ async fn said(answer: reqwest::Response) -> String {
 }
 
 /// Runs what a client does.
-pub(crate) fn ask(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+pub(crate) fn block_on(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::other)?.block_on(work)
 }
@@ -350,7 +350,7 @@ mod tests {
         let body = || Body::json(&Value::Null);
         let ends =
             |work: Result<Answer, Failure>| work.map(|_| Exit::Done).unwrap_or_else(|failure| failure.exit);
-        let refused = ask(async {
+        let refused = block_on(async {
             assert_eq!(ends(client.post("/v1/x", body()).await), Exit::Failed);
             assert_eq!(ends(client.put("/v1/x", body()).await), Exit::Failed);
             assert_eq!(ends(client.delete("/v1/x").await), Exit::Failed);

@@ -3,7 +3,7 @@
 use crate::{
     commands,
     common::Common,
-    resources::{Things, watch_list::Watching},
+    resources::{ListOrShow, watch_list::WatchArgs},
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -35,25 +35,25 @@ pub(crate) enum Command {
     Tenant(commands::tenant::Tenant),
     /// See tenants.
     #[command(subcommand)]
-    Tenants(Things),
+    Tenants(ListOrShow),
     /// See clusters.
     #[command(subcommand)]
-    Clusters(Things),
+    Clusters(ListOrShow),
     /// See and change the key of a tenant's own cluster.
     #[command(subcommand)]
     Cluster(commands::cluster::Cluster),
     /// See regions.
     #[command(subcommand)]
-    Regions(Things),
+    Regions(ListOrShow),
     /// See nodes.
     #[command(subcommand)]
-    Nodes(Things),
+    Nodes(ListOrShow),
     /// See workspaces, with what each uses and who waits.
     #[command(subcommand)]
-    Workspaces(Things),
+    Workspaces(ListOrShow),
     /// See quotas, with what is used of each.
     #[command(subcommand)]
-    Quotas(Things),
+    Quotas(ListOrShow),
     /// Ask for another quota.
     #[command(subcommand)]
     Quota(commands::quota::Quota),
@@ -68,28 +68,28 @@ pub(crate) enum Command {
     Incident(commands::quota::Incident),
     /// See who has lent GPUs to whom, and until when.
     #[command(subcommand)]
-    Loans(Things),
+    Loans(ListOrShow),
     /// See what GPUs workspaces are promised.
     #[command(subcommand)]
-    Reservations(Things),
+    Reservations(ListOrShow),
     /// Promise GPUs to a workspace.
     #[command(subcommand)]
     Reservation(commands::reservation::Reservation),
     /// See what may not be destroyed.
     #[command(subcommand)]
-    Holds(Things),
+    Holds(ListOrShow),
     /// Say what may not be destroyed.
     #[command(subcommand)]
     Hold(commands::hold::Hold),
     /// See workloads: where each runs, or since when it waits.
     #[command(subcommand)]
-    Workloads(Things),
+    Workloads(ListOrShow),
     /// Ask for GPUs for a workload, or say that it has ended.
     #[command(subcommand)]
     Workload(commands::workload::Workload),
     /// See what workloads were told, and why.
     #[command(subcommand)]
-    Decisions(Things),
+    Decisions(ListOrShow),
     /// See what is looked after by the clock, or do it now.
     #[command(subcommand)]
     Sweep(commands::sweep::Sweep),
@@ -98,7 +98,7 @@ pub(crate) enum Command {
     Schedules(commands::schedules::Schedules),
     /// See certificates of destruction.
     #[command(subcommand)]
-    Certificates(Things),
+    Certificates(ListOrShow),
     /// See executions, and act on one.
     #[command(subcommand)]
     Executions(commands::executions::Executions),
@@ -114,7 +114,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Batch(commands::batch::Batch),
     /// List the servers that share the store: whether each is alive, and what it holds.
-    Engines(Watching),
+    Engines(WatchArgs),
     /// See and set how much may be asked of a cluster, a tenant or an action; close and open one.
     #[command(subcommand)]
     Limits(commands::limits::Limits),
@@ -168,13 +168,13 @@ pub(crate) enum Command {
     /// Run on a node with GPUs, and do there what servers ask for.
     Agent(commands::agent::Agent),
     /// List the agents of nodes that this server has heard: whether each is there, and what it sees.
-    Agents(Watching),
+    Agents(WatchArgs),
     /// Replay a trace or a scenario on a simulated clock and cluster, without a server.
     Simulate(commands::simulate::Simulate),
     /// Watch Tenure onboard a tenant, be killed, and go on; leaves nothing behind.
     Demo,
     #[command(flatten)]
-    Aid(commands::help::Aid),
+    Aid(commands::help::HelpCommand),
 }
 
 /// Every command with its usage and what it does, for documents and tests.

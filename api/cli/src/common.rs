@@ -1,15 +1,15 @@
 //! What every command takes: how its answer is written, which server is asked, and as whom.
 
 use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
-use program::colour::When;
+use program::colour::ColorMode;
 use std::path::PathBuf;
 
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
     /// Output for people or for programs.
-    #[arg(short = 'o', long = "output", id = "output", global = true, value_enum, default_value_t = Written::Table)]
-    written: Written,
+    #[arg(short = 'o', long = "output", id = "output", global = true, value_enum, default_value_t = OutputOption::Table)]
+    written: OutputOption,
     /// The server to ask [default: that of the context, else http://127.0.0.1:7878].
     #[arg(long, global = true, env = "TENURE_SERVER", value_name = "URL", hide_env_values = true)]
     pub(crate) server: Option<String>,
@@ -29,14 +29,14 @@ pub(crate) struct Common {
     #[arg(long, global = true, env = "TENURE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Whether to colour what people read.
-    #[arg(long, global = true, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
-    pub(crate) color: When,
+    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
+    pub(crate) color: ColorMode,
     /// For people, or for which programs.
     #[arg(skip)]
     pub(crate) output: Format,
     /// Where server, token and context were said.
     #[arg(skip)]
-    pub(crate) said: Said,
+    pub(crate) said: Sources,
     /// Whether the command is a dry run, so that nothing may be changed.
     #[arg(skip)]
     pub(crate) dry_run: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Common {
 
 /// How answers are written, as it is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Written {
+enum OutputOption {
     /// For people.
     Table,
     /// For people, with more columns, and moments in full.
@@ -69,7 +69,7 @@ pub(crate) enum Format {
 
 /// Where something was said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Source {
     /// Nowhere.
     #[default]
     Nowhere,
@@ -81,36 +81,36 @@ pub(crate) enum Place {
 
 /// Where server, token, context and authorities were said.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) server: Place,
-    pub(crate) token: Place,
-    pub(crate) context: Place,
-    pub(crate) ca_file: Place,
+pub(crate) struct Sources {
+    pub(crate) server: Source,
+    pub(crate) token: Source,
+    pub(crate) context: Source,
+    pub(crate) ca_file: Source,
 }
 
 impl Common {
     /// Takes in what clap alone knows of `matches`: where each was said.
     pub(crate) fn settle(&mut self, matches: &ArgMatches) {
         let place = |name: &str| match matches.value_source(name) {
-            Some(ValueSource::CommandLine) => Place::Flag,
-            Some(ValueSource::EnvVariable) => Place::Environment,
-            _ => Place::Nowhere,
+            Some(ValueSource::CommandLine) => Source::Flag,
+            Some(ValueSource::EnvVariable) => Source::Environment,
+            _ => Source::Nowhere,
         };
-        self.said = Said {
+        self.said = Sources {
             server: place("server"),
             token: place("token"),
             context: place("context"),
             ca_file: place("ca_file"),
         };
         self.output = match self.written {
-            Written::Table | Written::Wide => Format::Table,
-            Written::Json => Format::Json,
-            Written::Yaml => Format::Yaml,
+            OutputOption::Table | OutputOption::Wide => Format::Table,
+            OutputOption::Json => Format::Json,
+            OutputOption::Yaml => Format::Yaml,
         };
     }
 
     /// Whether more columns are wanted, and moments in full.
     pub(crate) fn is_wide(&self) -> bool {
-        self.written == Written::Wide
+        self.written == OutputOption::Wide
     }
 }

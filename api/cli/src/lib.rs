@@ -18,7 +18,7 @@ mod settings;
 pub use command::all_commands as commands;
 pub use parse::{Reading, reads};
 
-use api::server::Also;
+use api::server::ExtraWorkflows;
 use common::Format;
 use output::style::{Paint, Stream};
 use program::exit::{Exit, Failure};
@@ -32,13 +32,13 @@ pub fn main() -> ExitCode {
 
 /// The program, whose server has workflows beside those of the product, or in place of those of the same name.
 #[must_use]
-pub fn main_with(more: Also) -> ExitCode {
+pub fn main_with(more: ExtraWorkflows) -> ExitCode {
     program::install_tls();
     run(more).into()
 }
 
 /// Does what the command line says.
-fn run(more: Also) -> Exit {
+fn run(more: ExtraWorkflows) -> Exit {
     let cli = match parse::parsed() {
         Ok(cli) => cli,
         Err(error) => {

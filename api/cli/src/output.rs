@@ -58,10 +58,10 @@ fn has_unsafe(value: &Value) -> bool {
 /// The value with every text, and every name, as one line that is harmless for a terminal.
 pub(crate) fn harmless_value(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(harmless(&text)),
+        Value::String(text) => Value::String(sanitize(&text)),
         Value::Array(items) => Value::Array(items.into_iter().map(harmless_value).collect()),
         Value::Object(fields) => {
-            let field = |(name, inner): (String, Value)| (harmless(&name), harmless_value(inner));
+            let field = |(name, inner): (String, Value)| (sanitize(&name), harmless_value(inner));
             Value::Object(fields.into_iter().map(field).collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
@@ -100,7 +100,7 @@ pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
         Format::Json => json(item)?,
         Format::Yaml => yaml(item)?,
         Format::Table if style::wide() => outline(item),
-        Format::Table => outline(&timestamps::dated(item, timestamps::now())),
+        Format::Table => outline(&timestamps::with_relative(item, timestamps::now())),
     };
     say(&text)
 }
@@ -153,13 +153,13 @@ fn plain(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> Str
 }
 
 fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
-    let spoken = |text: &str| Some(timestamps::spoken(timestamps::parse(text)?, now?));
+    let spoken = |text: &str| Some(timestamps::relative(timestamps::parse(text)?, now?));
     let text = match item.pointer(path) {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => spoken(text).unwrap_or_else(|| harmless(text)),
+        Some(Value::String(text)) => spoken(text).unwrap_or_else(|| sanitize(text)),
         Some(Value::Array(items)) => items.iter().map(scalar).collect::<Vec<_>>().join(","),
         Some(Value::Object(fields)) => {
-            let part = |(name, value): (&String, &Value)| format!("{} {}", harmless(name), brief(value));
+            let part = |(name, value): (&String, &Value)| format!("{} {}", sanitize(name), brief(value));
             fields.iter().map(part).collect::<Vec<_>>().join(", ")
         }
         Some(other @ (Value::Bool(_) | Value::Number(_))) => other.to_string(),
@@ -172,24 +172,24 @@ fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
 fn brief(value: &Value) -> String {
     let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
     if let Some((part, whole)) = parts("free", "gpus").or_else(|| parts("used", "nominal")) {
-        return harmless(&format!("{part}/{whole}"));
+        return sanitize(&format!("{part}/{whole}"));
     }
     match parts("own", "borrowed") {
-        Some((own, borrowed)) => harmless(&format!("{own}+{borrowed}")),
+        Some((own, borrowed)) => sanitize(&format!("{own}+{borrowed}")),
         None => scalar(value),
     }
 }
 
 /// Text that others wrote as one line, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
-pub(super) fn harmless(text: &str) -> String {
+pub(super) fn sanitize(text: &str) -> String {
     foreign_text::one_line(text).into_owned()
 }
 
 fn scalar(value: &Value) -> String {
     match value {
-        Value::String(text) => harmless(text),
+        Value::String(text) => sanitize(text),
         Value::Null => "-".into(),
-        other => harmless(&other.to_string()),
+        other => sanitize(&other.to_string()),
     }
 }
 
@@ -205,7 +205,7 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
     match value {
         Value::Object(fields) => {
             for (name, inner) in fields {
-                let name = harmless(name);
+                let name = sanitize(name);
                 match flat(inner) {
                     // It is there, and there is no more to say of it.
                     _ if inner.as_object().is_some_and(Map::is_empty) => {

@@ -2,7 +2,7 @@
 
 use crate::{command::Cli, dry_run, output::style};
 use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
-use program::colour::When;
+use program::colour::ColorMode;
 
 /// What a command line comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn reads(words: &[String]) -> Reading {
 
 /// The command line, understood. How text looks is settled with it.
 pub(super) fn parsed() -> Result<Cli, clap::Error> {
-    let mut whole = Cli::command().color(When::asked(std::env::args()).into());
+    let mut whole = Cli::command().color(ColorMode::asked(std::env::args()).into());
     let matches = whole.try_get_matches_from_mut(std::env::args_os())?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
     cli.common.dry_run = dry_run::of(&matches).map_err(|error| error.format(&mut whole))?;

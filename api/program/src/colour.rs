@@ -1,10 +1,10 @@
-//! When what a program says to people is coloured.
+//! ColorMode what a program says to people is coloured.
 
 use clap::{ColorChoice, ValueEnum};
 
-/// When text is coloured.
+/// ColorMode text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum ColorMode {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
@@ -14,7 +14,7 @@ pub enum When {
     Never,
 }
 
-impl When {
+impl ColorMode {
     /// What the arguments ask for, read before they are parsed, so that what is said of a mistake in them is coloured likewise.
     pub fn asked(arguments: impl Iterator<Item = String>) -> Self {
         let mut before = String::new();
@@ -51,12 +51,12 @@ impl When {
     }
 }
 
-impl From<When> for ColorChoice {
-    fn from(when: When) -> Self {
+impl From<ColorMode> for ColorChoice {
+    fn from(when: ColorMode) -> Self {
         match when {
-            When::Auto => Self::Auto,
-            When::Always => Self::Always,
-            When::Never => Self::Never,
+            ColorMode::Auto => Self::Auto,
+            ColorMode::Always => Self::Always,
+            ColorMode::Never => Self::Never,
         }
     }
 }
@@ -67,10 +67,10 @@ mod tests {
 
     #[test]
     fn what_the_arguments_ask_for_is_known_before_they_are_parsed() {
-        let asked = |line: &str| When::asked(line.split(' ').map(str::to_owned));
-        assert_eq!(asked("tenure --color never x"), When::Never);
-        assert_eq!(asked("tenure x --color=always"), When::Always);
-        assert_eq!(asked("tenure x"), When::Auto);
+        let asked = |line: &str| ColorMode::asked(line.split(' ').map(str::to_owned));
+        assert_eq!(asked("tenure --color never x"), ColorMode::Never);
+        assert_eq!(asked("tenure x --color=always"), ColorMode::Always);
+        assert_eq!(asked("tenure x"), ColorMode::Auto);
     }
 
     #[test]
@@ -79,12 +79,15 @@ mod tests {
         let with = |name: &'static str, value: &'static str| {
             move |asked: &str| (asked == name).then(|| value.to_owned())
         };
-        assert!(When::Auto.colours_in(true, none) && !When::Auto.colours_in(false, none));
-        assert!(!When::Auto.colours_in(true, with("NO_COLOR", "1")));
-        assert!(When::Auto.colours_in(true, with("NO_COLOR", "")), "an empty one says nothing");
-        assert!(!When::Auto.colours_in(true, with("TERM", "dumb")));
-        assert!(When::Auto.colours_in(false, with("CLICOLOR_FORCE", "1")));
-        assert!(When::Always.colours_in(false, with("NO_COLOR", "1")), "a flag goes over the environment");
-        assert!(!When::Never.colours_in(true, with("CLICOLOR_FORCE", "1")));
+        assert!(ColorMode::Auto.colours_in(true, none) && !ColorMode::Auto.colours_in(false, none));
+        assert!(!ColorMode::Auto.colours_in(true, with("NO_COLOR", "1")));
+        assert!(ColorMode::Auto.colours_in(true, with("NO_COLOR", "")), "an empty one says nothing");
+        assert!(!ColorMode::Auto.colours_in(true, with("TERM", "dumb")));
+        assert!(ColorMode::Auto.colours_in(false, with("CLICOLOR_FORCE", "1")));
+        assert!(
+            ColorMode::Always.colours_in(false, with("NO_COLOR", "1")),
+            "a flag goes over the environment"
+        );
+        assert!(!ColorMode::Never.colours_in(true, with("CLICOLOR_FORCE", "1")));
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 /// The text of `file`; `-` is standard input.
 pub fn read(file: &Path) -> Result<String, Failure> {
-    let named = |error: io::Error| unread(file, &error);
+    let named = |error: io::Error| unreadable(file, &error);
     if file == Path::new("-") {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map_err(named)?;
@@ -25,7 +25,7 @@ pub fn read(file: &Path) -> Result<String, Failure> {
 /// It cannot be read, or holds none.
 pub fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
-    let pem = fs::read(file).map_err(|error| unread(file, &error))?;
+    let pem = fs::read(file).map_err(|error| unreadable(file, &error))?;
     let all = Certificate::from_pem_bundle(&pem).unwrap_or_default();
     if all.is_empty() {
         let why = format!("--ca-file: {} holds no certificate: write it as PEM", file.display());
@@ -35,6 +35,6 @@ pub fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
 }
 
 /// That a file which the command line names cannot be read.
-pub fn unread(file: &Path, error: &io::Error) -> Failure {
+pub fn unreadable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{}: {error}", file.display()))
 }

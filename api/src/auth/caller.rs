@@ -2,9 +2,9 @@
 
 use crate::auth::{
     Role, Session, User, UserKind, Verb,
-    policy::{Circumstances, Decision, Law, Place, Principal},
+    policy::{AccessPolicy, Decision, Principal, RequestContext, ResourceScope},
     provenance::{of_credential, of_session, of_token},
-    stored_token::Kept,
+    stored_token::StoredToken,
 };
 use engine::{CredentialAct, CredentialRecords, Entity, Person, Provenance};
 use program::token::Token;
@@ -31,34 +31,34 @@ pub(crate) struct Caller {
     /// What is on record of the credential that let them in.
     pub(super) credential: CredentialRecords,
     /// By which policies it is decided what they may do.
-    law: Arc<Law>,
-    asking: Asking,
-    kept_out: KeptOut,
+    law: Arc<AccessPolicy>,
+    asking: CallContext,
+    kept_out: HiddenFlag,
 }
 
 /// How a caller asks. It is no part of who that is: all are equal.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asking(Circumstances);
+struct CallContext(RequestContext);
 
-impl PartialEq for Asking {
+impl PartialEq for CallContext {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Asking {}
+impl Eq for CallContext {}
 
 /// Whether something was kept from a caller since it was let in. It is no part of who that is: all are equal.
 #[derive(Clone, Debug, Default)]
-struct KeptOut(Arc<AtomicBool>);
+struct HiddenFlag(Arc<AtomicBool>);
 
-impl PartialEq for KeptOut {
+impl PartialEq for HiddenFlag {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for KeptOut {}
+impl Eq for HiddenFlag {}
 
 /// Why a call is not let in.
 #[derive(Clone, Debug)]
@@ -77,9 +77,9 @@ impl Caller {
         name: impl Into<String>,
         roles: Vec<Role>,
         tenant: Option<String>,
-        law: Arc<Law>,
+        law: Arc<AccessPolicy>,
     ) -> Self {
-        let (asking, kept_out) = (Asking::default(), KeptOut::default());
+        let (asking, kept_out) = (CallContext::default(), HiddenFlag::default());
         Self {
             name: name.into(),
             roles,
@@ -94,7 +94,7 @@ impl Caller {
     }
 
     /// This user, under `law`.
-    pub(crate) fn of(user: User, law: Arc<Law>) -> Self {
+    pub(crate) fn of(user: User, law: Arc<AccessPolicy>) -> Self {
         Self { kind: user.kind, ..Self::new(user.name, user.roles, user.tenant, law) }
     }
 
@@ -114,8 +114,8 @@ impl Caller {
     }
 
     /// The same, asking in this way.
-    pub(crate) fn asking(self, how: Circumstances) -> Self {
-        Self { asking: Asking(how), ..self }
+    pub(crate) fn asking(self, how: RequestContext) -> Self {
+        Self { asking: CallContext(how), ..self }
     }
 
     /// The caller as approvals and orders name them.
@@ -125,17 +125,17 @@ impl Caller {
     }
 
     /// The policies that hold for the caller.
-    pub(crate) fn law(&self) -> &Law {
+    pub(crate) fn law(&self) -> &AccessPolicy {
         &self.law
     }
 
     /// For whom the caller acts: their tenant, or the platform.
-    pub(crate) fn place(&self) -> Place<'_> {
-        self.tenant.as_deref().map_or(Place::Platform, Place::Tenant)
+    pub(crate) fn place(&self) -> ResourceScope<'_> {
+        self.tenant.as_deref().map_or(ResourceScope::Platform, ResourceScope::Tenant)
     }
 
     /// Whether the caller may do `verb` for `place`, and why.
-    pub(crate) fn decide(&self, verb: Verb, place: Place<'_>) -> Decision {
+    pub(crate) fn decide(&self, verb: Verb, place: ResourceScope<'_>) -> Decision {
         let who = Principal::User { name: &self.name, roles: &self.roles, tenant: self.tenant.as_deref() };
         self.law.decide(&who, verb, place, &self.asking.0)
     }
@@ -178,7 +178,7 @@ pub(super) fn person(name: &str, roles: &[Role], tenant: Option<&str>) -> Person
 /// The user whose token the `Authorization` header carries, at the time `now`, under `law`.
 pub(crate) async fn authenticate(
     store: &dyn Store,
-    law: Arc<Law>,
+    law: Arc<AccessPolicy>,
     header: Option<&str>,
     now: Timestamp,
 ) -> Result<Caller, Denied> {
@@ -188,15 +188,15 @@ pub(crate) async fn authenticate(
         return Err(Denied::NoToken);
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken(None)) };
-    let (whose, admitted) = match read::<Kept>(store, &token.id).await? {
+    let (whose, admitted) = match read::<StoredToken>(store, &token.id).await? {
         Some(kept) if token.matches(&kept.hash) => {
-            let admitted = by_token(store, &kept, law, now).await?;
+            let admitted = caller_of_token(store, &kept, law, now).await?;
             (Some(kept.user), admitted)
         }
         Some(_) => (None, None),
         None => match read::<Session>(store, &token.id).await? {
             Some(session) if token.matches(&session.hash) => {
-                let admitted = in_session(store, &session, law, now).await?;
+                let admitted = caller_of_session(store, &session, law, now).await?;
                 (Some(session.user), admitted)
             }
             Some(_) | None => (None, None),
@@ -206,26 +206,26 @@ pub(crate) async fn authenticate(
 }
 
 /// Who holds the token of this id at the time `now`, under `law`; it was proved before.
-pub(crate) async fn still(
+pub(crate) async fn reauthenticate(
     store: &dyn Store,
-    law: Arc<Law>,
+    law: Arc<AccessPolicy>,
     token: &str,
     now: Timestamp,
 ) -> Result<Caller, Denied> {
-    let admitted = match read::<Kept>(store, token).await? {
-        Some(kept) => by_token(store, &kept, law, now).await?,
+    let admitted = match read::<StoredToken>(store, token).await? {
+        Some(kept) => caller_of_token(store, &kept, law, now).await?,
         None => match read::<Session>(store, token).await? {
-            Some(session) => in_session(store, &session, law, now).await?,
+            Some(session) => caller_of_session(store, &session, law, now).await?,
             None => None,
         },
     };
     admitted.ok_or(Denied::BadToken(None))
 }
 
-async fn by_token(
+async fn caller_of_token(
     store: &dyn Store,
-    kept: &Kept,
-    law: Arc<Law>,
+    kept: &StoredToken,
+    law: Arc<AccessPolicy>,
     now: Timestamp,
 ) -> Result<Option<Caller>, Denied> {
     if kept.is_over(now) {
@@ -239,10 +239,10 @@ async fn by_token(
     }))
 }
 
-async fn in_session(
+async fn caller_of_session(
     store: &dyn Store,
     session: &Session,
-    law: Arc<Law>,
+    law: Arc<AccessPolicy>,
     now: Timestamp,
 ) -> Result<Option<Caller>, Denied> {
     if session.ends_at <= now {
@@ -281,7 +281,7 @@ mod tests {
 
     async fn is_admitted(store: &Memory, token: &Token, at: u64) -> bool {
         let header = format!("Bearer {}", token.reveal());
-        authenticate(store, Law::shipped(), Some(&header), Timestamp(at)).await.is_ok()
+        authenticate(store, AccessPolicy::shipped(), Some(&header), Timestamp(at)).await.is_ok()
     }
 
     #[tokio::test]
@@ -293,7 +293,7 @@ mod tests {
         };
         put(&store, &user(&token.id, "robot")).await;
         put(&store, &user("", "oidc:ada")).await;
-        let kept = Kept::new(
+        let kept = StoredToken::new(
             &token,
             "robot",
             NewToken::FIRST,
@@ -325,7 +325,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_that_nobody_used_after_its_end_is_found_expired_too() {
         let (store, token) = (Memory::new(), Token::draw().unwrap());
-        let kept = Kept::new(
+        let kept = StoredToken::new(
             &token,
             "robot",
             NewToken::FIRST,
@@ -335,7 +335,7 @@ mod tests {
 
         crate::auth::record_expiries(&store, Timestamp(2_000)).await.unwrap();
 
-        let kept = read::<Kept>(&store, &token.id).await.unwrap().unwrap();
+        let kept = read::<StoredToken>(&store, &token.id).await.unwrap().unwrap();
         assert!(kept.is_over(Timestamp(500)), "{kept:?}");
     }
 }

@@ -6,7 +6,7 @@
 use crate::auth::{
     Caller, Role, User, UserKind, caller::person, collections::all, group::groups_of, provenance,
 };
-use engine::{ActionError, DAY, Engine, Entity, Error, Mandate, Person, Provenance, Undecided, View};
+use engine::{ActionError, DAY, Engine, Entity, Error, Person, Provenance, Undecided, View, VoteDelegation};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,8 +78,8 @@ impl Delegation {
             && now < self.until
     }
 
-    fn mandate(&self) -> Mandate {
-        Mandate {
+    fn mandate(&self) -> VoteDelegation {
+        VoteDelegation {
             id: self.id.clone(),
             from: self.from.clone(),
             to: self.to.clone(),
@@ -109,7 +109,7 @@ fn invalid(why: String) -> Undecided {
 ///
 /// # Errors
 /// `delegation.invalid`, which names the field, or the store's.
-pub(crate) async fn delegate<P: Send + Sync + 'static>(
+pub(crate) async fn add_delegation<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     new: NewDelegation,
     by: &str,
@@ -228,7 +228,10 @@ pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn mandates_to(store: &dyn Store, names: &[&str]) -> Result<Vec<Mandate>, store::Error> {
+pub(crate) async fn delegations_to(
+    store: &dyn Store,
+    names: &[&str],
+) -> Result<Vec<VoteDelegation>, store::Error> {
     let found = all::<Delegation>(store).await?;
     Ok(found.iter().filter(|one| names.contains(&one.to.as_str())).map(Delegation::mandate).collect())
 }
@@ -248,7 +251,7 @@ fn person_of(user: &User, groups: &[String]) -> Person {
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn sitting(
+pub(crate) async fn voting_person(
     store: &dyn Store,
     name: &str,
     like: &Caller,

@@ -5,8 +5,8 @@
 
 use super::{
     NewToken, User, UserKind,
-    stored_token::{Kept, ends},
-    user::{ADMIN, draw, forget_tokens},
+    stored_token::{StoredToken, ends},
+    user::{ADMIN, forget_tokens, generate_token},
 };
 use engine::{ActionError, Claim, CredentialAct, Engine, Entity, Error, Undecided};
 use program::{encoding::hex, token::Token};
@@ -92,7 +92,7 @@ pub(crate) async fn enrol<P: Send + Sync + 'static>(
         let why = "expires: a code may be used for at most 30 days; name an earlier end";
         return Err(Error::Undecided(ActionError::permanent("token.invalid", why)));
     }
-    let drawn = draw()?.reveal();
+    let drawn = generate_token()?.reveal();
     let code = drawn.replacen("tn", PREFIX, 1);
     let enrolment = Enrolment { id: hash(&code), user: name.into(), made: by, until };
     let made = engine.ledger(true, |view| {
@@ -129,8 +129,8 @@ pub(crate) async fn enrolling<P: Send + Sync + 'static>(
 pub(crate) async fn claim<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     code: &str,
-) -> Result<Option<(Kept, Token)>, Error> {
-    let (now, id, token) = (engine.clock().now(), hash(code.trim()), draw()?);
+) -> Result<Option<(StoredToken, Token)>, Error> {
+    let (now, id, token) = (engine.clock().now(), hash(code.trim()), generate_token()?);
     let claimed = engine.ledger(true, |view| {
         let Some(found) = view.get::<Enrolment>(&id)? else { return Ok(None) };
         let user = view.get::<User>(&found.user)?;
@@ -138,16 +138,21 @@ pub(crate) async fn claim<P: Send + Sync + 'static>(
         let theirs = user.filter(|user| user.enrolment.as_ref() == Some(&id));
         let Some(mut user) = theirs.filter(|_| now < found.until) else { return Ok(None) };
         forget_tokens(view, &user)?;
-        let kept = Kept {
+        let kept = StoredToken {
             claim: Claim::Enrolled,
-            ..Kept::new(&token, &user.name, NewToken::ENROLLED, &CredentialAct { at: now, ..found.made })
+            ..StoredToken::new(
+                &token,
+                &user.name,
+                NewToken::ENROLLED,
+                &CredentialAct { at: now, ..found.made },
+            )
         };
         user.token.clear();
         user.tokens = vec![kept.id.clone()];
         user.claimed_at = Some(now);
         user.enrolment = None;
         view.delete::<Enrolment>(&id)?;
-        view.get::<Kept>(&kept.id)?;
+        view.get::<StoredToken>(&kept.id)?;
         view.put(&kept)?;
         view.put(&user)?;
         Ok(Some(kept))

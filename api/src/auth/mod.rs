@@ -16,17 +16,19 @@ mod stored_token;
 mod user;
 mod verb;
 
-pub(crate) use caller::{Caller, Denied, authenticate, still};
+pub(crate) use caller::{Caller, Denied, authenticate, reauthenticate};
 pub(crate) use delegation::{
-    Delegation, NewDelegation, delegate, end_delegation, mandates_to, parties, sitting,
+    Delegation, NewDelegation, add_delegation, delegations_to, end_delegation, parties, voting_person,
 };
 pub(crate) use enrolment::{Enrolment, NewEnrolment, claim, enrol, enrolling};
 pub(crate) use group::{Group, add_group, change_group, groups_of, remove_group};
 pub(crate) use person::Person;
 pub use role::Role;
-pub(crate) use session::{Session, SignIn, begin, challenge_of, end, redeem, remember};
+pub(crate) use session::{
+    Session, SignIn, begin_session, challenge_of, end_session, redeem_sign_in, store_sign_in,
+};
 pub(crate) use stored_token::{
-    Kept as KeptToken, NewToken, issue_token, record_expiries, remove_token, tokens_of,
+    NewToken, StoredToken as KeptToken, issue_token, record_expiries, remove_token, tokens_of,
 };
 pub(crate) use user::{NewUser, User, UserKind, add_user, ensure_admin, remove_user};
 pub use verb::Verb;

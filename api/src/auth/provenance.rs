@@ -1,6 +1,6 @@
 //! Where the credentials of users come from, as their records say. Nothing is decided here: the engine weighs it.
 
-use super::{Group, Session, User, stored_token::Kept, tokens_of};
+use super::{Group, Session, User, stored_token::StoredToken, tokens_of};
 use engine::{Claim, CredentialAct, CredentialRecords, Provenance};
 use std::collections::BTreeSet;
 use store::{Store, Timestamp};
@@ -21,7 +21,7 @@ fn created(user: &User) -> Option<CredentialAct> {
 }
 
 /// What is on record of a token of `user`.
-pub(super) fn of_token(user: &User, kept: &Kept) -> CredentialRecords {
+pub(super) fn of_token(user: &User, kept: &StoredToken) -> CredentialRecords {
     let by = kept.created_by.as_deref().unwrap_or(Provenance::UNKNOWN);
     CredentialRecords {
         claim: kept.claim,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn controllers(user: &User, kept: &str) -> Vec<String> {
-        let kept: Kept = serde_json::from_str(kept).unwrap();
+        let kept: StoredToken = serde_json::from_str(kept).unwrap();
         of_credential("olga", &of_token(user, &kept), &[]).controlled_by.into_iter().collect()
     }
 

@@ -72,12 +72,12 @@ fn hashed(code: &str) -> String {
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn remember<P: Send + Sync + 'static>(
+pub(crate) async fn store_sign_in<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     person: Person,
     challenge: String,
 ) -> Result<String, Error> {
-    let code = super::user::draw()?.reveal();
+    let code = super::user::generate_token()?.reveal();
     let until = engine.clock().now().after(REDEEMED_WITHIN);
     let sign_in = SignIn { id: hashed(&code), challenge, person, until };
     engine.ledger(true, |view| view.get::<SignIn>(&sign_in.id).and_then(|_| view.put(&sign_in))).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn remember<P: Send + Sync + 'static>(
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn redeem<P: Send + Sync + 'static>(
+pub(crate) async fn redeem_sign_in<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     code: &str,
     verifier: &str,
@@ -112,12 +112,12 @@ pub(crate) async fn redeem<P: Send + Sync + 'static>(
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn begin<P: Send + Sync + 'static>(
+pub(crate) async fn begin_session<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     person: &Person,
     length: Duration,
 ) -> Result<(Session, Token), Error> {
-    let token = super::user::draw()?;
+    let token = super::user::generate_token()?;
     let now = engine.clock().now();
     let session = Session {
         id: token.id.clone(),
@@ -159,7 +159,10 @@ fn sign_in(view: &mut View, person: &Person, now: Timestamp) -> Result<(), engin
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn end<P: Send + Sync + 'static>(engine: &Engine<P>, id: &str) -> Result<bool, Error> {
+pub(crate) async fn end_session<P: Send + Sync + 'static>(
+    engine: &Engine<P>,
+    id: &str,
+) -> Result<bool, Error> {
     engine
         .ledger(true, |view| {
             let is_there = view.get::<Session>(id)?.is_some();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a token opens something while its user names it. Taking its name off the user is what ends it.
 
-use super::user::{ADMIN, User, draw};
+use super::user::{ADMIN, User, generate_token};
 use chrono::DateTime;
 use engine::{ActionError, Claim, CredentialAct, Engine, Entity, Error, Undecided};
 use program::token::Token;
@@ -19,7 +19,7 @@ const PAGE: usize = 1_000;
 
 /// A token as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredToken {
     /// Names it.
     pub(crate) id: String,
     /// SHA-256 of the secret.
@@ -56,7 +56,7 @@ fn is_issued(claim: &Claim) -> bool {
     *claim == Claim::Issued
 }
 
-impl Entity for Kept {
+impl Entity for StoredToken {
     const COLLECTION: &'static str = "tokens";
 
     fn id(&self) -> String {
@@ -64,7 +64,7 @@ impl Entity for Kept {
     }
 }
 
-impl Kept {
+impl StoredToken {
     /// What is kept of `token`, of `user` and called `name`.
     pub(super) fn new(token: &Token, user: &str, name: &str, by: &CredentialAct) -> Self {
         Self {
@@ -109,14 +109,14 @@ impl Kept {
 }
 
 async fn write_expiry(store: &dyn Store, id: &str, now: Timestamp) -> Result<(), store::Error> {
-    let key = Key::new(Kept::COLLECTION, id);
+    let key = Key::new(StoredToken::COLLECTION, id);
     let Some(found) = store.document(&key).await? else { return Ok(()) };
     let corrupt = |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
-    let kept: Kept = serde_json::from_slice(&found.body).map_err(corrupt)?;
+    let kept: StoredToken = serde_json::from_slice(&found.body).map_err(corrupt)?;
     if !kept.is_over(now) || kept.expired_at.is_some() {
         return Ok(());
     }
-    let body = serde_json::to_vec(&Kept { expired_at: Some(now), ..kept }).map_err(corrupt)?;
+    let body = serde_json::to_vec(&StoredToken { expired_at: Some(now), ..kept }).map_err(corrupt)?;
     let read = Read { key: key.clone(), version: Some(found.version) };
     let documents = vec![Put { key: key.clone(), body: Some(body) }];
     store.commit(Commit { reads: vec![read], documents, ..Commit::default() }).await.map(drop)
@@ -129,10 +129,10 @@ async fn write_expiry(store: &dyn Store, id: &str, now: Timestamp) -> Result<(),
 pub(crate) async fn record_expiries(store: &dyn Store, now: Timestamp) -> Result<(), store::Error> {
     let mut after: Option<String> = None;
     loop {
-        let found = store.documents(Kept::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let found = store.documents(StoredToken::COLLECTION, "", after.as_deref(), PAGE).await?;
         for document in &found.items {
             // One that cannot be read opens nothing.
-            if let Ok(kept) = serde_json::from_slice::<Kept>(&document.body)
+            if let Ok(kept) = serde_json::from_slice::<StoredToken>(&document.body)
                 && kept.is_over(now)
             {
                 kept.record_expiry(store, now).await;
@@ -223,12 +223,12 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     new: &NewToken,
     by: &CredentialAct,
     also: impl Fn(&mut engine::View) -> Result<(), Undecided>,
-) -> Result<Option<(Kept, Token)>, Error> {
+) -> Result<Option<(StoredToken, Token)>, Error> {
     check(new).map_err(Error::Undecided)?;
     let now = engine.clock().now();
     let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
-    let token = draw()?;
-    let kept = Kept::new(&token, name, &new.name, by).ending(ends_at);
+    let token = generate_token()?;
+    let kept = StoredToken::new(&token, name, &new.name, by).ending(ends_at);
     let made = engine.ledger(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         if name.starts_with("oidc:") {
@@ -238,10 +238,10 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
             return Err(invalid(why).into());
         }
         also(view)?;
-        view.want::<Kept>(user.all_tokens())?;
+        view.want::<StoredToken>(user.all_tokens())?;
         let mut held = 0_usize;
         for id in user.all_tokens() {
-            let other = view.get::<Kept>(id)?;
+            let other = view.get::<StoredToken>(id)?;
             held = held.saturating_add(1);
             if other.is_some_and(|other| other.called() == new.name) {
                 let why = format!("{name} has a token {} already", new.name);
@@ -253,7 +253,7 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
             return Err(invalid(why).into());
         }
         user.tokens.push(kept.id.clone());
-        view.get::<Kept>(&kept.id)?;
+        view.get::<StoredToken>(&kept.id)?;
         view.put(&kept)?;
         view.put(&user)?;
         Ok(Some(()))
@@ -273,10 +273,10 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
     engine
         .ledger(true, |view| {
             let Some(mut user) = view.get::<User>(user)? else { return Ok(false) };
-            view.want::<Kept>(user.all_tokens())?;
+            view.want::<StoredToken>(user.all_tokens())?;
             let mut meant = None;
             for id in user.all_tokens() {
-                let kept = view.get::<Kept>(id)?;
+                let kept = view.get::<StoredToken>(id)?;
                 if id == token || kept.is_some_and(|kept| kept.called() == token) {
                     meant = Some(id.clone());
                     break;
@@ -291,7 +291,7 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
                 user.token.clear();
             }
             user.tokens.retain(|other| *other != id);
-            view.delete::<Kept>(&id)?;
+            view.delete::<StoredToken>(&id)?;
             view.put(&user)?;
             Ok(true)
         })
@@ -302,10 +302,10 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn tokens_of(store: &dyn Store, user: &User) -> Result<Vec<Kept>, store::Error> {
+pub(crate) async fn tokens_of(store: &dyn Store, user: &User) -> Result<Vec<StoredToken>, store::Error> {
     let mut found = Vec::new();
     for id in user.all_tokens() {
-        let key = Key::new(Kept::COLLECTION, id);
+        let key = Key::new(StoredToken::COLLECTION, id);
         let Some(document) = store.document(&key).await? else { continue };
         let corrupt =
             |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!((user.kind, user.tokens.len()), (UserKind::Person, 0));
         assert!(user.holds("0011223344556677") && !user.holds(""));
         let kept = r#"{"id":"0011223344556677","hash":"ab","user":"olga"}"#;
-        let read: Kept = serde_json::from_str(kept).unwrap();
+        let read: StoredToken = serde_json::from_str(kept).unwrap();
         assert_eq!((read.called(), read.is_over(Timestamp(u64::MAX))), ("first", false));
         assert_eq!(serde_json::to_string(&read).unwrap(), kept, "it is written as it was");
     }

@@ -3,7 +3,7 @@
 use crate::auth::{
     Delegation, Group, Role,
     provenance::FIRST_START,
-    stored_token::{Kept, NewToken, ends},
+    stored_token::{NewToken, StoredToken, ends},
 };
 use engine::{ActionError, CredentialAct, Engine, Entity, Error, Undecided, View};
 use program::token::Token;
@@ -114,9 +114,9 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     by: &CredentialAct,
 ) -> Result<(User, Token), Error> {
     check(&new).map_err(Error::Undecided)?;
-    let (token, now) = (draw()?, engine.clock().now());
+    let (token, now) = (generate_token()?, engine.clock().now());
     let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
-    let kept = Kept::new(&token, &new.name, NewToken::FIRST, by).ending(ends_at);
+    let kept = StoredToken::new(&token, &new.name, NewToken::FIRST, by).ending(ends_at);
     let user = User {
         name: new.name,
         roles: new.roles,
@@ -213,7 +213,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     let is_new = kept.is_none();
     let token = match kept {
         Some(token) => token,
-        None => draw()?,
+        None => generate_token()?,
     };
     if is_new {
         keep(file, &token).map_err(unwritable)?;
@@ -233,12 +233,12 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
         enrolment: None,
     };
     let started = CredentialAct { by: FIRST_START.into(), at: now, controlled_by: Some(BTreeSet::new()) };
-    let first = Kept::new(&token, ADMIN, NewToken::FIRST, &started);
+    let first = StoredToken::new(&token, ADMIN, NewToken::FIRST, &started);
     engine
         .ledger(true, |view| {
             let before = view.get::<User>(ADMIN)?;
             let same = before.as_ref().is_some_and(|before| before.token == token.id);
-            if same && view.get::<Kept>(&token.id)?.is_some() {
+            if same && view.get::<StoredToken>(&token.id)?.is_some() {
                 return Ok(());
             }
             // Who replaces the token of the admin wants those gone that were given beside it.
@@ -253,15 +253,15 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
 }
 
 pub(super) fn forget_tokens(view: &mut View, user: &User) -> Result<(), Undecided> {
-    view.want::<Kept>(user.all_tokens())?;
+    view.want::<StoredToken>(user.all_tokens())?;
     for id in user.all_tokens() {
-        view.get::<Kept>(id)?;
-        view.delete::<Kept>(id)?;
+        view.get::<StoredToken>(id)?;
+        view.delete::<StoredToken>(id)?;
     }
     Ok(())
 }
 
-pub(super) fn draw() -> Result<Token, Error> {
+pub(super) fn generate_token() -> Result<Token, Error> {
     let none = |error| ActionError::transient("token.no_randomness", error);
     Token::draw().map_err(|error| Error::Undecided(none(error)))
 }

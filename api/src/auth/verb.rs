@@ -1,6 +1,6 @@
 //! What can be done. Which roles may, the policies of [`policy`](crate::auth::policy) say.
 
-use crate::auth::{Role, policy::Law};
+use crate::auth::{Role, policy::AccessPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -128,7 +128,7 @@ impl Verb {
     #[must_use]
     pub fn roles(self) -> &'static [Role] {
         static ROLES: LazyLock<BTreeMap<&str, Vec<Role>>> = LazyLock::new(|| {
-            let law = Law::shipped();
+            let law = AccessPolicy::shipped();
             Verb::VARIANTS.iter().map(|verb| (verb.name(), law.roles(*verb))).collect()
         });
         ROLES.get(self.name()).map(Vec::as_slice).unwrap_or_default()

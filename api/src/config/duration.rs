@@ -6,15 +6,15 @@ use workflows::policy::duration;
 
 /// A span of time, written like `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub Duration);
+pub struct ConfigDuration(pub Duration);
 
-impl Serialize for Span {
+impl Serialize for ConfigDuration {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         out.serialize_str(&duration::show(self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for ConfigDuration {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let wrong =
@@ -25,9 +25,9 @@ impl<'de> Deserialize<'de> for Span {
 
 /// How long something is kept; `None` is for ever and written `never`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept(pub Option<Duration>);
+pub struct RetentionPeriod(pub Option<Duration>);
 
-impl Serialize for Kept {
+impl Serialize for RetentionPeriod {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Some(span) => out.serialize_str(&duration::show(span)),
@@ -36,7 +36,7 @@ impl Serialize for Kept {
     }
 }
 
-impl<'de> Deserialize<'de> for Kept {
+impl<'de> Deserialize<'de> for RetentionPeriod {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         if text == "never" {

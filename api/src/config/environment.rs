@@ -74,7 +74,7 @@ impl Config {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
             // Read on its own first, so that a mistake is named with its line.
             toml::from_str::<Self>(&text)
-                .map_err(|e| format!("{}: {}", file.display(), suggest::meant(&e.to_string())))?;
+                .map_err(|e| format!("{}: {}", file.display(), suggest::with_suggestion(&e.to_string())))?;
             table = toml::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
         }
         for key in KEYS {
@@ -89,7 +89,7 @@ impl Config {
 }
 
 /// Variables that other parts of the program read.
-const OTHERS: [&str; 7] = [
+const OTHER_VARIABLES: [&str; 7] = [
     "TENURE_TOKEN",
     "TENURE_SERVER",
     "TENURE_CONTEXT",
@@ -99,19 +99,19 @@ const OTHERS: [&str; 7] = [
     "TENURE_CASES",
 ];
 /// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
-const LINKS: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
+const SERVICE_LINK_PREFIXES: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 
 /// What is to be said of variables that look like settings and are none. They are warned of, not refused: the environment is
 /// not always one's own.
 pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let known: Vec<String> = KEYS.iter().map(|key| variable(key)).collect();
-    let is_known = |name: &String| known.contains(name) || OTHERS.contains(&name.as_str());
-    let is_linked = |name: &String| LINKS.iter().any(|link| name.starts_with(link));
+    let is_known = |name: &String| known.contains(name) || OTHER_VARIABLES.contains(&name.as_str());
+    let is_linked = |name: &String| SERVICE_LINK_PREFIXES.iter().any(|link| name.starts_with(link));
     let strange = names.into_iter().filter(|name| name.starts_with("TENURE_"));
     let mut strange: Vec<String> = strange.filter(|name| !is_known(name) && !is_linked(name)).collect();
     strange.sort();
     let told = |name: String| {
-        let near = engine::nearest(&name, known.iter().map(String::as_str).chain(OTHERS));
+        let near = engine::nearest(&name, known.iter().map(String::as_str).chain(OTHER_VARIABLES));
         let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         format!("{name} sets nothing: there is no such setting{meant}")
     };

@@ -1,27 +1,27 @@
 //! How executions are worked on, in the real world and in a simulated one.
 
-use super::Span;
+use super::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How executions are worked on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Work {
+pub struct EngineSettings {
     /// Tasks worked on at once. Default 64.
     pub concurrency: usize,
     /// How long a lease lasts unless renewed. Default `30s`.
-    pub lease: Span,
+    pub lease: ConfigDuration,
     /// A task handed out more often than this without a result is poison. Default 8.
     pub poison_after: u32,
     /// How long a stop waits for work in flight. Default `10s`.
-    pub drain: Span,
+    pub drain: ConfigDuration,
     /// The commands that take effect only when a second person agrees, with commas between: `edit`, `mark_done`,
     /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`. Default `mark_done,skip,undo_with`.
     pub second_person: String,
 }
 
-/// What [`Work::second_person`] may name.
+/// What [`EngineSettings::second_person`] may name.
 const COMMANDS: &[&str] = &[
     "edit",
     "mark_done",
@@ -35,7 +35,7 @@ const COMMANDS: &[&str] = &[
     "terminate",
 ];
 
-impl Work {
+impl EngineSettings {
     /// The commands that need a second person.
     pub fn second_person(&self) -> impl Iterator<Item = &str> {
         self.second_person.split(',').map(str::trim).filter(|name| !name.is_empty())
@@ -58,13 +58,13 @@ impl Work {
     }
 }
 
-impl Default for Work {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             concurrency: 64,
-            lease: Span(Duration::from_secs(30)),
+            lease: ConfigDuration(Duration::from_secs(30)),
             poison_after: 8,
-            drain: Span(Duration::from_secs(10)),
+            drain: ConfigDuration(Duration::from_secs(10)),
             second_person: "mark_done,skip,undo_with".into(),
         }
     }
@@ -73,14 +73,14 @@ impl Default for Work {
 /// How the simulated world behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Simulated {
+pub struct SimulatedSettings {
     /// How long a change in the local world takes, in milliseconds; to watch an execution at work. Default 0.
     pub delay_ms: u64,
     /// Whether the server itself sees what is on simulated clusters; if not, facts are pushed as for real ones. Default true.
     pub observe: bool,
 }
 
-impl Default for Simulated {
+impl Default for SimulatedSettings {
     fn default() -> Self {
         Self { delay_ms: 0, observe: true }
     }
@@ -91,12 +91,12 @@ impl Default for Simulated {
 #[serde(default, deny_unknown_fields)]
 pub struct Waitlist {
     /// How often it is looked whether someone can be served, beside whenever an execution moves. Default `30s`.
-    pub every: Span,
+    pub every: ConfigDuration,
 }
 
 impl Default for Waitlist {
     fn default() -> Self {
-        Self { every: Span(Duration::from_secs(30)) }
+        Self { every: ConfigDuration(Duration::from_secs(30)) }
     }
 }
 

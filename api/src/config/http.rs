@@ -1,6 +1,6 @@
 //! What the HTTP server accepts.
 
-use super::Span;
+use super::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct Http {
     pub body_limit_bytes: usize,
     /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
     /// balancer sends nobody here any more by the time that it ends. Default `0s`.
-    pub grace: Span,
+    pub grace: ConfigDuration,
     /// Streams of events at once, of everybody together. Default 1000.
     pub streams: usize,
     /// The same under one token. Default 16.
@@ -25,9 +25,9 @@ pub struct Http {
     pub open_metrics: bool,
     /// How long the head of a request may take to come, and its body for what it holds more than a second for each 64 KiB.
     /// Default `30s`.
-    pub read_timeout: Span,
+    pub read_timeout: ConfigDuration,
     /// How long a connection stays open on which nothing is asked, or whose answer is not taken. Default `2m`.
-    pub idle_timeout: Span,
+    pub idle_timeout: ConfigDuration,
     /// Connections at once; further ones wait until one ends. Default 8192.
     pub connections: usize,
     /// Requests to `/v1` in a second that each caller may send on and on; 0 for as many as they like. Default 100.
@@ -70,13 +70,13 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             body_limit_bytes: 16 << 20,
-            grace: Span(Duration::ZERO),
+            grace: ConfigDuration(Duration::ZERO),
             streams: 1_000,
             streams_per_token: 16,
             guesses: 20,
             open_metrics: false,
-            read_timeout: Span(Duration::from_secs(30)),
-            idle_timeout: Span(Duration::from_secs(120)),
+            read_timeout: ConfigDuration(Duration::from_secs(30)),
+            idle_timeout: ConfigDuration(Duration::from_secs(120)),
             connections: 8_192,
             rate: 100,
             rate_burst: 400,

@@ -15,17 +15,17 @@ mod tls;
 mod traces;
 
 pub use access::Access;
-pub use duration::{Kept, Span};
+pub use duration::{ConfigDuration, RetentionPeriod};
 pub use environment::unknown_variables;
-pub use execution::{Simulated, Waitlist, Work};
+pub use execution::{EngineSettings, SimulatedSettings, Waitlist};
 pub use http::{ANSWER_WITHIN, Http};
-pub use notify::{Channel, MailTls, Means, Notify, Routed};
+pub use notify::{Channel, ChannelKind, MailTls, Notify, RouteSettings};
 #[cfg(test)]
-pub use oidc::Granted;
+pub use oidc::GroupGrant;
 pub use oidc::Oidc;
 pub use paths::{admin_file, store_dir};
-pub use records::{Audit, Retention, Seal};
-pub use storage::Keep;
+pub use records::{Audit, EncryptionSettings, Retention};
+pub use storage::StoreSettings;
 pub use tls::Tls;
 pub use traces::Traces;
 
@@ -40,7 +40,7 @@ pub struct Config {
     /// The folder that holds everything. Default `./tenure-data`.
     pub data: PathBuf,
     /// Where everything is kept.
-    pub store: Keep,
+    pub store: StoreSettings,
     /// Where HTTP is served; port 0 takes a free one. Default `127.0.0.1:7878`.
     pub listen: SocketAddr,
     /// The simulated world to act on: `local` keeps one in the data folder, a URL names another process. Default `local`.
@@ -53,13 +53,13 @@ pub struct Config {
     /// What is logged and how.
     pub log: Log,
     /// How executions are worked on.
-    pub engine: Work,
+    pub engine: EngineSettings,
     /// What the HTTP server accepts.
     pub http: Http,
     /// With which certificate it speaks TLS, if it does.
     pub tls: Tls,
     /// How the simulated world behaves.
-    pub simulated: Simulated,
+    pub simulated: SimulatedSettings,
     /// How those who wait for capacity are woken.
     pub waitlist: Waitlist,
     /// When the audit is signed.
@@ -69,7 +69,7 @@ pub struct Config {
     /// Who is told when somebody has to look.
     pub notify: Notify,
     /// Whether records are sealed.
-    pub seal: Seal,
+    pub seal: EncryptionSettings,
     /// Through whom people sign in.
     pub oidc: Oidc,
     /// Where traces are sent.
@@ -82,21 +82,21 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data: "./tenure-data".into(),
-            store: Keep::default(),
+            store: StoreSettings::default(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
             platform: Self::LOCAL.into(),
             targets: String::new(),
             trial: false,
             log: Log::default(),
-            engine: Work::default(),
+            engine: EngineSettings::default(),
             http: Http::default(),
             tls: Tls::default(),
-            simulated: Simulated::default(),
+            simulated: SimulatedSettings::default(),
             waitlist: Waitlist::default(),
             audit: Audit::default(),
             retention: Retention::default(),
             notify: Notify::default(),
-            seal: Seal::default(),
+            seal: EncryptionSettings::default(),
             oidc: Oidc::default(),
             traces: Traces::default(),
             access: Access::default(),

@@ -1,6 +1,6 @@
 //! `[oidc]`: the identity provider through which people sign in.
 
-use super::Span;
+use super::ConfigDuration;
 use crate::auth::Role;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -29,16 +29,16 @@ pub struct Oidc {
     /// The claim with the groups, or its place as a JSON pointer (`/realm_access/roles`). Default `groups`.
     pub groups_claim: String,
     /// How long somebody stays signed in. Default `8h`.
-    pub session: Span,
+    pub session: ConfigDuration,
     /// What groups may do; only in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<Granted>,
+    pub groups: Vec<GroupGrant>,
 }
 
 /// What members of a group may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Granted {
+pub struct GroupGrant {
     /// The group; one `*` stands for any text.
     pub group: String,
     /// The roles of its members.
@@ -60,7 +60,7 @@ impl Default for Oidc {
             scopes: "openid profile email groups".into(),
             name_claim: "sub".into(),
             groups_claim: "groups".into(),
-            session: Span(Duration::from_secs(8 * 3600)),
+            session: ConfigDuration(Duration::from_secs(8 * 3600)),
             groups: Vec::new(),
         }
     }
@@ -117,11 +117,11 @@ impl Oidc {
                 "oidc.groups: name at least one group and its roles, or nobody may do anything".into()
             );
         }
-        self.groups.iter().try_for_each(Granted::checked)
+        self.groups.iter().try_for_each(GroupGrant::checked)
     }
 }
 
-impl Granted {
+impl GroupGrant {
     fn checked(&self) -> Result<(), String> {
         let of = format!("oidc.groups: {:?}", self.group);
         if self.group.is_empty() || self.group.matches('*').count() > 1 {
@@ -157,7 +157,7 @@ mod tests {
         Oidc {
             issuer: "https://login.example.com".into(),
             client_id: "tenure".into(),
-            groups: vec![Granted { group: "ops".into(), roles: vec![Role::PlatformOps], tenant: None }],
+            groups: vec![GroupGrant { group: "ops".into(), roles: vec![Role::PlatformOps], tenant: None }],
             ..Oidc::default()
         }
     }
@@ -166,7 +166,7 @@ mod tests {
     fn a_provider_that_is_set_half_is_refused_by_the_name_of_the_key() {
         assert_eq!(Oidc::default().checked(), Ok(()));
         assert_eq!(set().checked(), Ok(()));
-        let group = |group: &str, tenant: Option<&str>| Granted {
+        let group = |group: &str, tenant: Option<&str>| GroupGrant {
             group: group.into(),
             roles: vec![Role::TenantOwner],
             tenant: tenant.map(Into::into),
@@ -179,7 +179,7 @@ mod tests {
             (Oidc { url: "http://tenure.example.com".into(), ..set() }, "oidc.url"),
             (Oidc { scopes: "profile".into(), ..set() }, "oidc.scopes"),
             (Oidc { name_claim: String::new(), ..set() }, "oidc.name_claim"),
-            (Oidc { session: Span(Duration::ZERO), ..set() }, "oidc.session"),
+            (Oidc { session: ConfigDuration(Duration::ZERO), ..set() }, "oidc.session"),
             (Oidc { groups: Vec::new(), ..set() }, "oidc.groups"),
             (Oidc { groups: vec![group("a*b*", None)], ..set() }, "\"a*b*\""),
             (Oidc { groups: vec![group("owners", Some("*"))], ..set() }, "tenant: `*`"),

@@ -1,6 +1,6 @@
 //! What is kept of executions: when the audit is signed, how long finished ones stay, and whether records are sealed.
 
-use super::{Kept, Span};
+use super::{ConfigDuration, RetentionPeriod};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,12 +11,12 @@ pub struct Audit {
     /// After so many entries a checkpoint is signed. Default 1000.
     pub checkpoint_entries: u64,
     /// After so long a checkpoint is signed, if anything was sealed. Default `1m`.
-    pub checkpoint_every: Span,
+    pub checkpoint_every: ConfigDuration,
 }
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { checkpoint_entries: 1_000, checkpoint_every: Span(Duration::from_secs(60)) }
+        Self { checkpoint_entries: 1_000, checkpoint_every: ConfigDuration(Duration::from_secs(60)) }
     }
 }
 
@@ -39,10 +39,10 @@ impl Audit {
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// From the end of an execution on; a span, or `never` to forget none. Default `never`.
-    pub after: Kept,
+    pub after: RetentionPeriod,
     /// The same for executions of a workflow, by its name; only in the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub workflows: BTreeMap<String, Kept>,
+    pub workflows: BTreeMap<String, RetentionPeriod>,
 }
 
 impl Retention {
@@ -62,7 +62,7 @@ impl Retention {
 /// Whether records are sealed, with what, and where the keys are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Seal {
+pub struct EncryptionSettings {
     /// A file with the platform's key, of 64 hexadecimal digits: it wraps the record keys. Default none: records are not sealed.
     pub key_file: String,
     /// The key that wrapped them before, to be wrapped anew by the other. Default none.
@@ -71,7 +71,7 @@ pub struct Seal {
     pub keys: String,
 }
 
-impl Seal {
+impl EncryptionSettings {
     /// # Errors
     /// The key at fault, and what to write.
     pub(super) fn checked(&self) -> Result<(), String> {

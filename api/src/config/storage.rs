@@ -1,13 +1,13 @@
 //! Where everything is kept: the embedded store, or a database.
 
-use super::Span;
+use super::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Where everything is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Keep {
+pub struct StoreSettings {
     /// A PostgreSQL database, as `postgres://user@host/database`, without a password. Default none: the embedded store.
     pub url: String,
     /// The schema of its tables. Default `tenure`.
@@ -17,7 +17,7 @@ pub struct Keep {
     /// Connections at the most. Default 8.
     pub connections: u32,
     /// How long a commit or a read is tried again while the database is away. Default `30s`.
-    pub patience: Span,
+    pub patience: ConfigDuration,
     /// Whether an embedded store is held whose folder was copied. Default true; false where a file system numbers its files anew.
     pub notice_copies: bool,
 }
@@ -35,7 +35,7 @@ const PARAMETERS: [&str; 9] = [
     "statement-cache-capacity",
 ];
 
-impl Default for Keep {
+impl Default for StoreSettings {
     fn default() -> Self {
         let (none, schema) = (String::new, "tenure".into());
         Self {
@@ -43,13 +43,13 @@ impl Default for Keep {
             schema,
             name: none(),
             connections: 8,
-            patience: Span(Duration::from_secs(30)),
+            patience: ConfigDuration(Duration::from_secs(30)),
             notice_copies: true,
         }
     }
 }
 
-impl Keep {
+impl StoreSettings {
     /// What is wrong with it by itself, by the key at fault.
     pub(super) fn checked(&self) -> Result<(), String> {
         if self.url.is_empty() {

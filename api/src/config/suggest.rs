@@ -1,7 +1,7 @@
 //! Words that are none of those expected, with the one that was probably meant.
 
 /// What the parser says of a mistake; of an unknown word also which of those expected is nearest.
-pub(super) fn meant(why: &str) -> String {
+pub(super) fn with_suggestion(why: &str) -> String {
     let unknown = why.split_once("unknown field `").or_else(|| why.split_once("unknown variant `"));
     let Some((word, rest)) = unknown.and_then(|(_, rest)| rest.split_once('`')) else {
         return why.to_owned();
@@ -15,14 +15,14 @@ pub(super) fn meant(why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::meant;
+    use super::with_suggestion;
 
     #[test]
     fn the_word_that_was_probably_meant_is_named() {
         let why = "unknown field `leese`, expected one of `concurrency`, `lease`, `drain`\n";
-        assert_eq!(meant(why), format!("{}\ndid you mean `lease`?", why.trim_end()));
+        assert_eq!(with_suggestion(why), format!("{}\ndid you mean `lease`?", why.trim_end()));
         let strange = "unknown field `colour`, expected `lease` or `drain`";
-        assert_eq!(meant(strange), strange);
-        assert_eq!(meant("invalid type"), "invalid type");
+        assert_eq!(with_suggestion(strange), strange);
+        assert_eq!(with_suggestion("invalid type"), "invalid type");
     }
 }

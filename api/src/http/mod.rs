@@ -19,5 +19,5 @@ pub(crate) mod router;
 
 pub use openapi::document as openapi;
 pub use problem::code::codes;
-pub use route::{Access, DryRunBy, Rule};
+pub use route::{Access, DryRunBy, RouteInfo};
 pub use router::rules;

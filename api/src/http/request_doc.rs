@@ -2,11 +2,11 @@
 
 use crate::http::{
     extract::{
-        Asked, Sent, Text, Undescribed,
+        JsonBody, QueryParams, RawJsonBody, TextBody,
         dry_run::{self, DryRun},
         if_match::IfMatch,
     },
-    route_doc::{Writes, whole},
+    route_doc::{SchemaWriter, inline_schema},
 };
 use axum::{
     extract::{ConnectInfo, Extension, Path, State},
@@ -16,11 +16,11 @@ use schemars::JsonSchema;
 
 /// What the arguments of a handler read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Inputs {
+pub(crate) struct RequestDoc {
     /// The parameters of the address.
-    pub(super) query: Option<Writes>,
+    pub(super) query: Option<SchemaWriter>,
     /// The body.
-    pub(super) body: Option<Writes>,
+    pub(super) body: Option<SchemaWriter>,
     /// Whether it reads a body that its route has to describe.
     pub(super) text: bool,
     /// Whether it compares `If-Match`.
@@ -28,105 +28,126 @@ pub(crate) struct Inputs {
 }
 
 /// An argument of a handler.
-pub(crate) trait Part {
+pub(crate) trait DescribedExtractor {
     /// Adds what it reads.
-    fn tell(inputs: &mut Inputs) {
+    fn tell(inputs: &mut RequestDoc) {
         let _ = inputs;
     }
 }
 
-impl<T> Part for State<T> {}
-impl<T> Part for Extension<T> {}
-impl<T> Part for Path<T> {}
-impl Part for HeaderMap {}
-impl<T> Part for ConnectInfo<T> {}
+impl<T> DescribedExtractor for State<T> {}
+impl<T> DescribedExtractor for Extension<T> {}
+impl<T> DescribedExtractor for Path<T> {}
+impl DescribedExtractor for HeaderMap {}
+impl<T> DescribedExtractor for ConnectInfo<T> {}
 
-impl Part for IfMatch {
-    fn tell(inputs: &mut Inputs) {
+impl DescribedExtractor for IfMatch {
+    fn tell(inputs: &mut RequestDoc) {
         inputs.bound = true;
     }
 }
 
-impl Part for DryRun {
-    fn tell(inputs: &mut Inputs) {
-        inputs.query = Some(whole::<dry_run::Parameter>());
+impl DescribedExtractor for DryRun {
+    fn tell(inputs: &mut RequestDoc) {
+        inputs.query = Some(inline_schema::<dry_run::Parameter>());
     }
 }
 
-impl<T: JsonSchema> Part for Asked<T> {
-    fn tell(inputs: &mut Inputs) {
-        inputs.query = Some(whole::<T>());
+impl<T: JsonSchema> DescribedExtractor for QueryParams<T> {
+    fn tell(inputs: &mut RequestDoc) {
+        inputs.query = Some(inline_schema::<T>());
     }
 }
 
-impl<T: JsonSchema> Part for Sent<T> {
-    fn tell(inputs: &mut Inputs) {
-        inputs.body = Some(whole::<T>());
+impl<T: JsonSchema> DescribedExtractor for JsonBody<T> {
+    fn tell(inputs: &mut RequestDoc) {
+        inputs.body = Some(inline_schema::<T>());
     }
 }
 
-impl Part for Text {
-    fn tell(inputs: &mut Inputs) {
+impl DescribedExtractor for TextBody {
+    fn tell(inputs: &mut RequestDoc) {
         inputs.text = true;
     }
 }
 
-impl<T> Part for Undescribed<T> {
-    fn tell(inputs: &mut Inputs) {
+impl<T> DescribedExtractor for RawJsonBody<T> {
+    fn tell(inputs: &mut RequestDoc) {
         inputs.text = true;
     }
 }
 
 /// The arguments of a handler. The first type of each tuple is axum's own mark.
-pub(crate) trait Parts {
+pub(crate) trait DescribedHandler {
     /// What they read.
-    fn told() -> Inputs;
+    fn told() -> RequestDoc;
 }
 
-fn inputs(tell: &[fn(&mut Inputs)]) -> Inputs {
-    let mut inputs = Inputs::default();
+fn inputs(tell: &[fn(&mut RequestDoc)]) -> RequestDoc {
+    let mut inputs = RequestDoc::default();
     tell.iter().for_each(|tell| tell(&mut inputs));
     inputs
 }
 
-impl<M> Parts for (M,) {
-    fn told() -> Inputs {
-        Inputs::default()
+impl<M> DescribedHandler for (M,) {
+    fn told() -> RequestDoc {
+        RequestDoc::default()
     }
 }
 
-impl<M, A: Part> Parts for (M, A) {
-    fn told() -> Inputs {
+impl<M, A: DescribedExtractor> DescribedHandler for (M, A) {
+    fn told() -> RequestDoc {
         inputs(&[A::tell])
     }
 }
 
-impl<M, A: Part, B: Part> Parts for (M, A, B) {
-    fn told() -> Inputs {
+impl<M, A: DescribedExtractor, B: DescribedExtractor> DescribedHandler for (M, A, B) {
+    fn told() -> RequestDoc {
         inputs(&[A::tell, B::tell])
     }
 }
 
-impl<M, A: Part, B: Part, C: Part> Parts for (M, A, B, C) {
-    fn told() -> Inputs {
+impl<M, A: DescribedExtractor, B: DescribedExtractor, C: DescribedExtractor> DescribedHandler
+    for (M, A, B, C)
+{
+    fn told() -> RequestDoc {
         inputs(&[A::tell, B::tell, C::tell])
     }
 }
 
-impl<M, A: Part, B: Part, C: Part, D: Part> Parts for (M, A, B, C, D) {
-    fn told() -> Inputs {
+impl<M, A: DescribedExtractor, B: DescribedExtractor, C: DescribedExtractor, D: DescribedExtractor>
+    DescribedHandler for (M, A, B, C, D)
+{
+    fn told() -> RequestDoc {
         inputs(&[A::tell, B::tell, C::tell, D::tell])
     }
 }
 
-impl<M, A: Part, B: Part, C: Part, D: Part, E: Part> Parts for (M, A, B, C, D, E) {
-    fn told() -> Inputs {
+impl<
+    M,
+    A: DescribedExtractor,
+    B: DescribedExtractor,
+    C: DescribedExtractor,
+    D: DescribedExtractor,
+    E: DescribedExtractor,
+> DescribedHandler for (M, A, B, C, D, E)
+{
+    fn told() -> RequestDoc {
         inputs(&[A::tell, B::tell, C::tell, D::tell, E::tell])
     }
 }
 
-impl<M, A: Part, B: Part, C: Part, D: Part, E: Part, F: Part> Parts for (M, A, B, C, D, E, F) {
-    fn told() -> Inputs {
+impl<
+    M,
+    A: DescribedExtractor,
+    B: DescribedExtractor,
+    C: DescribedExtractor,
+    D: DescribedExtractor,
+    E: DescribedExtractor,
+    F: DescribedExtractor,
+> DescribedHandler for (M, A, B, C, D, E, F)
+{
+    fn told() -> RequestDoc {
         inputs(&[A::tell, B::tell, C::tell, D::tell, E::tell, F::tell])
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use workflows::tenancy::Cohort;
 
 /// A kind of document that belongs to tenants.
-pub(super) trait Kind: Entity + Send + Sync + 'static {
+pub(super) trait ResourceKind: Entity + Send + Sync + 'static {
     /// The word for one, in messages.
     const WORD: &'static str;
     /// Parameters that a list is filtered by, and where in the shown document each is found.

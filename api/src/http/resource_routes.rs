@@ -7,19 +7,19 @@ use crate::{
     auth::Caller,
     http::{
         extract::{
-            Asked,
+            QueryParams,
             if_match::tag,
             page::{
-                Listed, Page,
-                scope::{one_seen_as_read, one_seen_by, seen_by},
+                ListPage, Page,
+                scope::{get_visible, get_visible_with_version, list_visible},
             },
         },
-        problem::{Problem, code::Code},
-        resource_kind::Kind,
+        problem::{Problem, code::ProblemCode},
+        resource_kind::ResourceKind,
         route::{Access, Route},
-        route_doc::Told,
+        route_doc::RouteDoc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
 };
 use axum::{
     Extension, Json,
@@ -33,9 +33,9 @@ use store::Sequence;
 use workflows::tenancy::Cohort;
 
 /// The two routes of a kind, with what they say of themselves.
-pub(super) fn reads<T: Kind>(
-    (list_at, listed): (&'static str, Told),
-    (show_at, shown): (&'static str, Told),
+pub(super) fn read_routes<T: ResourceKind>(
+    (list_at, listed): (&'static str, RouteDoc),
+    (show_at, shown): (&'static str, RouteDoc),
     access: Access,
 ) -> Vec<Route> {
     let shown = if T::BOUND { shown.tagged() } else { shown };
@@ -45,55 +45,56 @@ pub(super) fn reads<T: Kind>(
     ]
 }
 
-impl Told {
+impl RouteDoc {
     /// Takes the parameters that a list of this kind is filtered by.
-    pub(super) fn filters<T: Kind>(self) -> Self {
+    pub(super) fn filters<T: ResourceKind>(self) -> Self {
         let names = ALWAYS.iter().chain(T::FILTERS.iter().map(|(name, _)| name));
         names
             .fold(self, |told, name| told.asks(name, "Those alone of which this is so."))
-            .may(&[Code::QueryInvalid])
+            .may(&[ProblemCode::QueryInvalid])
     }
 }
 
 /// The parameters that every list takes.
 const ALWAYS: [&str; 3] = ["tenant", "limit", "cursor"];
 
-pub(super) async fn list<T: Kind>(
-    State(app): State<Shared>,
+pub(super) async fn list<T: ResourceKind>(
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(mut wanted): Asked<BTreeMap<String, String>>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(mut wanted): QueryParams<BTreeMap<String, String>>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     if let Some(other) = wanted.keys().find(|name| !known::<T>(name)) {
         let names: Vec<_> = ALWAYS.iter().copied().chain(T::FILTERS.iter().map(|(name, _)| *name)).collect();
         let detail = format!("{other}: {}s are listed by {}", T::WORD, names.join(", "));
-        return Err(Problem::new(Code::QueryInvalid, detail));
+        return Err(Problem::new(ProblemCode::QueryInvalid, detail));
     }
     let limit = wanted.remove("limit").map(|text| {
-        text.parse().map_err(|_| Problem::new(Code::QueryInvalid, format!("limit: {text:?} is no number")))
+        text.parse()
+            .map_err(|_| Problem::new(ProblemCode::QueryInvalid, format!("limit: {text:?} is no number")))
     });
     let page = Page::of(limit.transpose()?, wanted.remove("cursor").as_deref())?;
     let tenant = wanted.remove("tenant");
     if tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
-        return Ok(Json(Listed::new(Vec::new(), None)));
+        return Ok(Json(ListPage::new(Vec::new(), None)));
     }
     let tenant = caller.tenant.clone().or(tenant);
     let prefix = tenant.as_deref().filter(|_| T::BY_TENANT).map(|tenant| format!("{tenant}/"));
     let meant = |item: &T| {
         tenant.as_deref().is_none_or(|tenant| tenant == item.tenant())
-            && (wanted.is_empty() || accepted::<T>(&item.seen(None), &wanted))
+            && (wanted.is_empty() || matches_filters::<T>(&item.seen(None), &wanted))
     };
-    let (found, next) = seen_by::<T>(&app, &caller, &prefix.unwrap_or_default(), &page, meant).await?;
+    let (found, next) = list_visible::<T>(&app, &caller, &prefix.unwrap_or_default(), &page, meant).await?;
     let accounts = accounts(&app, &caller, &found).await?;
     let items = found.iter().map(|item| item.seen(accounts.get(item.tenant())));
-    Ok(Json(Listed::new(items.collect(), next)))
+    Ok(Json(ListPage::new(items.collect(), next)))
 }
 
-fn known<T: Kind>(name: &str) -> bool {
+fn known<T: ResourceKind>(name: &str) -> bool {
     ALWAYS.contains(&name) || T::FILTERS.iter().any(|(filter, _)| *filter == name)
 }
 
 /// Whether a shown document has every value that is wanted.
-fn accepted<T: Kind>(shown: &Value, wanted: &BTreeMap<String, String>) -> bool {
+fn matches_filters<T: ResourceKind>(shown: &Value, wanted: &BTreeMap<String, String>) -> bool {
     T::FILTERS.iter().all(|(name, place)| {
         let Some(wanted) = wanted.get(*name) else { return true };
         match shown.pointer(place) {
@@ -105,15 +106,15 @@ fn accepted<T: Kind>(shown: &Value, wanted: &BTreeMap<String, String>) -> bool {
 }
 
 /// The account of each tenant of a page.
-async fn accounts<T: Kind>(
-    app: &App,
+async fn accounts<T: ResourceKind>(
+    app: &ServerState,
     caller: &Caller,
     page: &[T],
 ) -> Result<BTreeMap<String, Cohort>, Problem> {
     let mut accounts = BTreeMap::new();
     for item in page {
         if !accounts.contains_key(item.tenant())
-            && let Some(cohort) = one_seen_by::<Cohort>(app, caller, item.tenant()).await?
+            && let Some(cohort) = get_visible::<Cohort>(app, caller, item.tenant()).await?
         {
             accounts.insert(item.tenant().to_owned(), cohort);
         }
@@ -121,24 +122,32 @@ async fn accounts<T: Kind>(
     Ok(accounts)
 }
 
-pub(super) async fn show<T: Kind>(
-    State(app): State<Shared>,
+pub(super) async fn show<T: ResourceKind>(
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(parts): Path<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let parts: Vec<&str> = parts.iter().map(|(_, part)| part.as_str()).collect();
     let (item, version) = find_as_read::<T>(&app, &caller, &parts).await?;
-    let account = one_seen_by::<Cohort>(&app, &caller, item.tenant()).await?;
+    let account = get_visible::<Cohort>(&app, &caller, item.tenant()).await?;
     let tag = T::BOUND.then(|| [(header::ETAG, tag(version))]);
     Ok((tag, Json(item.seen(account.as_ref()))).into_response())
 }
 
 /// The document that the parts of an address name, if the caller may see it.
-pub(super) async fn find<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<T, Problem> {
+pub(super) async fn find<T: ResourceKind>(
+    app: &ServerState,
+    caller: &Caller,
+    parts: &[&str],
+) -> Result<T, Problem> {
     Ok(find_as_read(app, caller, parts).await?.0)
 }
 
-async fn find_as_read<T: Kind>(app: &App, caller: &Caller, parts: &[&str]) -> Result<(T, Sequence), Problem> {
-    let found = one_seen_as_read::<T>(app, caller, &T::key(parts)).await?;
+async fn find_as_read<T: ResourceKind>(
+    app: &ServerState,
+    caller: &Caller,
+    parts: &[&str],
+) -> Result<(T, Sequence), Problem> {
+    let found = get_visible_with_version::<T>(app, caller, &T::key(parts)).await?;
     found.ok_or_else(|| Problem::not_found(T::WORD, &parts.join("/")))
 }

@@ -4,12 +4,12 @@ use crate::{
     auth::Verb,
     http::{
         extract::dry_run,
-        request_doc::{Inputs, Parts},
-        route_doc::{Told, Writes},
+        request_doc::{DescribedHandler, RequestDoc},
+        route_doc::{RouteDoc, SchemaWriter},
     },
-    state::Shared,
+    state::SharedState,
 };
-use ::workflows::tenancy::Scope;
+use ::workflows::tenancy::KeyScope;
 use axum::{
     handler::Handler,
     http::Method,
@@ -27,7 +27,7 @@ pub enum Access {
     /// A key of the agents of the cluster that the address names; nobody else.
     Agent,
     /// The key of the cluster that the address names, if it may be used for this; or a role, as for [`Access::Staff`].
-    Cluster(Verb, Scope),
+    Cluster(Verb, KeyScope),
     /// A role that may do this; a token bound to a tenant is refused.
     Staff(Verb),
     /// A role that may do this; a token bound to a tenant meets that tenant's things alone.
@@ -46,7 +46,7 @@ impl Access {
 
 /// One route as documents and tests see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct RouteInfo {
     /// The method.
     pub method: String,
     /// The address, such as `/v1/executions/{id}:cancel`.
@@ -73,16 +73,16 @@ pub(crate) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
     pub(super) access: Access,
-    pub(super) answer: MethodRouter<Shared>,
-    pub(super) told: Told,
-    pub(super) reads: Inputs,
+    pub(super) answer: MethodRouter<SharedState>,
+    pub(super) told: RouteDoc,
+    pub(super) reads: RequestDoc,
 }
 
 impl Route {
     /// The route as documents and tests see it.
-    pub(super) fn rule(&self) -> Rule {
+    pub(super) fn rule(&self) -> RouteInfo {
         let Self { method, path, access, .. } = self;
-        Rule { method: method.to_string(), path, access: *access, dry_run: self.dry_run() }
+        RouteInfo { method: method.to_string(), path, access: *access, dry_run: self.dry_run() }
     }
 
     /// Returns true if a request may have parameters that nothing reads: it changes nothing, or the handler checks them.
@@ -92,7 +92,7 @@ impl Route {
 
     /// How the route is asked for a dry run: it follows from what the handler reads.
     fn dry_run(&self) -> Option<DryRunBy> {
-        let has = |writes: Option<Writes>| {
+        let has = |writes: Option<SchemaWriter>| {
             let schema = writes.map(|writes| writes(&mut SchemaGenerator::default()).to_value());
             schema.is_some_and(|schema| {
                 schema.pointer("/properties").is_some_and(|all| all.get(dry_run::NAME).is_some())
@@ -107,44 +107,44 @@ impl Route {
     }
 
     /// A route that reads.
-    pub(crate) fn get<H: Handler<T, Shared>, T: Parts + 'static>(
+    pub(crate) fn get<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
-        told: Told,
+        told: RouteDoc,
     ) -> Self {
         let answer = on(MethodFilter::GET, handler);
         Self { method: Method::GET, path, access, answer, told, reads: T::told() }
     }
 
     /// A route that changes something.
-    pub(crate) fn post<H: Handler<T, Shared>, T: Parts + 'static>(
+    pub(crate) fn post<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
-        told: Told,
+        told: RouteDoc,
     ) -> Self {
         let answer = on(MethodFilter::POST, handler);
         Self { method: Method::POST, path, access, answer, told, reads: T::told() }
     }
 
     /// A route that puts something in its place.
-    pub(crate) fn put<H: Handler<T, Shared>, T: Parts + 'static>(
+    pub(crate) fn put<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
-        told: Told,
+        told: RouteDoc,
     ) -> Self {
         let answer = on(MethodFilter::PUT, handler);
         Self { method: Method::PUT, path, access, answer, told, reads: T::told() }
     }
 
     /// A route that removes something.
-    pub(crate) fn delete<H: Handler<T, Shared>, T: Parts + 'static>(
+    pub(crate) fn delete<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
         handler: H,
-        told: Told,
+        told: RouteDoc,
     ) -> Self {
         let answer = on(MethodFilter::DELETE, handler);
         Self { method: Method::DELETE, path, access, answer, told, reads: T::told() }

@@ -4,7 +4,7 @@
 //! is said here.
 
 use crate::{
-    http::{extract::page::Listed, problem::code::Code},
+    http::{extract::page::ListPage, problem::code::ProblemCode},
     types::{
         self,
         executions::{Execution, OrderPreview, Proposal},
@@ -13,24 +13,24 @@ use crate::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Writes the schema of a type.
-pub(crate) type Writes = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type SchemaWriter = fn(&mut SchemaGenerator) -> Schema;
 
 /// Where a type's schema stands among the components.
-pub(super) fn of<T: JsonSchema>() -> Writes {
+pub(super) fn schema_ref<T: JsonSchema>() -> SchemaWriter {
     |generator| generator.subschema_for::<T>()
 }
 
 /// A type's schema itself.
-pub(super) fn whole<T: JsonSchema>() -> Writes {
+pub(super) fn inline_schema<T: JsonSchema>() -> SchemaWriter {
     T::json_schema
 }
 
 /// An answer that is not a problem.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub(super) struct ResponseDoc {
     pub(super) status: u16,
     /// Its media type and schema, if it has a body.
-    pub(super) body: Option<(&'static str, Option<Writes>)>,
+    pub(super) body: Option<(&'static str, Option<SchemaWriter>)>,
     /// Whether `Location` names what was begun or made.
     pub(super) located: bool,
     /// Whether `ETag` names its version.
@@ -39,30 +39,30 @@ pub(super) struct Answer {
 
 /// A body that the handler reads by itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Body {
+pub(super) struct BodyDoc {
     pub(super) media: &'static [&'static str],
-    pub(super) schema: Option<Writes>,
+    pub(super) schema: Option<SchemaWriter>,
 }
 
 /// What a route says of itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct RouteDoc {
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    pub(super) bodies: Vec<Body>,
-    pub(super) answers: Vec<Answer>,
-    pub(super) may: Vec<Code>,
+    pub(super) bodies: Vec<BodyDoc>,
+    pub(super) answers: Vec<ResponseDoc>,
+    pub(super) may: Vec<ProblemCode>,
     /// Parameters of the address that the handler reads by itself, each with what it means.
     pub(super) asks: Vec<(&'static str, &'static str)>,
     /// Whether it begins an execution, and so takes `Tenure-Label`.
     pub(super) labelled: bool,
     /// Of a stream, which goes on after `Last-Event-ID`: the events that it may tell, each with its data.
-    pub(super) events: Vec<(&'static str, Writes)>,
+    pub(super) events: Vec<(&'static str, SchemaWriter)>,
 }
 
 /// A route of this name, which does this.
-pub(super) const fn told(id: &'static str, summary: &'static str) -> Told {
-    Told {
+pub(super) const fn doc(id: &'static str, summary: &'static str) -> RouteDoc {
+    RouteDoc {
         id,
         summary,
         bodies: Vec::new(),
@@ -80,20 +80,20 @@ pub(super) const STREAM: &str = "text/event-stream";
 /// The media types of a document.
 pub(super) const DOCUMENT: &[&str] = &[JSON, "application/yaml"];
 
-impl Told {
-    fn answering(mut self, status: u16, body: Option<(&'static str, Option<Writes>)>) -> Self {
-        self.answers.push(Answer { status, body, located: false, tagged: false });
+impl RouteDoc {
+    fn answering(mut self, status: u16, body: Option<(&'static str, Option<SchemaWriter>)>) -> Self {
+        self.answers.push(ResponseDoc { status, body, located: false, tagged: false });
         self
     }
 
     /// Answers with this, as JSON.
     pub(super) fn says<T: JsonSchema>(self, status: u16) -> Self {
-        self.answering(status, Some((JSON, Some(of::<T>()))))
+        self.answering(status, Some((JSON, Some(schema_ref::<T>()))))
     }
 
     /// Answers with pages of these.
     pub(super) fn lists<T: JsonSchema>(self) -> Self {
-        self.says::<Listed<T>>(200)
+        self.says::<ListPage<T>>(200)
     }
 
     /// Answers with what is no JSON.
@@ -114,12 +114,12 @@ impl Told {
     /// Answers with server-sent events, which end with `end`.
     pub(super) fn streams(self) -> Self {
         let streams = self.file(200, STREAM).tells::<types::streams::End>("end");
-        streams.may(&[Code::QueryInvalid, Code::TooManyStreams, Code::Stopping])
+        streams.may(&[ProblemCode::QueryInvalid, ProblemCode::TooManyStreams, ProblemCode::Stopping])
     }
 
     /// May tell an event of this name.
     pub(super) fn tells<T: JsonSchema>(mut self, name: &'static str) -> Self {
-        self.events.push((name, of::<T>()));
+        self.events.push((name, schema_ref::<T>()));
         self
     }
 
@@ -137,17 +137,17 @@ impl Told {
 
     /// Takes a document, as JSON or YAML.
     pub(super) fn takes<T: JsonSchema>(self) -> Self {
-        self.reads(DOCUMENT, Some(of::<T>()))
+        self.reads(DOCUMENT, Some(schema_ref::<T>()))
     }
 
     /// Takes JSON.
     pub(super) fn takes_json<T: JsonSchema>(self) -> Self {
-        self.reads(&[JSON], Some(of::<T>()))
+        self.reads(&[JSON], Some(schema_ref::<T>()))
     }
 
     /// Takes a body of these media types.
-    pub(super) fn reads(mut self, media: &'static [&'static str], schema: Option<Writes>) -> Self {
-        self.bodies.push(Body { media, schema });
+    pub(super) fn reads(mut self, media: &'static [&'static str], schema: Option<SchemaWriter>) -> Self {
+        self.bodies.push(BodyDoc { media, schema });
         self
     }
 
@@ -158,20 +158,20 @@ impl Told {
     }
 
     /// May be refused with these, beside what every such route may.
-    pub(super) fn may(mut self, codes: &[Code]) -> Self {
+    pub(super) fn may(mut self, codes: &[ProblemCode]) -> Self {
         self.may.extend_from_slice(codes);
         self
     }
 
     /// Is refused so when what `If-Match` names is not what there is; its handler takes an [`IfMatch`](crate::http::extract::if_match::IfMatch).
-    pub(super) fn bound(self, stale: Code) -> Self {
+    pub(super) fn bound(self, stale: ProblemCode) -> Self {
         self.may(&[stale])
     }
 
     /// Takes an order to an execution: answered with it, or with what waits for a second person.
     pub(super) fn ordered(self) -> Self {
         let answered = self.says::<Execution>(200).tagged().says::<Proposal>(202);
-        answered.bound(Code::StaleRevision).may(ORDERED)
+        answered.bound(ProblemCode::StaleRevision).may(ORDERED)
     }
 
     /// Takes an order to an execution, or as a dry run answers what it would lead to.
@@ -187,53 +187,55 @@ impl Told {
 }
 
 /// With what an execution that is named may not be found, or not be shown.
-pub(super) const NAMED: &[Code] = &[Code::IdAmbiguous, Code::Destroyed, Code::NoWorker];
+pub(super) const NAMED: &[ProblemCode] =
+    &[ProblemCode::IdAmbiguous, ProblemCode::Destroyed, ProblemCode::NoWorker];
 
 /// With what a request that begins an execution may be refused.
-pub(super) const BEGUN: &[Code] = &[Code::Busy, Code::NeedsParent, Code::NoWorker, Code::TenantLeaves];
+pub(super) const BEGUN: &[ProblemCode] =
+    &[ProblemCode::Busy, ProblemCode::NeedsParent, ProblemCode::NoWorker, ProblemCode::TenantLeaves];
 
 /// With what an order to an execution may be refused.
-pub(super) const ORDERED: &[Code] = &[
-    Code::IdAmbiguous,
-    Code::Destroyed,
-    Code::NoWorker,
-    Code::Busy,
-    Code::Stale,
-    Code::Finished,
-    Code::PastPivot,
-    Code::Unexpected,
-    Code::Unwinding,
-    Code::Already,
-    Code::RepairNotNow,
-    Code::RepairInvalid,
-    Code::SamePerson,
-    Code::NotAPerson,
-    Code::NeedsSecond,
-    Code::ReasonMissing,
+pub(super) const ORDERED: &[ProblemCode] = &[
+    ProblemCode::IdAmbiguous,
+    ProblemCode::Destroyed,
+    ProblemCode::NoWorker,
+    ProblemCode::Busy,
+    ProblemCode::Stale,
+    ProblemCode::Finished,
+    ProblemCode::PastPivot,
+    ProblemCode::Unexpected,
+    ProblemCode::Unwinding,
+    ProblemCode::Already,
+    ProblemCode::RepairNotNow,
+    ProblemCode::RepairInvalid,
+    ProblemCode::SamePerson,
+    ProblemCode::NotAPerson,
+    ProblemCode::NeedsSecond,
+    ProblemCode::ReasonMissing,
 ];
 
 /// With what a vote may be refused.
-pub(super) const VOTED: &[Code] = &[
-    Code::IdAmbiguous,
-    Code::Destroyed,
-    Code::NoWorker,
-    Code::Stale,
-    Code::Finished,
-    Code::Unexpected,
-    Code::Unwinding,
-    Code::OwnRequest,
-    Code::NotEntitled,
-    Code::NotAPerson,
-    Code::Decided,
-    Code::VotedBefore,
-    Code::PlanChanged,
-    Code::ForRequester,
-    Code::NotSeparate,
-    Code::NotDelegated,
-    Code::NoGlass,
-    Code::GlassDestroys,
-    Code::NoVote,
-    Code::DecisionUnexplained,
-    Code::DigestMissing,
-    Code::NotWaiting,
+pub(super) const VOTED: &[ProblemCode] = &[
+    ProblemCode::IdAmbiguous,
+    ProblemCode::Destroyed,
+    ProblemCode::NoWorker,
+    ProblemCode::Stale,
+    ProblemCode::Finished,
+    ProblemCode::Unexpected,
+    ProblemCode::Unwinding,
+    ProblemCode::OwnRequest,
+    ProblemCode::NotEntitled,
+    ProblemCode::NotAPerson,
+    ProblemCode::Decided,
+    ProblemCode::VotedBefore,
+    ProblemCode::PlanChanged,
+    ProblemCode::ForRequester,
+    ProblemCode::NotSeparate,
+    ProblemCode::NotDelegated,
+    ProblemCode::NoGlass,
+    ProblemCode::GlassDestroys,
+    ProblemCode::NoVote,
+    ProblemCode::DecisionUnexplained,
+    ProblemCode::DigestMissing,
+    ProblemCode::NotWaiting,
 ];

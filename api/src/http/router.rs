@@ -6,7 +6,7 @@ use crate::{
         extract::{dry_run, if_match},
         middleware::{guard, observe},
         openapi,
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::{
             access, agents, approvals, audit, batches, certificates, channels, cluster_keys, console,
             delegations, engines, events, executions, fleet, groups, health, incidents, legal_holds, limits,
@@ -14,9 +14,9 @@ use crate::{
             schedules, search, sessions, store, streams, sweeps, tenant_changes, tenants, usage, users,
             workflow_versions, workflows, workloads, workspaces,
         },
-        route::{Route, Rule},
+        route::{Route, RouteInfo},
     },
-    state::Shared,
+    state::SharedState,
 };
 use axum::{
     Router,
@@ -81,19 +81,22 @@ pub(super) fn table() -> Vec<Route> {
 
 /// Every route that is served, for documents and tests.
 #[must_use]
-pub fn rules() -> Vec<Rule> {
+pub fn rules() -> Vec<RouteInfo> {
     table().iter().map(Route::rule).collect()
 }
 
 /// The router that answers.
-pub(crate) fn router(app: &Shared) -> Router {
+pub(crate) fn router(app: &SharedState) -> Router {
     let mut router = Router::new();
     for route in table() {
         let guard = middleware::from_fn_with_state((app.clone(), route.access), guard::guard);
         let strict = !route.reads_parameters();
         let guarded = route.answer.layer(guard);
-        let bound =
-            if route.reads.bound { guarded } else { guarded.layer(middleware::from_fn(if_match::refused)) };
+        let bound = if route.reads.bound {
+            guarded
+        } else {
+            guarded.layer(middleware::from_fn(if_match::reject_if_match))
+        };
         let answer = if strict { bound.layer(middleware::from_fn(dry_run::refused)) } else { bound };
         router = router.route(&inner_path(route.path), answer);
     }
@@ -101,28 +104,28 @@ pub(crate) fn router(app: &Shared) -> Router {
     let inner = router
         .fallback(async |uri: Uri| {
             let path = outer_path(uri.path());
-            Problem::new(Code::NoRoute, format!("nothing is served at {path}"))
+            Problem::new(ProblemCode::NoRoute, format!("nothing is served at {path}"))
         })
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             let path = outer_path(uri.path());
-            Problem::new(Code::NoMethod, format!("{path} does not take {method}"))
+            Problem::new(ProblemCode::NoMethod, format!("{path} does not take {method}"))
         })
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
-            Problem::new(Code::Internal, "the request ended in a panic").into_response()
+            Problem::new(ProblemCode::Internal, "the request ended in a panic").into_response()
         }))
         .layer(limit)
-        .layer(middleware::from_fn(readable))
+        .layer(middleware::from_fn(require_utf8_path))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone());
     Router::new().fallback_service(inner).layer(middleware::map_request(verb_as_segment))
 }
 
 /// Refuses an address whose parts are no text: what is in a path is a name of something.
-async fn readable(request: Request, next: Next) -> Response {
+async fn require_utf8_path(request: Request, next: Next) -> Response {
     if is_text(request.uri().path()) {
         return next.run(request).await;
     }
-    Problem::new(Code::Malformed, "the address is not UTF-8 when its %XX are read").into_response()
+    Problem::new(ProblemCode::Malformed, "the address is not UTF-8 when its %XX are read").into_response()
 }
 
 async fn verb_as_segment(mut request: Request) -> Request {
@@ -145,7 +148,7 @@ mod tests {
     fn no_two_routes_are_the_same() {
         let rules = rules();
         for (i, rule) in rules.iter().enumerate() {
-            let same = |other: &Rule| other.method == rule.method && other.path == rule.path;
+            let same = |other: &RouteInfo| other.method == rule.method && other.path == rule.path;
             assert!(!rules.iter().skip(i + 1).any(same), "{rule:?}");
         }
     }

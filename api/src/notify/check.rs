@@ -2,13 +2,13 @@
 
 use super::{
     channel::{Channel, secret},
-    text::Texts,
+    text::Templates,
 };
 use crate::config;
 
 /// Where a channel leads, without what is secret of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leads {
+pub enum Destination {
     /// To a service that is spoken to by HTTP: its address without a path.
     Http(String),
     /// To a mail server: host and port.
@@ -18,26 +18,26 @@ pub enum Leads {
 }
 
 /// Each channel with where it leads, or why the server would not start with it.
-pub fn look(settings: &config::Notify) -> Vec<(String, Result<Leads, String>)> {
+pub fn check(settings: &config::Notify) -> Vec<(String, Result<Destination, String>)> {
     let made = settings.all().into_iter().map(|(name, set)| {
-        let found = Channel::of(&name, &set).and_then(|_| leads(&set));
+        let found = Channel::of(&name, &set).and_then(|_| destination(&set));
         (name, found)
     });
-    let texts = Texts::of(&settings.templates).err().map(|why| ("templates".to_owned(), Err(why)));
+    let texts = Templates::of(&settings.templates).err().map(|why| ("templates".to_owned(), Err(why)));
     made.chain(texts).collect()
 }
 
-fn leads(set: &config::Channel) -> Result<Leads, String> {
+fn destination(set: &config::Channel) -> Result<Destination, String> {
     let url = match set.kind {
-        config::Means::File => return Ok(Leads::File),
-        config::Means::Email => return Ok(Leads::Smtp(set.server.clone())),
-        config::Means::Slack => secret("url_file", &set.url_file)?,
-        config::Means::Pagerduty if set.url.is_empty() => config::Channel::PAGERDUTY.into(),
-        config::Means::Pagerduty | config::Means::Webhook => set.url.clone(),
+        config::ChannelKind::File => return Ok(Destination::File),
+        config::ChannelKind::Email => return Ok(Destination::Smtp(set.server.clone())),
+        config::ChannelKind::Slack => secret("url_file", &set.url_file)?,
+        config::ChannelKind::Pagerduty if set.url.is_empty() => config::Channel::PAGERDUTY.into(),
+        config::ChannelKind::Pagerduty | config::ChannelKind::Webhook => set.url.clone(),
     };
     // What stands behind the host may be the secret.
     let origin = reqwest::Url::parse(&url).map_err(|error| format!("url: {error}"))?.origin();
-    Ok(Leads::Http(format!("{}/", origin.ascii_serialization())))
+    Ok(Destination::Http(format!("{}/", origin.ascii_serialization())))
 }
 
 #[cfg(test)]
@@ -55,10 +55,10 @@ mod tests {
         let set = serde_json::from_value(set).unwrap();
         let settings =
             config::Notify { channels: [("team".into(), set)].into(), ..config::Notify::default() };
-        let wanted = Leads::Http("https://hooks.example.com:8443/".into());
-        assert_eq!(look(&settings), [("team".to_owned(), Ok::<_, String>(wanted))]);
+        let wanted = Destination::Http("https://hooks.example.com:8443/".into());
+        assert_eq!(check(&settings), [("team".to_owned(), Ok::<_, String>(wanted))]);
         std::fs::write(&file, "").unwrap();
-        let found = look(&settings);
+        let found = check(&settings);
         let [(_, Err(why))] = &found[..] else { panic!("an empty secret is none") };
         assert!(why.contains("notify.channels.team.url_file"), "{why}");
     }

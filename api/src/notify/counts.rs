@@ -2,7 +2,7 @@
 
 use super::{
     Channel, Outbox,
-    delivery::{Dead, Delivery, Waiting},
+    delivery::{DeadDelivery, Delivery, WaitingDelivery},
 };
 use engine::Entity;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ const PAGE: usize = 1_000;
 
 /// What there is of one kind on a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct DeliveryCount {
     /// How many.
     pub(crate) count: u64,
     /// Since when there is any.
@@ -24,14 +24,14 @@ pub(crate) struct Tally {
     pub(crate) answer: Option<String>,
 }
 
-impl From<Waiting> for Delivery {
-    fn from(Waiting(delivery): Waiting) -> Self {
+impl From<WaitingDelivery> for Delivery {
+    fn from(WaitingDelivery(delivery): WaitingDelivery) -> Self {
         delivery
     }
 }
 
-impl From<Dead> for Delivery {
-    fn from(Dead(delivery): Dead) -> Self {
+impl From<DeadDelivery> for Delivery {
+    fn from(DeadDelivery(delivery): DeadDelivery) -> Self {
         delivery
     }
 }
@@ -41,24 +41,24 @@ impl Outbox {
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn waiting(&self) -> Result<Vec<(&Channel, Tally)>, Error> {
-        self.tallies::<Waiting>().await
+    pub(crate) async fn waiting(&self) -> Result<Vec<(&Channel, DeliveryCount)>, Error> {
+        self.tallies::<WaitingDelivery>().await
     }
 
     /// How many letters of each channel are dead, channels without any included.
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn dead(&self) -> Result<Vec<(&Channel, Tally)>, Error> {
-        self.tallies::<Dead>().await
+    pub(crate) async fn dead(&self) -> Result<Vec<(&Channel, DeliveryCount)>, Error> {
+        self.tallies::<DeadDelivery>().await
     }
 
     async fn tallies<T: Entity + DeserializeOwned + Into<Delivery>>(
         &self,
-    ) -> Result<Vec<(&Channel, Tally)>, Error> {
+    ) -> Result<Vec<(&Channel, DeliveryCount)>, Error> {
         let mut all = Vec::new();
         for (name, channel) in &self.channels {
-            let (mut tally, mut latest, mut after) = (Tally::default(), Timestamp(0), None::<String>);
+            let (mut tally, mut latest, mut after) = (DeliveryCount::default(), Timestamp(0), None::<String>);
             loop {
                 let prefix = format!("{name}/");
                 let page = self.store.documents(T::COLLECTION, &prefix, after.as_deref(), PAGE).await?;

@@ -3,7 +3,7 @@
 use engine::{Entity, Notification};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
-use workflows::notices::{Act, kind_of, matter};
+use workflows::notices::{MatterChange, kind_of, matter};
 
 /// One notification for one channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,10 +29,10 @@ pub(crate) struct Delivery {
     pub(crate) attempts: Vec<Attempt>,
     /// Of what is sent again: which delivery before, and since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) replay: Option<Replay>,
+    pub(crate) replay: Option<ReplayedFrom>,
     /// Who gave it up, or let it be sent again, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<DeliveryCommand>,
 }
 
 /// One attempt to send a delivery.
@@ -55,7 +55,7 @@ impl Attempt {
 
 /// What a delivery that is sent again goes back to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayedFrom {
     /// The delivery before.
     pub(crate) of: String,
     /// When somebody asked for it.
@@ -64,7 +64,7 @@ pub(crate) struct Replay {
 
 /// What somebody wanted done with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct DeliveryCommand {
     /// Who.
     pub(crate) by: String,
     /// Why; empty if that was not said.
@@ -114,8 +114,8 @@ impl Delivery {
     }
 
     /// The same notification on its way again, asked for at `now`: a delivery of its own, from the first attempt on.
-    pub(crate) fn replayed(&self, now: Timestamp, order: Order) -> Self {
-        let replay = Some(Replay { of: self.name(), at: now });
+    pub(crate) fn replayed(&self, now: Timestamp, order: DeliveryCommand) -> Self {
+        let replay = Some(ReplayedFrom { of: self.name(), at: now });
         Self { replay, order: Some(order), ..Self::waiting(&self.channel, self.told.clone(), now) }
     }
 
@@ -146,10 +146,10 @@ impl Delivery {
     /// sent again has the moment at which somebody asked for that behind it.
     pub(crate) fn name(&self) -> String {
         let rank = match kind_of(&self.told).act {
-            Act::Opens => 0,
-            Act::TakesUp => 1,
-            Act::Tells => 2,
-            Act::Closes => 3,
+            MatterChange::Opens => 0,
+            MatterChange::TakesUp => 1,
+            MatterChange::Tells => 2,
+            MatterChange::Closes => 3,
         };
         let again = self.replay.as_ref().map(|replay| format!(".again.{}", replay.at.0)).unwrap_or_default();
         format!("{:013}.{rank}.{}{again}", self.told.at.0, self.told.id)
@@ -175,9 +175,9 @@ impl Delivery {
 /// A delivery that is to be sent, in the order of sending.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Waiting(pub(crate) Delivery);
+pub(crate) struct WaitingDelivery(pub(crate) Delivery);
 
-impl Entity for Waiting {
+impl Entity for WaitingDelivery {
     const COLLECTION: &'static str = "deliveries";
 
     fn id(&self) -> String {
@@ -188,12 +188,12 @@ impl Entity for Waiting {
 /// A delivery that has come to a good end, the latest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Settled(pub(crate) Delivery);
+pub(crate) struct SettledDelivery(pub(crate) Delivery);
 
 /// Past the last moment that a name has room for.
 const END_OF_TIME: u64 = 9_999_999_999_999;
 
-impl Entity for Settled {
+impl Entity for SettledDelivery {
     const COLLECTION: &'static str = "deliveries-settled";
 
     fn id(&self) -> String {
@@ -205,9 +205,9 @@ impl Entity for Settled {
 /// A delivery that nobody took.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Dead(pub(crate) Delivery);
+pub(crate) struct DeadDelivery(pub(crate) Delivery);
 
-impl Entity for Dead {
+impl Entity for DeadDelivery {
     const COLLECTION: &'static str = "dead-letters";
 
     fn id(&self) -> String {
@@ -217,7 +217,7 @@ impl Entity for Dead {
 
 /// What a channel told of a matter last, so that the same is not told again at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Last {
+pub(crate) struct LastNotified {
     /// The channel.
     pub(crate) channel: String,
     /// The matter.
@@ -228,7 +228,7 @@ pub(crate) struct Last {
     pub(crate) at: Timestamp,
 }
 
-impl Last {
+impl LastNotified {
     /// What tells the same from something else.
     pub(crate) fn event(told: &Notification) -> String {
         format!("{}/{}", told.kind, told.reason.as_deref().unwrap_or_default())
@@ -240,7 +240,7 @@ impl Last {
     }
 }
 
-impl Entity for Last {
+impl Entity for LastNotified {
     const COLLECTION: &'static str = "last-told";
 
     fn id(&self) -> String {

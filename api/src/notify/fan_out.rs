@@ -2,15 +2,15 @@
 
 use super::{
     KEPT, Outbox,
-    delivery::{Delivery, Last, Settled, State, Waiting},
-    put,
+    delivery::{Delivery, LastNotified, SettledDelivery, State, WaitingDelivery},
+    put_document,
 };
 use engine::{Entity as _, Notification};
 use store::{Commit, Document, Error, Key, Put, Read, Sequence};
-use workflows::notices::{Act, kind_of, matter};
+use workflows::notices::{MatterChange, kind_of, matter};
 
 /// A delivery that waits, and the version of its document.
-type Queued = (Sequence, Delivery);
+type VersionedDelivery = (Sequence, Delivery);
 
 impl Outbox {
     /// Shares out all that is new. How many are kept since there is no channel.
@@ -28,7 +28,7 @@ impl Outbox {
         for (found, told) in fresh {
             match self.share_one(&found, &told, &queued).await {
                 Ok((gone, new)) => {
-                    queued.retain(|(_, delivery)| !gone.contains(&Waiting(delivery.clone()).id()));
+                    queued.retain(|(_, delivery)| !gone.contains(&WaitingDelivery(delivery.clone()).id()));
                     queued.extend(new);
                 }
                 // Another server has it, or something it rests on has moved on.
@@ -39,9 +39,9 @@ impl Outbox {
         Ok(0)
     }
 
-    async fn queued(&self) -> Result<Vec<Queued>, Error> {
-        let all = self.all::<Waiting>("").await?.into_iter();
-        Ok(all.map(|(found, Waiting(delivery))| (found.version, delivery)).collect())
+    async fn queued(&self) -> Result<Vec<VersionedDelivery>, Error> {
+        let all = self.all::<WaitingDelivery>("").await?.into_iter();
+        Ok(all.map(|(found, WaitingDelivery(delivery))| (found.version, delivery)).collect())
     }
 
     /// Where there is no channel, what is new stays for whoever reads it, for a while.
@@ -60,8 +60,8 @@ impl Outbox {
         &self,
         found: &Document,
         told: &Notification,
-        queued: &[Queued],
-    ) -> Result<(Vec<String>, Vec<Queued>), Error> {
+        queued: &[VersionedDelivery],
+    ) -> Result<(Vec<String>, Vec<VersionedDelivery>), Error> {
         let (kind, about, now) = (kind_of(told), matter(told), self.clock.now());
         let mut commit = Commit {
             reads: vec![Read { key: found.key.clone(), version: Some(found.version) }],
@@ -71,15 +71,17 @@ impl Outbox {
         let old = now.since(told.at) > KEPT;
         let shares = if old { Vec::new() } else { self.routes.shares(told) };
         let (mut gone, mut new) = (Vec::new(), Vec::new());
-        if kind.act == Act::Closes {
+        if kind.act == MatterChange::Closes {
             gone = self.close(&about, queued, &mut commit).await?;
         }
         for share in shares {
             let delivery = Delivery::waiting(&share.channel, told.clone(), share.due);
-            if matches!(kind.act, Act::Opens | Act::Tells) && self.just_told(&delivery, &mut commit).await? {
-                commit.documents.push(put(&Settled(delivery.settled(State::Merged, now))));
+            if matches!(kind.act, MatterChange::Opens | MatterChange::Tells)
+                && self.just_told(&delivery, &mut commit).await?
+            {
+                commit.documents.push(put_document(&SettledDelivery(delivery.settled(State::Merged, now))));
             } else {
-                commit.documents.push(put(&Waiting(delivery.clone())));
+                commit.documents.push(put_document(&WaitingDelivery(delivery.clone())));
                 new.push(delivery);
             }
         }
@@ -88,7 +90,12 @@ impl Outbox {
     }
 
     /// Ends what of a matter that is over was never sent, and lets the next time be told at once.
-    async fn close(&self, about: &str, queued: &[Queued], commit: &mut Commit) -> Result<Vec<String>, Error> {
+    async fn close(
+        &self,
+        about: &str,
+        queued: &[VersionedDelivery],
+        commit: &mut Commit,
+    ) -> Result<Vec<String>, Error> {
         let now = self.clock.now();
         let mut gone = Vec::new();
         for (version, delivery) in queued {
@@ -97,15 +104,15 @@ impl Outbox {
             if delivery.tries > 0 || !waits || delivery.matter() != about {
                 continue;
             }
-            let name = Waiting(delivery.clone()).id();
-            let key = Key::new(Waiting::COLLECTION, &name);
+            let name = WaitingDelivery(delivery.clone()).id();
+            let key = Key::new(WaitingDelivery::COLLECTION, &name);
             commit.reads.push(Read { key: key.clone(), version: Some(*version) });
             commit.documents.push(Put { key, body: None });
-            commit.documents.push(put(&Settled(delivery.clone().settled(State::Over, now))));
+            commit.documents.push(put_document(&SettledDelivery(delivery.clone().settled(State::Over, now))));
             gone.push(name);
         }
         for channel in self.channels.keys() {
-            let key = Key::new(Last::COLLECTION, Last::key(channel, about));
+            let key = Key::new(LastNotified::COLLECTION, LastNotified::key(channel, about));
             if let Some(last) = self.store.document(&key).await? {
                 commit.reads.push(Read { key: key.clone(), version: Some(last.version) });
                 commit.documents.push(Put { key, body: None });
@@ -121,20 +128,20 @@ impl Outbox {
         if span.is_zero() {
             return Ok(false);
         }
-        let last = Last {
+        let last = LastNotified {
             channel: delivery.channel.clone(),
             matter: delivery.matter(),
-            event: Last::event(&delivery.told),
+            event: LastNotified::event(&delivery.told),
             at: delivery.told.at,
         };
-        let key = Key::new(Last::COLLECTION, last.id());
+        let key = Key::new(LastNotified::COLLECTION, last.id());
         let found = self.store.document(&key).await?;
         commit.reads.push(Read { key, version: found.as_ref().map(|found| found.version) });
-        let before = found.and_then(|found| serde_json::from_slice::<Last>(&found.body).ok());
+        let before = found.and_then(|found| serde_json::from_slice::<LastNotified>(&found.body).ok());
         if before.is_some_and(|before| before.event == last.event && before.at.is_recent(span, last.at)) {
             return Ok(true);
         }
-        commit.documents.push(put(&last));
+        commit.documents.push(put_document(&last));
         Ok(false)
     }
 }

@@ -17,12 +17,12 @@ mod send;
 mod tests;
 mod text;
 
-pub use channel::signature::{Keys, Unsigned};
+pub use channel::signature::{SignatureError, SigningKeys};
 pub(crate) use channel::{Channel, Sent};
-pub use check::{Leads, look};
-pub(crate) use commands::{Did, Place};
-pub(crate) use counts::Tally;
-pub(crate) use delivery::{Dead, Delivery, Order, Settled, State, Waiting};
+pub use check::{Destination, check};
+pub(crate) use commands::{CommandOutcome, DeliveryKeys};
+pub(crate) use counts::DeliveryCount;
+pub(crate) use delivery::{DeadDelivery, Delivery, DeliveryCommand, SettledDelivery, State, WaitingDelivery};
 
 use crate::config;
 use engine::{Clock, Entity};
@@ -33,7 +33,7 @@ use std::{
     time::Duration,
 };
 use store::{Commit, Document, Error, Put, Store};
-use text::Texts;
+use text::Templates;
 use workflows::notices::{Route, Routes};
 
 /// How long what no channel takes over is kept, and what was delivered.
@@ -49,7 +49,7 @@ pub(crate) struct Outbox {
     clock: Arc<dyn Clock>,
     channels: BTreeMap<String, Channel>,
     routes: Routes,
-    texts: Texts,
+    texts: Templates,
     /// Whether executions have traces.
     traced: bool,
     /// What could not be read, by its key.
@@ -82,9 +82,10 @@ impl Outbox {
         let made =
             settings.all().into_iter().map(|(name, set)| Ok((name.clone(), Channel::of(&name, &set)?)));
         let channels = made.collect::<Result<BTreeMap<String, Channel>, String>>()?;
-        let closing = channels.values().filter(|channel| channel.settings.kind == config::Means::Pagerduty);
+        let closing =
+            channels.values().filter(|channel| channel.settings.kind == config::ChannelKind::Pagerduty);
         let closing = closing.map(|channel| channel.name.clone()).collect();
-        let route = |set: config::Routed| Route {
+        let route = |set: config::RouteSettings| Route {
             events: set.events,
             tenants: set.tenants,
             roles: set.roles,
@@ -98,7 +99,7 @@ impl Outbox {
             clock,
             channels,
             routes,
-            texts: Texts::of(&settings.templates)?,
+            texts: Templates::of(&settings.templates)?,
             traced: false,
             unread: Mutex::default(),
             waiting: Mutex::default(),
@@ -155,18 +156,20 @@ impl Outbox {
     pub(crate) async fn forget(&self) -> Result<(), Error> {
         let now = self.clock.now();
         let ended = |delivery: &Delivery| now.since(delivery.settled_at.unwrap_or(delivery.due));
-        let settled = self.all::<Settled>("").await?.into_iter();
-        let settled = settled.filter(|(_, Settled(delivery))| ended(delivery) > KEPT).map(|(found, _)| found);
-        let dead = self.all::<Dead>("").await?.into_iter();
-        let dead = dead.filter(|(_, Dead(delivery))| ended(delivery) > KEPT_DEAD).map(|(found, _)| found);
-        let last = self.all::<delivery::Last>("").await?.into_iter();
+        let settled = self.all::<SettledDelivery>("").await?.into_iter();
+        let settled =
+            settled.filter(|(_, SettledDelivery(delivery))| ended(delivery) > KEPT).map(|(found, _)| found);
+        let dead = self.all::<DeadDelivery>("").await?.into_iter();
+        let dead =
+            dead.filter(|(_, DeadDelivery(delivery))| ended(delivery) > KEPT_DEAD).map(|(found, _)| found);
+        let last = self.all::<delivery::LastNotified>("").await?.into_iter();
         let last = last.filter(|(_, last)| now.since(last.at) > KEPT).map(|(found, _)| found);
         // Of a channel that is not set any more.
-        let waiting = self.all::<Waiting>("").await?.into_iter();
+        let waiting = self.all::<WaitingDelivery>("").await?.into_iter();
         let lost = |delivery: &Delivery| {
             !self.channels.contains_key(&delivery.channel) && now.since(delivery.told.at) > KEPT
         };
-        let waiting = waiting.filter(|(_, Waiting(delivery))| lost(delivery)).map(|(found, _)| found);
+        let waiting = waiting.filter(|(_, WaitingDelivery(delivery))| lost(delivery)).map(|(found, _)| found);
         let old: Vec<Document> = settled.chain(dead).chain(last).chain(waiting).collect();
         for some in old.chunks(PAGE) {
             self.remove(some.to_vec()).await?;
@@ -176,6 +179,6 @@ impl Outbox {
 }
 
 /// A thing as it is written.
-fn put<T: Entity>(thing: &T) -> Put {
+fn put_document<T: Entity>(thing: &T) -> Put {
     Put { key: store::Key::new(T::COLLECTION, thing.id()), body: serde_json::to_vec(thing).ok() }
 }

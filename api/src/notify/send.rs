@@ -3,8 +3,8 @@
 use super::{
     Channel, Outbox, Round, Sent,
     channel::PATIENCE,
-    delivery::{Dead, Delivery, Settled, State, Waiting},
-    put,
+    delivery::{DeadDelivery, Delivery, SettledDelivery, State, WaitingDelivery},
+    put_document,
 };
 use engine::{Entity as _, Notification};
 use std::{collections::BTreeSet, time::Duration};
@@ -25,7 +25,9 @@ impl Outbox {
         let mut round = Round::default();
         let mut kept_back = BTreeSet::new();
         let mut reached = true;
-        for (found, Waiting(delivery)) in self.all::<Waiting>(&format!("{}/", channel.name)).await? {
+        for (found, WaitingDelivery(delivery)) in
+            self.all::<WaitingDelivery>(&format!("{}/", channel.name)).await?
+        {
             let (now, about) = (self.clock.now(), delivery.matter());
             let is_due = delivery.due <= now && channel.silent(&delivery.told, now).is_none();
             if delivery.due <= now || delivery.tries > 0 {
@@ -69,7 +71,7 @@ impl Outbox {
     ) -> Result<Option<(Sequence, Delivery)>, Error> {
         let now = self.clock.now();
         let claimed = Delivery { due: now.after(CLAIMED), ..delivery.tried(now) };
-        let next = put(&Waiting(claimed.clone()));
+        let next = put_document(&WaitingDelivery(claimed.clone()));
         let reads = vec![Read { key: next.key.clone(), version: Some(version) }];
         match self.store.commit(Commit { reads, documents: vec![next], ..Commit::default() }).await {
             Ok(receipt) => Ok(Some((receipt.sequence, claimed))),
@@ -88,22 +90,25 @@ impl Outbox {
     ) -> Result<bool, Error> {
         let now = self.clock.now();
         let mut dead = false;
-        let key = Key::new(Waiting::COLLECTION, Waiting(delivery.clone()).id());
+        let key = Key::new(WaitingDelivery::COLLECTION, WaitingDelivery(delivery.clone()).id());
         let gone = Put { key: key.clone(), body: None };
         let (name, id, tries) = (&channel.name, &delivery.told.id, delivery.tries);
         let documents = match sent {
             Sent::Taken(answer) => {
                 tracing::debug!(channel = name, id, "told");
-                vec![gone, put(&Settled(delivery.answered(answer).settled(State::Delivered, now)))]
+                vec![
+                    gone,
+                    put_document(&SettledDelivery(delivery.answered(answer).settled(State::Delivered, now))),
+                ]
             }
             Sent::Refused(why, _) | Sent::Unreached(why) if tries >= channel.settings.attempts => {
                 tracing::error!(channel = name, id, tries, why, "a notification is dead: nobody took it");
                 dead = true;
-                vec![gone, put(&Dead(delivery.answered(why).settled(State::Dead, now)))]
+                vec![gone, put_document(&DeadDelivery(delivery.answered(why).settled(State::Dead, now)))]
             }
             Sent::Refused(why, asked) => {
                 tracing::warn!(channel = name, id, tries, why, "a notification was not taken; trying again");
-                vec![put(&Waiting(again(channel, delivery, (why, asked), now)))]
+                vec![put_document(&WaitingDelivery(again(channel, delivery, (why, asked), now)))]
             }
             Sent::Unreached(why) => {
                 tracing::warn!(
@@ -113,7 +118,7 @@ impl Outbox {
                     why,
                     "a receiver of notifications did not answer; trying again"
                 );
-                vec![put(&Waiting(again(channel, delivery, (why, None), now)))]
+                vec![put_document(&WaitingDelivery(again(channel, delivery, (why, None), now)))]
             }
         };
         let reads = vec![Read { key, version: Some(claim) }];
@@ -146,7 +151,7 @@ impl Outbox {
             Sent::Taken(answer) => tried.answered(answer).settled(State::Delivered, now),
             Sent::Refused(why, _) | Sent::Unreached(why) => tried.answered(why).settled(State::Dead, now),
         };
-        let documents = vec![put(&Settled(ended.clone()))];
+        let documents = vec![put_document(&SettledDelivery(ended.clone()))];
         self.store.commit(Commit { documents, ..Commit::default() }).await?;
         Ok(ended)
     }

@@ -1,6 +1,9 @@
 //! What becomes of notifications, on a clock that stands still, with somebody who listens on this machine.
 
-use super::{Dead, Delivery, Did, Order, Outbox, Place, Round, Settled, State, Waiting, put};
+use super::{
+    CommandOutcome, DeadDelivery, Delivery, DeliveryCommand, DeliveryKeys, Outbox, Round, SettledDelivery,
+    State, WaitingDelivery, put_document,
+};
 use crate::config::Notify;
 use axum::{
     Router,
@@ -101,7 +104,10 @@ impl Bench {
             text: format!("{about} is {kind}"),
             at: self.clock.now(),
         };
-        self.store.commit(Commit { documents: vec![put(&told)], ..Commit::default() }).await.unwrap();
+        self.store
+            .commit(Commit { documents: vec![put_document(&told)], ..Commit::default() })
+            .await
+            .unwrap();
     }
 
     async fn round(&self) -> Round {
@@ -123,26 +129,32 @@ impl Bench {
         &self,
         channel: &str,
         name: &str,
-        what: impl Fn(&Place, &mut View, Order) -> Result<Did, Undecided>,
-    ) -> Did {
+        what: impl Fn(&DeliveryKeys, &mut View, DeliveryCommand) -> Result<CommandOutcome, Undecided>,
+    ) -> CommandOutcome {
         let engine = Engine::new(self.store.clone(), self.clock.clone(), ());
         let place = self.outbox.place(channel, name).await.unwrap().unwrap();
-        let order = Order { by: "ada".into(), why: "it is mended".into() };
+        let order = DeliveryCommand { by: "ada".into(), why: "it is mended".into() };
         engine.ledger(true, |view| what(&place, view, order.clone())).await.unwrap()
     }
 
     async fn settled(&self) -> Vec<(String, State)> {
-        let all = self.outbox.all::<Settled>("").await.unwrap().into_iter();
-        all.map(|(_, Settled(delivery))| (delivery.told.kind, delivery.state)).collect()
+        let all = self.outbox.all::<SettledDelivery>("").await.unwrap().into_iter();
+        all.map(|(_, SettledDelivery(delivery))| (delivery.told.kind, delivery.state)).collect()
     }
 
     async fn dead(&self) -> Vec<Delivery> {
-        self.outbox.all::<Dead>("").await.unwrap().into_iter().map(|(_, Dead(delivery))| delivery).collect()
+        self.outbox
+            .all::<DeadDelivery>("")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(_, DeadDelivery(delivery))| delivery)
+            .collect()
     }
 
     async fn waiting(&self) -> Vec<Delivery> {
-        let all = self.outbox.all::<Waiting>("").await.unwrap().into_iter();
-        all.map(|(_, Waiting(delivery))| delivery).collect()
+        let all = self.outbox.all::<WaitingDelivery>("").await.unwrap().into_iter();
+        all.map(|(_, WaitingDelivery(delivery))| delivery).collect()
     }
 }
 
@@ -167,7 +179,12 @@ async fn what_is_told_goes_out_once_and_is_on_record() {
 async fn what_cannot_be_read_stays_and_keeps_nothing_back() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let strange = |of: &str| Key::new(of, "chat/of-another-version");
-    let all = [Waiting::COLLECTION, Settled::COLLECTION, Dead::COLLECTION, Notification::COLLECTION];
+    let all = [
+        WaitingDelivery::COLLECTION,
+        SettledDelivery::COLLECTION,
+        DeadDelivery::COLLECTION,
+        Notification::COLLECTION,
+    ];
     let documents =
         all.map(|of| Put { key: strange(of), body: Some(b"{\"state\":\"odd\"}".to_vec()) }).to_vec();
     bench.store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
@@ -285,9 +302,9 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     assert_eq!(died, 1, "counted once, when it is put aside");
     assert_eq!(bench.round().await, Round::default());
 
-    let again = bench.does("chat", "nothing", Place::resend).await;
-    assert!(matches!(again, Did::Nothing), "{again:?}");
-    let Did::This(again) = bench.does("chat", &dead[0].name(), Place::resend).await else {
+    let again = bench.does("chat", "nothing", DeliveryKeys::resend).await;
+    assert!(matches!(again, CommandOutcome::Nothing), "{again:?}");
+    let CommandOutcome::This(again) = bench.does("chat", &dead[0].name(), DeliveryKeys::resend).await else {
         panic!("it is dead, and so may be sent again")
     };
     assert_ne!(again.name(), dead[0].name(), "a delivery of its own");
@@ -324,8 +341,8 @@ async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
     bench.outbox.share().await.unwrap();
     let cut = bench.waiting().await.remove(0);
     let due = bench.clock.now().after(MINUTE);
-    let cut = Waiting(Delivery { tries: 1, due, ..cut });
-    bench.store.commit(Commit { documents: vec![put(&cut)], ..Commit::default() }).await.unwrap();
+    let cut = WaitingDelivery(Delivery { tries: 1, due, ..cut });
+    bench.store.commit(Commit { documents: vec![put_document(&cut)], ..Commit::default() }).await.unwrap();
 
     assert_eq!(bench.hears().await, [""; 0], "another server may be at it");
     bench.clock.advance(MINUTE);

@@ -9,7 +9,7 @@ use minijinja::{Environment, UndefinedBehavior, context};
 use program::encoding::rfc3339::format_time;
 use std::{fs, path::Path};
 use store::Timestamp;
-use workflows::notices::{KINDS, Kind, kind_of, matter};
+use workflows::notices::{KINDS, NoticeKind, kind_of, matter};
 
 /// The template of every event that has none of its own.
 const ANY: &str = "default";
@@ -22,7 +22,7 @@ const MOST: usize = 16 << 10;
 
 /// A notification in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct NotificationText {
     /// One line.
     pub(super) title: String,
     /// All the rest; empty if there is none.
@@ -30,11 +30,11 @@ pub(super) struct Words {
 }
 
 /// The templates.
-pub(crate) struct Texts {
+pub(crate) struct Templates {
     environment: Environment<'static>,
 }
 
-impl Texts {
+impl Templates {
     /// Those in a folder, if one is named.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Texts {
             return Ok(());
         };
         let event = name.strip_suffix(ENDING).unwrap_or(name).to_owned();
-        let meant: Vec<Kind> =
+        let meant: Vec<NoticeKind> =
             KINDS.iter().copied().filter(|kind| event == ANY || event == kind.name).collect();
         if meant.is_empty() || !name.ends_with(ENDING) {
             let near = engine::nearest(&event, KINDS.iter().map(|kind| kind.name));
@@ -87,7 +87,7 @@ impl Texts {
     }
 
     /// What people are told.
-    pub(super) fn words(&self, told: &Notification) -> Words {
+    pub(super) fn words(&self, told: &Notification) -> NotificationText {
         let named =
             [told.kind.as_str(), ANY].into_iter().find(|name| self.environment.get_template(name).is_ok());
         let rendered = named.map(|name| self.render(name, told));
@@ -138,10 +138,10 @@ fn said(error: &minijinja::Error) -> String {
 }
 
 /// The first line, and the rest.
-fn split(text: &str) -> Words {
+fn split(text: &str) -> NotificationText {
     let text = text.trim();
     let (title, body) = text.split_once('\n').unwrap_or((text, ""));
-    Words { title: line(title), body: body.trim().to_owned() }
+    NotificationText { title: line(title), body: body.trim().to_owned() }
 }
 
 /// A text on one line.
@@ -150,7 +150,7 @@ fn line(text: &str) -> String {
 }
 
 /// The text where there is no template.
-fn usual(told: &Notification) -> Words {
+fn usual(told: &Notification) -> NotificationText {
     let kind = kind_of(told);
     let what = match kind.name {
         "approval.opened" => "To decide",
@@ -176,11 +176,11 @@ fn usual(told: &Notification) -> Words {
     let to = if told.to.is_empty() { String::new() } else { format!("for {}\n", told.to.join(", ")) };
     let severity: &str = kind.severity.into();
     let body = format!("{to}{severity}, {}, {}", told.kind, format_time(told.at));
-    Words { title, body }
+    NotificationText { title, body }
 }
 
 /// Something that could be told, to try a template on.
-fn example(kind: Kind) -> Notification {
+fn example(kind: NoticeKind) -> Notification {
     Notification {
         id: format!("example.{}", kind.name),
         kind: kind.name.into(),
@@ -215,8 +215,8 @@ mod tests {
             Self(dir)
         }
 
-        fn texts(&self) -> Result<Texts, String> {
-            Texts::of(self.0.to_str().unwrap())
+        fn texts(&self) -> Result<Templates, String> {
+            Templates::of(self.0.to_str().unwrap())
         }
     }
 
@@ -233,13 +233,13 @@ mod tests {
         ];
         let texts = Folder::with("own", &files);
         let texts = texts.texts().unwrap();
-        let words = |title: &str, body: &str| Words { title: title.into(), body: body.into() };
+        let words = |title: &str, body: &str| NotificationText { title: title.into(), body: body.into() };
         assert_eq!(
             texts.words(&told("approval.opened")),
             words("ACME: onboard acme waits", "for platform_ops")
         );
         assert_eq!(texts.words(&told("execution.parked")), words("execution.parked (error)", ""));
-        let usual = Texts::of("").unwrap().words(&told("approval.opened"));
+        let usual = Templates::of("").unwrap().words(&told("approval.opened"));
         assert_eq!(usual.title, "To decide [acme]: onboard acme waits");
     }
 

@@ -1,7 +1,7 @@
 //! An attempt to sign in, between leaving for the provider and coming back. Nothing is kept of it: the state that the provider sends
 //! back says when it ends and what it answers, under a key that all servers of a store have.
 
-use super::Unopened;
+use super::SignInError;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::hmac;
 use std::time::Duration;
@@ -43,9 +43,9 @@ impl Attempts {
     /// The attempt that `state` belongs to.
     ///
     /// # Errors
-    /// [`Unopened::Refused`] when it is none of ours, or is over.
-    pub(crate) fn end(&self, state: &str, now: Timestamp) -> Result<Attempt, Unopened> {
-        let refused = |why: &str| Unopened::Refused(format!("{why}; sign in again"));
+    /// [`SignInError::Refused`] when it is none of ours, or is over.
+    pub(crate) fn end(&self, state: &str, now: Timestamp) -> Result<Attempt, SignInError> {
+        let refused = |why: &str| SignInError::Refused(format!("{why}; sign in again"));
         let (said, tag) =
             state.rsplit_once('.').ok_or_else(|| refused("this answers no attempt to sign in"))?;
         let tag = BASE64_URL_SAFE_NO_PAD.decode(tag).unwrap_or_default();
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(attempts.end(&began.state, NOW.after(WITHIN)).unwrap(), began);
         assert_eq!(began.challenge, "tab");
         let late = attempts.end(&began.state, NOW.after(WITHIN + Duration::from_secs(1)));
-        assert!(matches!(late, Err(Unopened::Refused(_))));
+        assert!(matches!(late, Err(SignInError::Refused(_))));
         assert_ne!(began.nonce, began.verifier);
     }
 

@@ -1,6 +1,6 @@
 //! A provider that is looked at on purpose, for `tenure doctor`: read as the server reads it, and nobody signs in.
 
-use super::{Provider, Unopened};
+use super::{Provider, SignInError};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     DecodingKey,
@@ -13,7 +13,7 @@ const SHORTEST_RSA: usize = 256;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct ProviderCheck {
     /// Keys that it publishes and that could be read.
     pub published: usize,
     /// Those of them that an ID token may be signed with here.
@@ -26,10 +26,10 @@ impl Provider {
     /// Reads its discovery document and its keys.
     ///
     /// # Errors
-    /// [`Unopened::Unavailable`]: it does not answer, not as OpenID Connect says, or calls itself otherwise.
-    pub async fn look(&self, now: Timestamp) -> Result<Looked, Unopened> {
+    /// [`SignInError::Unavailable`]: it does not answer, not as OpenID Connect says, or calls itself otherwise.
+    pub async fn look(&self, now: Timestamp) -> Result<ProviderCheck, SignInError> {
         let (metadata, keys) = self.seen(now).await?;
-        Ok(Looked {
+        Ok(ProviderCheck {
             published: keys.len(),
             usable: keys.iter().filter(|key| is_usable(key)).count(),
             has_devices: metadata.device_authorization_endpoint.is_some(),

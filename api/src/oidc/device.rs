@@ -1,6 +1,6 @@
 //! The device flow (RFC 8628): somebody signs in on any browser for a command line that has none.
 
-use super::{Provider, Unopened};
+use super::{Provider, SignInError};
 use serde::Deserialize;
 use std::time::Duration;
 use store::Timestamp;
@@ -10,7 +10,7 @@ const SLOWER: Duration = Duration::from_secs(5);
 
 /// What somebody has to do, and what is asked with meanwhile.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Consent {
+pub struct DeviceAuthorization {
     device_code: String,
     /// What is typed in there.
     pub user_code: String,
@@ -31,7 +31,7 @@ fn five() -> u64 {
 /// What the provider says when it is asked whether somebody has consented.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Asked {
+enum DevicePoll {
     Token { id_token: String },
     Not { error: String },
 }
@@ -40,12 +40,12 @@ impl Provider {
     /// Asks for somebody's consent.
     ///
     /// # Errors
-    /// [`Unopened::Off`] where the provider has no device flow, or [`Unopened::Unavailable`].
-    pub async fn ask_consent(&self, now: Timestamp) -> Result<Consent, Unopened> {
+    /// [`SignInError::Off`] where the provider has no device flow, or [`SignInError::Unavailable`].
+    pub async fn ask_consent(&self, now: Timestamp) -> Result<DeviceAuthorization, SignInError> {
         let metadata = self.metadata(now).await?;
         let Some(endpoint) = &metadata.device_authorization_endpoint else {
             let why = "the provider offers no sign-in for devices; sign in with the console, or with --id-token-file";
-            return Err(Unopened::Off(why.into()));
+            return Err(SignInError::Off(why.into()));
         };
         let settings = self.settings();
         let form = [("client_id", settings.device_client()), ("scope", settings.scopes.as_str())];
@@ -55,8 +55,12 @@ impl Provider {
     /// The ID token, once somebody has consented.
     ///
     /// # Errors
-    /// [`Unopened::Refused`] when they did not, or not in time; or [`Unopened::Unavailable`].
-    pub async fn await_consent(&self, consent: &Consent, now: Timestamp) -> Result<String, Unopened> {
+    /// [`SignInError::Refused`] when they did not, or not in time; or [`SignInError::Unavailable`].
+    pub async fn await_consent(
+        &self,
+        consent: &DeviceAuthorization,
+        now: Timestamp,
+    ) -> Result<String, SignInError> {
         let token_endpoint = self.metadata(now).await?.token_endpoint;
         let form = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
@@ -69,20 +73,22 @@ impl Provider {
             tokio::time::sleep(pause).await;
             waited += pause;
             match self.post_asking(&token_endpoint, &form).await? {
-                Asked::Token { id_token } => return Ok(id_token),
-                Asked::Not { error } => match error.as_str() {
+                DevicePoll::Token { id_token } => return Ok(id_token),
+                DevicePoll::Not { error } => match error.as_str() {
                     "authorization_pending" => {}
                     "slow_down" => pause += SLOWER,
-                    "access_denied" => return Err(Unopened::Refused("the sign-in was refused there".into())),
+                    "access_denied" => {
+                        return Err(SignInError::Refused("the sign-in was refused there".into()));
+                    }
                     "expired_token" => break,
-                    other => return Err(Unopened::Refused(format!("the provider refused: {other}"))),
+                    other => return Err(SignInError::Refused(format!("the provider refused: {other}"))),
                 },
             }
         }
-        Err(Unopened::Refused(format!("nobody signed in within {} s; start again", consent.expires_in)))
+        Err(SignInError::Refused(format!("nobody signed in within {} s; start again", consent.expires_in)))
     }
 
-    async fn post_asking(&self, url: &str, form: &[(&str, &str)]) -> Result<Asked, Unopened> {
+    async fn post_asking(&self, url: &str, form: &[(&str, &str)]) -> Result<DevicePoll, SignInError> {
         // Whoever waits is told by an error that it is not yet.
         self.post_read(url, "token_endpoint", form, |status| status == 200 || status == 400).await
     }

@@ -41,16 +41,16 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     if !TAKEN.contains(algorithm) || key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidAlgorithm.into());
     }
-    Ok(Box::new(Checked { algorithm: *algorithm, key: key.clone() }))
+    Ok(Box::new(VerificationKey { algorithm: *algorithm, key: key.clone() }))
 }
 
 /// A key and what it checks.
-struct Checked {
+struct VerificationKey {
     algorithm: Algorithm,
     key: DecodingKey,
 }
 
-impl Verifier<Vec<u8>> for Checked {
+impl Verifier<Vec<u8>> for VerificationKey {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), Error> {
         let verified = match self.key.kind() {
             DecodingKeyKind::RsaModulusExponent { n, e } => {
@@ -66,7 +66,7 @@ impl Verifier<Vec<u8>> for Checked {
     }
 }
 
-impl JwtVerifier for Checked {
+impl JwtVerifier for VerificationKey {
     fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

@@ -11,13 +11,13 @@ mod person;
 mod provider;
 
 pub(crate) use attempt::{Attempt, Attempts};
-pub use device::Consent;
+pub use device::DeviceAuthorization;
 pub(crate) use keys::install_signatures;
 pub use provider::Provider;
 
 /// Why somebody was not signed in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unopened {
+pub enum SignInError {
     /// The settings name no provider, or not what this way needs.
     #[error("{0}")]
     Off(String),
@@ -38,7 +38,7 @@ pub enum Unopened {
 }
 
 /// An error with what caused it: `reqwest` keeps the part that helps to itself.
-fn causes(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -1,6 +1,6 @@
 //! Whom an ID token names, and what the settings let them do.
 
-use super::Unopened;
+use super::SignInError;
 use crate::{
     auth::{Person, Role},
     config::Oidc,
@@ -27,8 +27,8 @@ pub(super) struct Claims {
 /// The person whom an ID token names, with what the settings let them do.
 ///
 /// # Errors
-/// [`Unopened::Refused`] for a name that cannot be one, [`Unopened::NoRole`] for somebody whom no group lets in.
-pub(super) fn person_from_claims(claims: &Claims, settings: &Oidc) -> Result<Person, Unopened> {
+/// [`SignInError::Refused`] for a name that cannot be one, [`SignInError::NoRole`] for somebody whom no group lets in.
+pub(super) fn person_from_claims(claims: &Claims, settings: &Oidc) -> Result<Person, SignInError> {
     let name = named(&claims.rest, &settings.name_claim)?;
     let groups = groups(&claims.rest, &settings.groups_claim);
     let mut grants: Vec<(&[Role], Option<String>)> = Vec::new();
@@ -45,25 +45,25 @@ pub(super) fn person_from_claims(claims: &Claims, settings: &Oidc) -> Result<Per
     if tenants.len() > 1 {
         let tenants = tenants.into_iter().cloned().collect::<Vec<_>>().join(", ");
         let why = format!("{name} has groups of several tenants ({tenants}), and may be bound to one");
-        return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
+        return Err(SignInError::NoRole { name: format!("oidc:{name}"), why });
     }
     let tenant = tenants.into_iter().next().cloned();
     if let Some(Err(error)) = tenant.as_deref().map(str::parse::<workflows::tenancy::TenantId>) {
         let why = format!("{name} has a group that names no tenant: {error}");
-        return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
+        return Err(SignInError::NoRole { name: format!("oidc:{name}"), why });
     }
     let roles: BTreeSet<Role> = grants.iter().flat_map(|(roles, _)| roles.iter().copied()).collect();
     if roles.is_empty() {
         let had = if groups.is_empty() { "none".into() } else { groups.join(", ") };
         let why = format!("none of the groups of {name} may do anything here; the provider named: {had}");
-        return Err(Unopened::NoRole { name: format!("oidc:{name}"), why });
+        return Err(SignInError::NoRole { name: format!("oidc:{name}"), why });
     }
     Ok(Person { name: format!("oidc:{name}"), roles: roles.into_iter().collect(), tenant, groups })
 }
 
 /// The name, which must be one that can stand in lists and addresses.
-fn named<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, Unopened> {
-    let refused = |why: String| Err(Unopened::Refused(why));
+fn named<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, SignInError> {
+    let refused = |why: String| Err(SignInError::Refused(why));
     let Some(name) = claims.get(claim).and_then(Value::as_str) else {
         return refused(format!("the ID token has no claim {claim}, by which people are named here"));
     };
@@ -113,14 +113,14 @@ fn fits<'a>(pattern: &str, group: &'a str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Granted;
+    use crate::config::GroupGrant;
     use serde_json::json;
 
-    fn granted(group: &str, role: Role, tenant: Option<&str>) -> Granted {
-        Granted { group: group.into(), roles: vec![role], tenant: tenant.map(Into::into) }
+    fn granted(group: &str, role: Role, tenant: Option<&str>) -> GroupGrant {
+        GroupGrant { group: group.into(), roles: vec![role], tenant: tenant.map(Into::into) }
     }
 
-    fn of(more: Value, claim: &str) -> Result<Person, Unopened> {
+    fn of(more: Value, claim: &str) -> Result<Person, SignInError> {
         let mut all = json!({ "aud": "tenure", "sub": "alice" });
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let settings = Oidc {
@@ -150,12 +150,12 @@ mod tests {
         for groups in [json!([]), json!(["other"]), json!(["t--own"]), json!(["xops"]), json!(7), Value::Null]
         {
             let refused = of(json!({ "groups": groups }), "sub");
-            assert!(matches!(refused, Err(Unopened::NoRole { .. })), "{groups}: {refused:?}");
+            assert!(matches!(refused, Err(SignInError::NoRole { .. })), "{groups}: {refused:?}");
         }
         let two = of(json!({ "groups": ["acme", "t-globex-own"] }), "sub").unwrap_err();
         assert!(two.to_string().contains("acme, globex"), "{two}");
         let none = of(json!({ "groups": ["t-Not A Tenant-own"] }), "sub").unwrap_err();
-        assert!(matches!(none, Unopened::NoRole { .. }), "{none:?}");
+        assert!(matches!(none, SignInError::NoRole { .. }), "{none:?}");
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let mail = |verified: Value| json!({ "email": "a@x.example", "email_verified": verified, "groups": ["ops"] });
         assert_eq!(of(mail(json!(true)), "email").unwrap().name, "oidc:a@x.example");
         for verified in [json!(false), json!("false"), Value::Null] {
-            assert!(matches!(of(mail(verified), "email"), Err(Unopened::Refused(_))));
+            assert!(matches!(of(mail(verified), "email"), Err(SignInError::Refused(_))));
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn a_name_that_cannot_stand_in_an_address_is_refused() {
         for name in ["", "a b", "a/b", "a\nb", "a?b", "a#b"] {
             let refused = of(json!({ "nick": name, "groups": ["ops"] }), "nick");
-            assert!(matches!(refused, Err(Unopened::Refused(_))), "{name:?}");
+            assert!(matches!(refused, Err(SignInError::Refused(_))), "{name:?}");
         }
     }
 

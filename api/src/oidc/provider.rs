@@ -4,7 +4,7 @@ use crate::{
     auth::Person,
     config::Oidc,
     oidc::{
-        Attempt, Unopened,
+        Attempt, SignInError,
         keys::TAKEN,
         person::{Claims, person_from_claims},
     },
@@ -39,7 +39,7 @@ pub struct Provider {
     settings: Oidc,
     secret: Option<String>,
     http: Client,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedMetadata>>,
 }
 
 /// What the provider says of itself (OpenID Connect Discovery 1.0).
@@ -56,7 +56,7 @@ pub(crate) struct Metadata {
 
 /// What was read last, and when.
 #[derive(Clone)]
-struct Known {
+struct CachedMetadata {
     metadata: Metadata,
     /// Its keys; what is of no kind that is known here is left out.
     keys: Vec<Jwk>,
@@ -108,21 +108,21 @@ impl Provider {
     /// What it says of itself.
     ///
     /// # Errors
-    /// [`Unopened::Unavailable`].
-    pub(crate) async fn metadata(&self, now: Timestamp) -> Result<Metadata, Unopened> {
+    /// [`SignInError::Unavailable`].
+    pub(crate) async fn metadata(&self, now: Timestamp) -> Result<Metadata, SignInError> {
         self.known(now, FRESH).await.map(|known| known.metadata)
     }
 
     /// What it says of itself, and its keys, read now.
-    pub(super) async fn seen(&self, now: Timestamp) -> Result<(Metadata, Vec<Jwk>), Unopened> {
+    pub(super) async fn seen(&self, now: Timestamp) -> Result<(Metadata, Vec<Jwk>), SignInError> {
         self.discover(now).await.map(|known| (known.metadata, known.keys))
     }
 
     /// Where a browser is sent to sign in.
     ///
     /// # Errors
-    /// [`Unopened::Off`] without `oidc.url`, or [`Unopened::Unavailable`].
-    pub(crate) async fn leave(&self, attempt: &Attempt, now: Timestamp) -> Result<Url, Unopened> {
+    /// [`SignInError::Off`] without `oidc.url`, or [`SignInError::Unavailable`].
+    pub(crate) async fn leave(&self, attempt: &Attempt, now: Timestamp) -> Result<Url, SignInError> {
         let back = self.callback()?;
         let known = self.known(now, FRESH).await?;
         let mut url = endpoint(&known.metadata.authorization_endpoint, "authorization_endpoint")?;
@@ -148,7 +148,7 @@ impl Provider {
         code: &str,
         attempt: &Attempt,
         now: Timestamp,
-    ) -> Result<Person, Unopened> {
+    ) -> Result<Person, SignInError> {
         let back = self.callback()?;
         let known = self.known(now, FRESH).await?;
         let form = [
@@ -158,21 +158,21 @@ impl Provider {
             ("code_verifier", attempt.verifier.as_str()),
         ];
         let request = self.as_client(&known.metadata, &form)?;
-        let answer: Answer = self.read(request, "token_endpoint", is_ok).await?;
+        let answer: TokenResponse = self.read(request, "token_endpoint", is_ok).await?;
         self.person(&answer.id_token, Some(&attempt.nonce), now).await
     }
 
     /// Whom an ID token names. With a nonce, it must answer that attempt.
     ///
     /// # Errors
-    /// [`Unopened::Refused`] for a token that proves nothing, and what the provider and the settings say besides.
+    /// [`SignInError::Refused`] for a token that proves nothing, and what the provider and the settings say besides.
     pub(crate) async fn person(
         &self,
         token: &str,
         nonce: Option<&str>,
         now: Timestamp,
-    ) -> Result<Person, Unopened> {
-        let refused = |why: String| Unopened::Refused(format!("the ID token {why}"));
+    ) -> Result<Person, SignInError> {
+        let refused = |why: String| SignInError::Refused(format!("the ID token {why}"));
         if token.len() > LONGEST_TOKEN {
             return Err(refused(format!("is longer than {LONGEST_TOKEN} bytes")));
         }
@@ -218,16 +218,16 @@ impl Provider {
         }
     }
 
-    fn callback(&self) -> Result<String, Unopened> {
+    fn callback(&self) -> Result<String, SignInError> {
         if self.settings.url.is_empty() {
             let why = "oidc.url is not set: sign in on the command line, `tenure login`";
-            return Err(Unopened::Off(why.into()));
+            return Err(SignInError::Off(why.into()));
         }
         Ok(format!("{}/login/callback", self.settings.url.trim_end_matches('/')))
     }
 
     /// What is known of the provider, read again when it is older than `age`. What is known goes on to hold while it cannot be read.
-    async fn known(&self, now: Timestamp, age: Duration) -> Result<Known, Unopened> {
+    async fn known(&self, now: Timestamp, age: Duration) -> Result<CachedMetadata, SignInError> {
         let mut known = self.known.lock().await;
         if let Some(known) = known.as_ref().filter(|known| known.at.is_recent(age, now)) {
             return Ok(known.clone());
@@ -244,7 +244,7 @@ impl Provider {
         }
     }
 
-    async fn discover(&self, now: Timestamp) -> Result<Known, Unopened> {
+    async fn discover(&self, now: Timestamp) -> Result<CachedMetadata, SignInError> {
         let issuer = self.settings.issuer.trim_end_matches('/');
         let at = format!("{issuer}/.well-known/openid-configuration");
         let metadata: Metadata = self.read(self.http.get(at), "discovery document", is_ok).await?;
@@ -253,18 +253,18 @@ impl Provider {
                 "the provider calls itself {}, and oidc.issuer {}",
                 metadata.issuer, self.settings.issuer
             );
-            return Err(Unopened::Unavailable(why));
+            return Err(SignInError::Unavailable(why));
         }
         let keys = self.http.get(endpoint(&metadata.jwks_uri, "jwks_uri")?);
         let keys: Value = self.read(keys, "jwks_uri", is_ok).await?;
         // One by one: a key of a kind that is not known must not hide the others.
         let keys = keys.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
         let keys = keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
-        Ok(Known { metadata, keys, at: now })
+        Ok(CachedMetadata { metadata, keys, at: now })
     }
 
     /// A request to the token endpoint, in the way that the provider knows its clients by.
-    fn as_client(&self, metadata: &Metadata, form: &[(&str, &str)]) -> Result<RequestBuilder, Unopened> {
+    fn as_client(&self, metadata: &Metadata, form: &[(&str, &str)]) -> Result<RequestBuilder, SignInError> {
         let mut form = form.to_vec();
         let request = self.http.post(endpoint(&metadata.token_endpoint, "token_endpoint")?);
         let ways = metadata.token_endpoint_auth_methods_supported.as_deref();
@@ -291,7 +291,7 @@ impl Provider {
         url: &str,
         what: &str,
         form: &[(&str, &str)],
-    ) -> Result<T, Unopened> {
+    ) -> Result<T, SignInError> {
         self.post_read(url, what, form, is_ok).await
     }
 
@@ -302,7 +302,7 @@ impl Provider {
         what: &str,
         form: &[(&str, &str)],
         is_answer: fn(u16) -> bool,
-    ) -> Result<T, Unopened> {
+    ) -> Result<T, SignInError> {
         let request = self.http.post(endpoint(url, what)?).header("content-type", FORM).body(written(form));
         self.read(request, what, is_answer).await
     }
@@ -312,21 +312,21 @@ impl Provider {
         request: RequestBuilder,
         what: &str,
         is_answer: fn(u16) -> bool,
-    ) -> Result<T, Unopened> {
-        let away = |why: String| Unopened::Unavailable(format!("the identity provider's {what} {why}"));
+    ) -> Result<T, SignInError> {
+        let away = |why: String| SignInError::Unavailable(format!("the identity provider's {what} {why}"));
         let sent = request.header("accept", "application/json").send().await;
-        let answer = sent.map_err(|e| away(format!("does not answer: {}", super::causes(&e))))?;
+        let answer = sent.map_err(|e| away(format!("does not answer: {}", super::error_chain(&e))))?;
         let status = answer.status().as_u16();
         let body = outbound::body(answer, LARGEST).await;
         let body = body.map_err(|error| away(format!("cannot be read: {error}")))?;
         if is_answer(status) {
             return serde_json::from_slice(&body).map_err(|e| away(format!("cannot be read: {e}")));
         }
-        let said: Refusal = serde_json::from_slice(&body).unwrap_or_default();
+        let said: TokenError = serde_json::from_slice(&body).unwrap_or_default();
         let words = format!("{} {}", said.error, said.error_description);
         match (status, said.error.as_str()) {
             (400, "invalid_grant") => {
-                Err(Unopened::Refused(format!("the provider refused: {}", words.trim())))
+                Err(SignInError::Refused(format!("the provider refused: {}", words.trim())))
             }
             _ => Err(away(format!("answers {status}: {}", words.trim()))),
         }
@@ -339,21 +339,21 @@ fn is_ok(status: u16) -> bool {
 
 /// What the token endpoint answers.
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     id_token: String,
 }
 
 /// What it answers otherwise (RFC 6749, 5.2).
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Refusal {
+struct TokenError {
     error: String,
     error_description: String,
 }
 
-fn endpoint(url: &str, which: &str) -> Result<Url, Unopened> {
+fn endpoint(url: &str, which: &str) -> Result<Url, SignInError> {
     Url::parse(url)
-        .map_err(|e| Unopened::Unavailable(format!("the provider's {which} {url:?} is no URL: {e}")))
+        .map_err(|e| SignInError::Unavailable(format!("the provider's {which} {url:?} is no URL: {e}")))
 }
 
 /// The key of that id; without one, the only key there is.

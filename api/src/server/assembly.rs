@@ -1,25 +1,25 @@
 //! Makes the server's state of its settings.
 
-use super::encryption::Kept;
+use super::encryption::StoreWithKeys;
 #[cfg(feature = "otlp")]
-use crate::telemetry::traces::Spans;
+use crate::telemetry::traces::SpanMetrics;
 use crate::{
-    auth::policy::Book,
+    auth::policy::PolicyStore,
     config::Config,
     http, notify, oidc,
     state::{
-        App, Shared, access_denials::Denials, change_feed::Feed, connections::Edge,
-        document_pool::DocumentPool, progress::Paces, status_metrics::Standing, storage::Storage,
-        token_usage::Uses,
+        ServerState, SharedState, access_denials::AccessDenials, change_feed::ChangeFeed,
+        connections::ConnectionState, document_pool::DocumentPool, progress::DurationStatistics,
+        status_metrics::StatusMetrics, storage::Storage, token_usage::TokenUsage,
     },
-    telemetry::metrics::{Audited, Refusals, Requests},
+    telemetry::metrics::{AuditMetrics, DenialMetrics, RequestMetrics},
     tls::Tls,
 };
 use backends::{
     Connected,
     simulated::{LocalWorld, Random, RemoteWorld, Script, World},
 };
-use engine::{Clock as _, Engine, Metrics, Separation, SystemClock, Unsound};
+use engine::{Clock as _, Engine, InvalidWorkflow, Metrics, Separation, SystemClock};
 use program::exit::{Exit, Failure};
 use prometheus_client::registry::Registry;
 use std::{
@@ -37,7 +37,7 @@ use workflows::{
 const RELAY: Duration = Duration::from_secs(10);
 
 /// Workflows beside those of the product, or in place of one of the same name.
-pub type Also = fn(Engine<Platform>) -> Result<Engine<Platform>, Unsound>;
+pub type ExtraWorkflows = fn(Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow>;
 
 /// The world that actions act on.
 pub(super) fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
@@ -59,14 +59,14 @@ pub(super) fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
 /// Through whom people sign in, if the settings name one.
 fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
     oidc::install_signatures();
-    oidc::Provider::of(&config.oidc).map_err(unusable)
+    oidc::Provider::of(&config.oidc).map_err(invalid_setting)
 }
 
 /// What tells people, as the settings say.
 fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
     notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
         .map(|outbox| outbox.traced(!config.traces.url.is_empty()))
-        .map_err(unusable)
+        .map_err(invalid_setting)
 }
 
 fn options(config: &Config, storage: &Storage) -> engine::Options {
@@ -89,49 +89,49 @@ fn options(config: &Config, storage: &Storage) -> engine::Options {
 /// The setting at fault.
 pub(super) fn assemble(
     config: Config,
-    (storage, kept): (Storage, Kept),
+    (storage, kept): (Storage, StoreWithKeys),
     Connected { platform, agents }: Connected,
-    more: Also,
-) -> Result<Shared, Failure> {
+    more: ExtraWorkflows,
+) -> Result<SharedState, Failure> {
     let mut registry = Registry::with_prefix("tenure");
     let metrics = Metrics::registered(&mut registry);
-    let requests = Requests::registered(&mut registry);
-    let audited = Audited::registered(&mut registry);
-    let edge = Edge::registered(&mut registry, &config.http);
+    let requests = RequestMetrics::registered(&mut registry);
+    let audited = AuditMetrics::registered(&mut registry);
+    let edge = ConnectionState::registered(&mut registry, &config.http);
     #[cfg(feature = "otlp")]
-    let spans = Spans::registered(&mut registry);
+    let spans = SpanMetrics::registered(&mut registry);
     let refusing = http::codes().into_iter().filter(|(_, status, ..)| [401, 403].contains(status));
-    let refusals = Refusals::registered(&mut registry, refusing.map(|(code, ..)| code));
-    let tls = Tls::of(&config.tls, &mut registry, SystemClock.now()).map_err(unusable)?;
+    let refusals = DenialMetrics::registered(&mut registry, refusing.map(|(code, ..)| code));
+    let tls = Tls::of(&config.tls, &mut registry, SystemClock.now()).map_err(invalid_setting)?;
     let pace =
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
     let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
     let engine = engine(options(&config, &storage), kept, platform.signed_by(signer.clone()), more)?
         .metrics(metrics)
-        .watched(rings(freed.clone(), committed.clone()));
+        .watched(commit_notifier(freed.clone(), committed.clone()));
     let drawn = engine.diagrams();
     let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
-    config.retention.check(&known).map_err(unusable)?;
-    let paces = Paces::of(&drawn);
+    config.retention.check(&known).map_err(invalid_setting)?;
+    let paces = DurationStatistics::of(&drawn);
     let provider = provider(&config)?;
     let bounds = (config.http.streams, config.http.streams_per_token);
-    Ok(Arc::new(App {
+    Ok(Arc::new(ServerState {
         provider,
         outbox: outbox(&config, &engine)?,
-        feed: Arc::new(Feed::new(committed, drawn, bounds)),
+        feed: Arc::new(ChangeFeed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
         edge,
         documents: DocumentPool::default(),
-        denials: Denials::default(),
-        uses: Uses::default(),
+        denials: AccessDenials::default(),
+        uses: TokenUsage::default(),
         refusals,
-        access: Book::open(&config.access.policies).map_err(unusable)?,
+        access: PolicyStore::open(&config.access.policies).map_err(invalid_setting)?,
         #[cfg(feature = "otlp")]
         spans,
         tls,
-        standing: Standing::default(),
+        standing: StatusMetrics::default(),
         paces,
         engine,
         agents,
@@ -151,9 +151,9 @@ pub(super) fn assemble(
 /// The engine with its workflows, on the store and the platform as the settings have them.
 fn engine(
     options: engine::Options,
-    kept: Kept,
+    kept: StoreWithKeys,
     platform: Platform,
-    more: Also,
+    more: ExtraWorkflows,
 ) -> Result<Engine<Platform>, Failure> {
     let store = kept.store.clone();
     let engine = Engine::new(store, Arc::new(SystemClock), kept.before(platform));
@@ -162,12 +162,12 @@ fn engine(
 }
 
 /// A setting that cannot be used.
-fn unusable(why: String) -> Failure {
+fn invalid_setting(why: String) -> Failure {
     Failure::new(Exit::Usage, format!("configuration: {why}"))
 }
 
 /// What is rung when something was committed, and when an execution has moved.
-fn rings(
+fn commit_notifier(
     moved: Arc<Notify>,
     committed: Arc<Notify>,
 ) -> impl Fn(store::ExecutionId, &[engine::Edge]) + Send + Sync + 'static {

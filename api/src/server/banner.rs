@@ -2,17 +2,17 @@
 
 use crate::{
     config::{Config, admin_file},
-    state::{App, targets},
+    state::{ServerState, targets},
 };
 use std::net::SocketAddr;
 
 /// Whether others reach the server, and without TLS.
-pub(super) fn is_in_the_clear(app: &App, address: SocketAddr) -> bool {
+pub(super) fn is_plaintext(app: &ServerState, address: SocketAddr) -> bool {
     app.tls.is_none() && !address.ip().to_canonical().is_loopback()
 }
 
 /// The first thing that `serve` says; `drew_admin` is whether this start drew the first admin's token.
-pub(super) fn banner(app: &App, address: SocketAddr, drew_admin: bool) -> String {
+pub(super) fn banner(app: &ServerState, address: SocketAddr, drew_admin: bool) -> String {
     let data = app.config.data.display();
     let store = match app.config.store.options() {
         None => "embedded store".to_owned(),
@@ -27,9 +27,9 @@ pub(super) fn banner(app: &App, address: SocketAddr, drew_admin: bool) -> String
         Config::LOCAL => format!("in {data}/world.log"),
         url => format!("at {url}"),
     };
-    text.push_str(&targets::said(app, &world));
-    if is_in_the_clear(app, address) {
-        text.push_str(CLEAR);
+    text.push_str(&targets::describe(app, &world));
+    if is_plaintext(app, address) {
+        text.push_str(PLAINTEXT_WARNING);
     }
     if app.storage.is_shared() && app.config.platform == Config::LOCAL {
         text.push_str(
@@ -70,5 +70,5 @@ pub(super) fn banner(app: &App, address: SocketAddr, drew_admin: bool) -> String
 const TRIAL: &str = "TRIAL: separation is not enforced: whoever adds users may vote as them, and plans, votes and certificates say so\n";
 
 /// What is said of a server that others reach without TLS.
-const CLEAR: &str = "WARNING: tokens go over the network in the clear: name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a\n\
+const PLAINTEXT_WARNING: &str = "WARNING: tokens go over the network in the clear: name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a\n\
     proxy with TLS reach this address\n";

@@ -1,40 +1,40 @@
 //! Sealed records, where the settings ask for them: the platform's key, the folder of record keys, and the store before the store.
 
-use crate::config::{Config, Seal};
-use backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords};
+use crate::config::{Config, EncryptionSettings};
+use backends::record_keys::{PLATFORM_KEY_WORKFLOWS, RecordKeys};
 use engine::SystemClock;
 use program::exit::{Exit, Failure};
 use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 use store::{
     Store,
-    encrypted::{KeyFolder, Sealed, Secret, is_sealed},
+    encrypted::{Encrypted, KeyFolder, Secret, is_encrypted},
 };
 use workflows::platform::Platform;
 
 /// The store as the engine is to use it, and what destroys record keys, if there are any.
-pub(crate) struct Kept {
+pub(crate) struct StoreWithKeys {
     pub(crate) store: Arc<dyn Store>,
-    records: Option<SealedRecords>,
+    records: Option<RecordKeys>,
 }
 
-impl Kept {
+impl StoreWithKeys {
     /// `store` as it is, or sealed as the settings say.
     ///
     /// # Errors
     /// A setting that is wrong, by its name; a store that is sealed where the settings have no key; keys that do not open.
     pub(crate) async fn of(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let used = is_sealed(&*store).await?;
+        let used = is_encrypted(&*store).await?;
         let Some(wrapping) = secret("seal.key_file", &config.seal.key_file)? else {
-            return if used { Err(keyless()) } else { Ok(Self { store, records: None }) };
+            return if used { Err(missing_key()) } else { Ok(Self { store, records: None }) };
         };
         let earlier = secret("seal.earlier_key_file", &config.seal.earlier_key_file)?;
         let dir = config.seal.keys_in(&config.data);
         let opened = tokio::task::spawn_blocking(move || {
             KeyFolder::open(&dir, wrapping, &earlier.into_iter().collect::<Vec<_>>(), used)
         });
-        let keys = Arc::new(opened.await.map_err(Failure::other)?.map_err(unopened)?);
-        let store: Arc<dyn Store> = Arc::new(Sealed::over(store, keys.clone(), KEPT_BY_THE_PLATFORM));
-        let records = SealedRecords { store: store.clone(), keys, clock: Arc::new(SystemClock) };
+        let keys = Arc::new(opened.await.map_err(Failure::other)?.map_err(cannot_open)?);
+        let store: Arc<dyn Store> = Arc::new(Encrypted::over(store, keys.clone(), PLATFORM_KEY_WORKFLOWS));
+        let records = RecordKeys { store: store.clone(), keys, clock: Arc::new(SystemClock) };
         Ok(Self { store, records: Some(records) })
     }
 
@@ -47,19 +47,19 @@ impl Kept {
     }
 }
 
-impl Seal {
+impl EncryptionSettings {
     /// Where the record keys are.
     fn keys_in(&self, data: &Path) -> std::path::PathBuf {
         if self.keys.is_empty() { data.join("record-keys") } else { self.keys.clone().into() }
     }
 }
 
-fn keyless() -> Failure {
+fn missing_key() -> Failure {
     let why = "configuration: seal.key_file: the records of this store are sealed; name the file of the platform's key";
     Failure::new(Exit::Usage, why)
 }
 
-fn unopened(error: store::Error) -> Failure {
+fn cannot_open(error: store::Error) -> Failure {
     match error {
         store::Error::Refused { why } => Failure::new(Exit::Usage, format!("configuration: seal: {why}")),
         other => other.into(),

@@ -7,16 +7,16 @@ mod encryption;
 pub(crate) mod jobs;
 mod shared_key;
 
-pub use assembly::Also;
+pub use assembly::ExtraWorkflows;
 
 use crate::{
     auth::ensure_admin,
     config::{Config, admin_file},
-    state::{Shared, storage::Storage, targets},
+    state::{SharedState, storage::Storage, targets},
 };
 use assembly::{assemble, world};
-use banner::{banner, is_in_the_clear};
-use encryption::Kept;
+use banner::{banner, is_plaintext};
+use encryption::StoreWithKeys;
 use program::{exit::Failure, terminal::say};
 use std::{
     io,
@@ -35,7 +35,7 @@ use tokio::{
 ///
 /// # Errors
 /// When a part cannot be made or ends by itself.
-pub async fn serve(config: Config, more: Also) -> Result<(), Failure> {
+pub async fn serve(config: Config, more: ExtraWorkflows) -> Result<(), Failure> {
     let storage = Storage::open(&config).await?;
     let served = serve_on(config, storage.clone(), more).await;
     let closed = storage.close().await;
@@ -61,12 +61,12 @@ async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
     Ok((listener, address))
 }
 
-async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Failure> {
+async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Result<(), Failure> {
     let world = world(&config)?;
-    let kept = Kept::of(&config, storage.store()).await?;
+    let kept = StoreWithKeys::of(&config, storage.store()).await?;
     let connected = targets::platform(&config, world).await?;
     let app = assemble(config, (storage, kept), connected, more)?;
-    targets::agree(&app).await?;
+    targets::reconcile_ledger(&app).await?;
     let (listener, address) = listen(&app.config).await?;
     // Drawn once: not by a start that comes to nothing.
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
@@ -79,11 +79,11 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
     let beside = jobs::spawn(&app, &stop)?;
     let (answered, over) = oneshot::channel();
     let denials = tokio::spawn(jobs::access_denials::run(app.clone(), over));
-    let differs = if app.storage.is_shared() { shared_key::differs(&app).await } else { None };
+    let differs = if app.storage.is_shared() { shared_key::find_mismatch(&app).await } else { None };
     if let Some(why) = &differs {
         tracing::error!(why, "this server's key is not that of the others");
     }
-    if is_in_the_clear(&app, address) {
+    if is_plaintext(&app, address) {
         tracing::warn!(%address, "tokens go over the network in the clear: see tls.certificate_file");
     }
     say(&banner(&app, address, admin.is_some()))?;
@@ -120,7 +120,7 @@ async fn serve_on(config: Config, storage: Storage, more: Also) -> Result<(), Fa
 
 /// Works on executions; if the engine ends by itself, the server ends with it.
 async fn work(
-    app: Shared,
+    app: SharedState,
     mut stop: watch::Receiver<bool>,
     tell_stop: Arc<watch::Sender<bool>>,
 ) -> Result<(), Failure> {
@@ -136,7 +136,10 @@ async fn work(
 }
 
 /// The first signal stops in order, the second at once.
-fn listen_for_signals(app: &Shared, tell_stop: Arc<watch::Sender<bool>>) -> Result<JoinHandle<()>, Failure> {
+fn listen_for_signals(
+    app: &SharedState,
+    tell_stop: Arc<watch::Sender<bool>>,
+) -> Result<JoinHandle<()>, Failure> {
     let mut term = signal(SignalKind::terminate()).map_err(Failure::other)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::other)?;
     let app = app.clone();

@@ -1,6 +1,6 @@
 //! Whether the servers that share a store sign with one key: who verifies has one.
 
-use crate::state::App;
+use crate::state::ServerState;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use workflows::signing::KeyFile;
@@ -20,7 +20,7 @@ impl Entity for SharedKey {
 }
 
 /// What is wrong with this server's key, in words; the first server's is the right one.
-pub(crate) async fn differs(app: &App) -> Option<String> {
+pub(crate) async fn find_mismatch(app: &ServerState) -> Option<String> {
     let path = app.config.data.join(KeyFile::NAME);
     let file = path.clone();
     let read =

@@ -12,36 +12,36 @@ pub(crate) mod targets;
 pub(crate) mod token_usage;
 
 use crate::{
-    auth::policy::Book,
+    auth::policy::PolicyStore,
     config::Config,
     notify::Outbox,
     oidc::Provider,
-    telemetry::metrics::{Audited, Refusals, Requests},
+    telemetry::metrics::{AuditMetrics, DenialMetrics, RequestMetrics},
     tls::Tls,
 };
-use access_denials::Denials;
+use access_denials::AccessDenials;
 use backends::agents::Agents;
-use change_feed::Feed;
-use connections::Edge;
+use change_feed::ChangeFeed;
+use connections::ConnectionState;
 use document_pool::DocumentPool;
 use engine::Engine;
-use progress::Paces;
+use progress::DurationStatistics;
 use prometheus_client::registry::Registry;
-use status_metrics::Standing;
+use status_metrics::StatusMetrics;
 use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use storage::Storage;
-use token_usage::Uses;
+use token_usage::TokenUsage;
 use tokio::sync::{Notify, watch};
 use workflows::{audit::Auditor, platform::Platform};
 
 /// How often those who wait for a held store look at it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const MAINTENANCE_POLL: Duration = Duration::from_secs(1);
 
 /// The server's parts. Shared by all requests.
-pub(crate) struct App {
+pub(crate) struct ServerState {
     /// The engine, its store and its platform.
     pub(crate) engine: Engine<Platform>,
     /// The queues of commands for the agents of nodes.
@@ -53,29 +53,29 @@ pub(crate) struct App {
     /// Names every metric.
     pub(crate) registry: Registry,
     /// Counts requests.
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestMetrics,
     /// Seals and signs what was done.
     pub(crate) auditor: Auditor,
     /// Shows how far that is behind.
-    pub(crate) audited: Audited,
+    pub(crate) audited: AuditMetrics,
     /// By which policies it is decided who may do what.
-    pub(crate) access: Book,
+    pub(crate) access: PolicyStore,
     /// With which certificate TLS is spoken, if it is.
     pub(crate) tls: Option<Tls>,
     /// When tokens were used, on its way to where they are kept.
-    pub(crate) uses: Uses,
+    pub(crate) uses: TokenUsage,
     /// What is known of those who ask: connections, and how much each may send.
-    pub(crate) edge: Edge,
+    pub(crate) edge: ConnectionState,
     /// Where documents are read and planned.
     pub(crate) documents: DocumentPool,
     /// Requests that were refused, on their way to the audit.
-    pub(crate) denials: Denials,
+    pub(crate) denials: AccessDenials,
     /// Counts those.
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: DenialMetrics,
     /// Tells how far executions are.
-    pub(crate) paces: Paces,
+    pub(crate) paces: DurationStatistics,
     /// Shows how things stand.
-    pub(crate) standing: Standing,
+    pub(crate) standing: StatusMetrics,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
     /// Set once it changes nothing any more: `http.grace` later.
@@ -94,12 +94,12 @@ pub(crate) struct App {
     pub(crate) outbox: Outbox,
     /// Counts spans of traces.
     #[cfg(feature = "otlp")]
-    pub(crate) spans: crate::telemetry::traces::Spans,
+    pub(crate) spans: crate::telemetry::traces::SpanMetrics,
     /// Tells those who watch what happens.
-    pub(crate) feed: Arc<Feed>,
+    pub(crate) feed: Arc<ChangeFeed>,
 }
 
-impl App {
+impl ServerState {
     /// Waits until the store is not held. False when the server stops before that.
     pub(crate) async fn free(&self, stop: &mut watch::Receiver<bool>) -> bool {
         loop {
@@ -112,11 +112,11 @@ impl App {
             }
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return false,
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(MAINTENANCE_POLL) => {}
             }
         }
     }
 }
 
 /// A handle on the parts.
-pub(crate) type Shared = Arc<App>;
+pub(crate) type SharedState = Arc<ServerState>;

@@ -1,7 +1,7 @@
 //! Which finished executions are kept no longer, and forgetting them; what is kept of them is told in `docs/audit.md`.
 
-use crate::{config::Retention, state::App};
-use engine::{Error, Expiring, Keep, Workflow as _};
+use crate::{config::Retention, state::ServerState};
+use engine::{Error, ExpiredExecution, RetentionPolicy, Workflow as _};
 use store::ExecutionId;
 use workflows::{
     audit,
@@ -15,8 +15,8 @@ const KEPT: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
 
 impl Retention {
     /// What is kept how long.
-    pub(crate) fn keep(&self) -> Keep {
-        let mut keep = Keep { all: self.after.0, ..Keep::default() };
+    pub(crate) fn keep(&self) -> RetentionPolicy {
+        let mut keep = RetentionPolicy { all: self.after.0, ..RetentionPolicy::default() };
         keep.of.extend(KEPT.map(|name| (name.to_owned(), None)));
         keep.of.extend(self.workflows.iter().map(|(name, kept)| (name.clone(), kept.0)));
         keep
@@ -39,10 +39,10 @@ impl Retention {
 
 /// Those of the next executions that are old enough, forgotten if `erase`, and where to go on.
 pub(crate) async fn batch(
-    app: &App,
+    app: &ServerState,
     after: Option<ExecutionId>,
     erase: bool,
-) -> Result<(Vec<Expiring>, Option<ExecutionId>), Error> {
+) -> Result<(Vec<ExpiredExecution>, Option<ExecutionId>), Error> {
     let keep = app.config.retention.keep();
     let cursor = audit::cursor(&**app.engine.store()).await?;
     let sealed = |first, last| cursor.covers(first, last);
@@ -53,12 +53,12 @@ pub(crate) async fn batch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Kept;
+    use crate::config::RetentionPeriod;
     use std::time::Duration;
 
     #[test]
     fn what_destroys_is_kept_for_ever_unless_it_is_named() {
-        let year = Kept(Some(Duration::from_secs(365 * 86_400)));
+        let year = RetentionPeriod(Some(Duration::from_secs(365 * 86_400)));
         let keep = Retention { after: year, ..Retention::default() }.keep();
         assert_eq!(keep.of, KEPT.map(|name| (name.to_owned(), None)).into());
         let named = Retention { after: year, workflows: [("offboarding".to_owned(), year)].into() }.keep();
@@ -67,8 +67,10 @@ mod tests {
 
     #[test]
     fn a_workflow_that_there_is_not_is_refused_by_name() {
-        let settings =
-            Retention { workflows: [("reclam".to_owned(), Kept(None))].into(), ..Retention::default() };
+        let settings = Retention {
+            workflows: [("reclam".to_owned(), RetentionPeriod(None))].into(),
+            ..Retention::default()
+        };
         let why = settings.check(&["reclaim".to_owned()]).unwrap_err();
         assert_eq!(why, "retention.workflows.reclam: there is no such workflow; there are: reclaim");
     }

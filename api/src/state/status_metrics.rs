@@ -4,7 +4,7 @@
 //! gauges anew: what has gone is told no more. Labels are bounded: reasons, clusters, regions, models and the channels of the settings,
 //! never tenants, people or ids.
 
-use crate::state::App;
+use crate::state::ServerState;
 use engine::{Entity, Error, Reason, Workflow as _};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode_registry},
@@ -18,8 +18,8 @@ use strum::VariantArray as _;
 use tokio::sync::Mutex;
 use workflows::{
     reclaim::Reclaim,
-    sweeps::Missed,
-    tenancy::{OpenLoans, Pool, Waitlist},
+    sweeps::MissedPromise,
+    tenancy::{FreePool, OpenLoans, Waitlist},
 };
 
 /// What was looked up is told again so long, however many ask.
@@ -67,25 +67,25 @@ type Moment = Gauge<f64, AtomicU64>;
 
 /// The last look, and when it was.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct StatusMetrics {
     last: Mutex<Option<(Timestamp, String)>>,
 }
 
-impl Standing {
+impl StatusMetrics {
     /// The gauges as text, without the mark of its end. What cannot be looked up is left out and said in the log.
-    pub(crate) async fn text(&self, app: &App) -> String {
+    pub(crate) async fn text(&self, app: &ServerState) -> String {
         let mut last = self.last.lock().await;
         let now = app.engine.clock().now();
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.is_recent(FRESH, now)) {
             return text.clone();
         }
-        let text = look(app, now).await;
+        let text = collect(app, now).await;
         *last = Some((now, text.clone()));
         text
     }
 }
 
-async fn look(app: &App, now: Timestamp) -> String {
+async fn collect(app: &ServerState, now: Timestamp) -> String {
     let mut registry = Registry::with_prefix("tenure");
     let looked = [
         stuck(app, &mut registry).await,
@@ -108,7 +108,7 @@ async fn look(app: &App, now: Timestamp) -> String {
 }
 
 /// Executions that an operator has to look at, by every reason that there is.
-async fn stuck(app: &App, registry: &mut Registry) -> Result<(), Error> {
+async fn stuck(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let family = Family::<ByReason, Gauge>::default();
     for reason in Reason::VARIANTS {
         let name: &str = reason.into();
@@ -120,7 +120,7 @@ async fn stuck(app: &App, registry: &mut Registry) -> Result<(), Error> {
     Ok(())
 }
 
-async fn approvals(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
+async fn approvals(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
     let (mut waiting, mut next, mut after) = (0, None, None::<String>);
     loop {
         let found = app.engine.approvals(after.as_deref(), PAGE).await?;
@@ -138,7 +138,7 @@ async fn approvals(app: &App, registry: &mut Registry, now: Timestamp) -> Result
     Ok(())
 }
 
-async fn reclaims(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
+async fn reclaims(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
     let (mut open, mut next) = (0, None);
     each_open(app, Query::is("workflow", Reclaim::NAME), |record| {
         open += 1;
@@ -149,7 +149,7 @@ async fn reclaims(app: &App, registry: &mut Registry, now: Timestamp) -> Result<
     let help = "When the first of the reclaims under way is promised to be over, 0 if none is";
     registry.register("reclaims_next_deadline_timestamp_seconds", help, moment(next));
     let mut missed = 0;
-    each::<Missed>(app, |_| missed += 1).await?;
+    each::<MissedPromise>(app, |_| missed += 1).await?;
     registry.register("reclaims_missed", "Promises of reclaim on record that were broken", gauge(missed));
     Ok(())
 }
@@ -160,9 +160,9 @@ fn promised(record: &Record) -> Option<Timestamp> {
     body.get("promised").and_then(Value::as_u64).map(Timestamp)
 }
 
-async fn gpus(app: &App, registry: &mut Registry) -> Result<(), Error> {
+async fn gpus(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let (all, free) = (Family::<ByCluster, Gauge>::default(), Family::<ByCluster, Gauge>::default());
-    each::<Pool>(app, |pool| {
+    each::<FreePool>(app, |pool| {
         let by = ByCluster { cluster: pool.cluster.to_string(), model: pool.model.to_string() };
         all.get_or_create(&by).set(pool.gpus().0.into());
         free.get_or_create(&by).set(pool.free().0.into());
@@ -173,7 +173,7 @@ async fn gpus(app: &App, registry: &mut Registry) -> Result<(), Error> {
     Ok(())
 }
 
-async fn loans(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
+async fn loans(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
     let open = Family::<ByResource, Gauge>::default();
     let overdue = Family::<ByResource, Gauge>::default();
     let lent = Family::<ByResource, Gauge>::default();
@@ -192,7 +192,7 @@ async fn loans(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(),
     Ok(())
 }
 
-async fn waitlists(app: &App, registry: &mut Registry) -> Result<(), Error> {
+async fn waitlists(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let (waiting, gpus) = (Family::<ByRegion, Gauge>::default(), Family::<ByRegion, Gauge>::default());
     each::<Waitlist>(app, |list| {
         let by = ByRegion { region: list.region.to_string(), model: list.model.to_string() };
@@ -206,7 +206,7 @@ async fn waitlists(app: &App, registry: &mut Registry) -> Result<(), Error> {
     Ok(())
 }
 
-async fn engines(app: &App, registry: &mut Registry) -> Result<(), Error> {
+async fn engines(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let family = Family::<ByState, Gauge>::default();
     for state in ["alive", "silent", "ended"] {
         family.get_or_create(&ByState { state: state.into() }).set(0);
@@ -220,7 +220,7 @@ async fn engines(app: &App, registry: &mut Registry) -> Result<(), Error> {
 }
 
 /// What of notifications is not taken, by channel; a channel that is well is told as zero.
-async fn deliveries(app: &App, registry: &mut Registry) -> Result<(), Error> {
+async fn deliveries(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let family = Family::<ByChannel, Gauge>::default();
     for (state, tallies) in [("waiting", app.outbox.waiting().await?), ("dead", app.outbox.dead().await?)] {
         for (channel, tally) in tallies {
@@ -233,9 +233,9 @@ async fn deliveries(app: &App, registry: &mut Registry) -> Result<(), Error> {
 }
 
 /// How far the moments on record are ahead of the clock: schedules are looked at each minute, so it was set back then.
-async fn clock(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
+async fn clock(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
     let mut ahead = Duration::ZERO;
-    each::<engine::Standing>(app, |standing| {
+    each::<engine::ScheduleStatus>(app, |standing| {
         ahead = ahead.max(standing.ahead_of(now).unwrap_or_default());
     })
     .await?;
@@ -247,7 +247,7 @@ async fn clock(app: &App, registry: &mut Registry, now: Timestamp) -> Result<(),
 }
 
 /// Every open execution that `query` finds.
-async fn each_open(app: &App, query: Query, mut take: impl FnMut(&Record)) -> Result<(), Error> {
+async fn each_open(app: &ServerState, query: Query, mut take: impl FnMut(&Record)) -> Result<(), Error> {
     let query = Query::is("open", "true").and(query);
     let (mut after, mut seen) = (None, 0);
     loop {
@@ -262,7 +262,7 @@ async fn each_open(app: &App, query: Query, mut take: impl FnMut(&Record)) -> Re
 }
 
 /// Every document of a kind.
-async fn each<E: Entity>(app: &App, mut take: impl FnMut(E)) -> Result<(), Error> {
+async fn each<E: Entity>(app: &ServerState, mut take: impl FnMut(E)) -> Result<(), Error> {
     let (mut after, mut seen) = (None::<String>, 0);
     loop {
         let found = app.engine.store().documents(E::COLLECTION, "", after.as_deref(), PAGE).await?;

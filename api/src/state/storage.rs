@@ -1,6 +1,6 @@
 //! Where everything is kept: the embedded store in the data folder, or a PostgreSQL database.
 
-use crate::config::{Config, Keep, store_dir};
+use crate::config::{Config, StoreSettings, store_dir};
 use program::{
     encoding::rfc3339::format_time,
     exit::{Failure, store_failure},
@@ -32,7 +32,7 @@ impl Storage {
                 let options = PostgresOptions { witness: Some(data.join("database-seen")), ..options };
                 Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(store_failure)?)))
             }
-            None => embedded(config).await.map(Self::Embedded),
+            None => open_embedded(config).await.map(Self::Embedded),
         }
     }
 
@@ -76,13 +76,13 @@ impl Storage {
             Self::Postgres(store) => {
                 let here = store.holder();
                 let rows = store.engines().await?;
-                Ok(rows.iter().map(|row| shown(row, here.ends_with(&row.id.to_string()))).collect())
+                Ok(rows.iter().map(|row| node_json(row, here.ends_with(&row.id.to_string()))).collect())
             }
         }
     }
 }
 
-fn shown(row: &store::postgres::EngineRow, here: bool) -> Value {
+fn node_json(row: &store::postgres::EngineProcess, here: bool) -> Value {
     // Three beats of silence are no accident.
     let silent = row.silent_ms > 15_000;
     let state = match (row.ended, silent) {
@@ -103,7 +103,7 @@ fn shown(row: &store::postgres::EngineRow, here: bool) -> Value {
     })
 }
 
-impl Keep {
+impl StoreSettings {
     /// How to use the database, if the settings name one.
     pub fn options(&self) -> Option<PostgresOptions> {
         if self.url.is_empty() {
@@ -121,7 +121,7 @@ impl Keep {
     }
 }
 
-async fn embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
+async fn open_embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
     let options = store::Options {
         on_stall: Arc::new(|why| {
             tracing::error!(why, "the store's index stands still; nothing acknowledged is lost, start again");

@@ -1,6 +1,6 @@
 //! What serves which cluster: the file of targets, the simulated world for all else, and the ledger, which must say the same.
 
-use crate::{config::Config, state::App};
+use crate::{config::Config, state::ServerState};
 use backends::{
     Connected,
     simulated::{World, simulated_platform},
@@ -12,7 +12,7 @@ use std::{path::Path, sync::Arc};
 use workflows::{
     fleet::Sites,
     platform::Platform,
-    tenancy::{Atlas, Cluster, ClusterId, ClusterKind, Region},
+    tenancy::{Cluster, ClusterId, ClusterKind, Region, RegionIndex},
 };
 
 /// A cluster in the ledger and the file of targets do not agree. Not stored: the server does not start.
@@ -34,13 +34,13 @@ pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<C
 /// # Errors
 /// A cluster that was served by a backend and is not any more, which would be acted on in the simulated world alone; one that the
 /// file has something for that it is not.
-pub(crate) async fn agree(app: &App) -> Result<(), Failure> {
+pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
     let platform = app.engine.platform();
     let agreed = app.engine.ledger(true, |view| {
-        let regions = view.get::<Atlas>(Atlas::ID)?.unwrap_or_default().regions;
+        let regions = view.get::<RegionIndex>(RegionIndex::ID)?.unwrap_or_default().regions;
         for region in regions {
             for id in view.need::<Region>(region.as_str())?.clusters {
-                note(view, platform, &id)?;
+                record_backend(view, platform, &id)?;
             }
         }
         Ok(())
@@ -49,7 +49,7 @@ pub(crate) async fn agree(app: &App) -> Result<(), Failure> {
 }
 
 /// Has the ledger say of a cluster what serves it.
-pub(crate) fn note(view: &mut View, platform: &Platform, id: &ClusterId) -> Result<(), Undecided> {
+pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterId) -> Result<(), Undecided> {
     let Some(cluster) = view.get::<Cluster>(id.as_str())? else { return Ok(()) };
     let disagree = |why: String| Err(ActionError::permanent(DISAGREE, why).into());
     let Some(backend) = platform.backend_of(id.as_str()) else {
@@ -80,7 +80,7 @@ pub(crate) fn note(view: &mut View, platform: &Platform, id: &ClusterId) -> Resu
 }
 
 /// The sites with what serves each cluster, whatever they say of it.
-pub(crate) fn backed(mut sites: Sites, platform: &Platform) -> Sites {
+pub(crate) fn with_backends(mut sites: Sites, platform: &Platform) -> Sites {
     for row in &mut sites.clusters {
         if let Some(backend) = platform.backend_of(row.id.as_str()) {
             backend.clone_into(&mut row.backend);
@@ -90,7 +90,7 @@ pub(crate) fn backed(mut sites: Sites, platform: &Platform) -> Sites {
 }
 
 /// What the server says at its start of what it acts on.
-pub(crate) fn said(app: &App, world: &str) -> String {
+pub(crate) fn describe(app: &ServerState, world: &str) -> String {
     let backends = app.engine.platform().backends();
     let real = backends.iter().filter(|(part, backend)| **backend != "simulated" && **part != "records");
     let real: Vec<String> = real.map(|(part, backend)| format!("  {part}: {backend}\n")).collect();

@@ -14,9 +14,9 @@ const HOUR: u64 = 3_600_000;
 
 /// Tokens by their ids, with the full hour in which each was used last, and whether that is to be written yet.
 #[derive(Debug, Default)]
-pub(crate) struct Uses(Mutex<BTreeMap<String, (u64, bool)>>);
+pub(crate) struct TokenUsage(Mutex<BTreeMap<String, (u64, bool)>>);
 
-impl Uses {
+impl TokenUsage {
     /// Notes that the token of this id let somebody in at the moment `now`.
     pub(crate) fn note(&self, token: &str, now: Timestamp) {
         let hour = now.0 / HOUR;
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_token_is_written_once_an_hour_however_often_it_is_used() {
-        let uses = Uses::default();
+        let uses = TokenUsage::default();
         let noon = Timestamp(12 * HOUR);
         for later in [0, 5, HOUR - 1] {
             uses.note("a", Timestamp(noon.0 + later));

@@ -6,8 +6,8 @@
 mod pair;
 mod validity;
 
-pub use pair::{Files, Pair};
-pub use validity::ends;
+pub use pair::{CertificateFiles, CertificatePair};
+pub use validity::expiry;
 
 use crate::config::Tls as Settings;
 use chrono::{DateTime, Utc};
@@ -32,14 +32,14 @@ struct ByOutcome {
 #[derive(Debug)]
 pub(crate) struct Tls {
     settings: Settings,
-    stands: RwLock<Stands>,
+    stands: RwLock<InForce>,
     reads: Family<ByOutcome, Counter>,
     left: Gauge,
 }
 
 #[derive(Debug)]
-struct Stands {
-    pair: Pair,
+struct InForce {
+    pair: CertificatePair,
     /// Of the files that were looked at last, whether they were taken or not.
     seen: [u8; 32],
 }
@@ -59,15 +59,15 @@ impl Tls {
         if !settings.is_on() {
             return Ok(None);
         }
-        let files = Files::read(settings)?;
-        let (pair, now) = (Pair::of(&files, settings)?, utc(now));
+        let files = CertificateFiles::read(settings)?;
+        let (pair, now) = (CertificatePair::of(&files, settings)?, utc(now));
         let days = (pair.ends - now).num_days();
         if pair.ends <= now {
             tracing::error!(ends = %pair.ends.to_rfc3339(), "the certificate is over: who verifies it turns away");
         } else if days < RENEW_DAYS {
             tracing::warn!(ends = %pair.ends.to_rfc3339(), days, "the certificate ends soon");
         }
-        let stands = RwLock::new(Stands { pair, seen: files.digest() });
+        let stands = RwLock::new(InForce { pair, seen: files.digest() });
         let me =
             Self { settings: settings.clone(), stands, reads: Family::default(), left: Gauge::default() };
         registry.register(
@@ -102,8 +102,8 @@ impl Tls {
     /// # Errors
     /// What is wrong with it; told once for the same files.
     fn renew(&self, now: Timestamp) -> Result<bool, String> {
-        let files = Files::read(&self.settings);
-        let seen = files.as_ref().map_or_else(|_| [0; 32], Files::digest);
+        let files = CertificateFiles::read(&self.settings);
+        let seen = files.as_ref().map_or_else(|_| [0; 32], CertificateFiles::digest);
         {
             let mut stands = self.stands.write().unwrap_or_else(PoisonError::into_inner);
             if stands.seen == seen {
@@ -111,7 +111,7 @@ impl Tls {
             }
             stands.seen = seen;
         }
-        let pair = Pair::of(&files?, &self.settings)?.in_force(utc(now), &self.settings)?;
+        let pair = CertificatePair::of(&files?, &self.settings)?.in_force(utc(now), &self.settings)?;
         self.stands.write().unwrap_or_else(PoisonError::into_inner).pair = pair;
         Ok(true)
     }

@@ -13,12 +13,12 @@ use std::{fs, sync::Arc};
 
 /// What both files hold, byte by byte.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Files {
+pub struct CertificateFiles {
     chain: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Files {
+impl CertificateFiles {
     /// Reads both.
     ///
     /// # Errors
@@ -45,19 +45,19 @@ impl Files {
 
 /// A certificate with its key, which belong together.
 #[derive(Clone, Debug)]
-pub struct Pair {
+pub struct CertificatePair {
     /// How handshakes are made with it.
     pub(super) config: Arc<ServerConfig>,
     /// Until when it is valid.
     pub ends: DateTime<Utc>,
 }
 
-impl Pair {
+impl CertificatePair {
     /// The pair that these files hold.
     ///
     /// # Errors
     /// The setting at fault, and what to do.
-    pub fn of(files: &Files, settings: &Settings) -> Result<Self, String> {
+    pub fn of(files: &CertificateFiles, settings: &Settings) -> Result<Self, String> {
         let (chain_at, key_at) = (&settings.certificate_file, &settings.key_file);
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&files.chain).collect();
         let chain = chain.map_err(|error| format!("tls.certificate_file: {chain_at} is no PEM: {error}"))?;
@@ -66,7 +66,7 @@ impl Pair {
                 "tls.certificate_file: {chain_at} holds no certificate: write it as PEM, the server's own first"
             ));
         };
-        let ends = validity::ends(own).ok_or_else(|| {
+        let ends = validity::expiry(own).ok_or_else(|| {
             format!("tls.certificate_file: the first certificate of {chain_at} cannot be read")
         })?;
         let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|error| {

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use x509_cert::{Certificate, der::Decode as _};
 
 /// Until when a certificate (DER) is valid.
-pub fn ends(der: &[u8]) -> Option<DateTime<Utc>> {
+pub fn expiry(der: &[u8]) -> Option<DateTime<Utc>> {
     let certificate = Certificate::from_der(der).ok()?;
     let ends = certificate.tbs_certificate().validity().not_after.to_unix_duration();
     DateTime::from_timestamp(i64::try_from(ends.as_secs()).ok()?, 0)
@@ -23,7 +23,7 @@ mod tests {
             .step_by(2)
             .map(|at| u8::from_str_radix(&CERTIFICATE[at..at + 2], 16).unwrap())
             .collect();
-        assert_eq!(ends(&der).unwrap().to_rfc3339(), "2027-06-10T17:25:43+00:00");
-        assert_eq!(ends(&der[..der.len() - 1]), None);
+        assert_eq!(expiry(&der).unwrap().to_rfc3339(), "2027-06-10T17:25:43+00:00");
+        assert_eq!(expiry(&der[..der.len() - 1]), None);
     }
 }

@@ -6,7 +6,7 @@ use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::Timestamp;
-use workflows::notices::{Act, Severity, kind_of};
+use workflows::notices::{MatterChange, Severity, kind_of};
 
 /// A channel.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -65,7 +65,7 @@ impl Stuck {
     pub(crate) const WORKFLOW: &'static str = "delivery";
 
     /// A channel as it is shown at `now`; nothing if no letter of it is dead.
-    pub(crate) fn of(channel: &str, tally: &notify::Tally, now: Timestamp) -> Option<Self> {
+    pub(crate) fn of(channel: &str, tally: &notify::DeliveryCount, now: Timestamp) -> Option<Self> {
         let since = tally.since.unwrap_or(now);
         (tally.count > 0).then(|| Self {
             id: channel.into(),
@@ -154,10 +154,10 @@ impl Delivery {
             event: told.kind.clone(),
             severity: severity.into(),
             act: match kind.act {
-                Act::Opens => "opens",
-                Act::TakesUp => "takes_up",
-                Act::Closes => "closes",
-                Act::Tells => "tells",
+                MatterChange::Opens => "opens",
+                MatterChange::TakesUp => "takes_up",
+                MatterChange::Closes => "closes",
+                MatterChange::Tells => "tells",
             },
             matter: delivery.matter(),
             tenant: Some(told.tenant.clone()).filter(|tenant| !tenant.is_empty()),

@@ -5,7 +5,8 @@ use crate::types::{
     executions::{self, Asked, Attempt, Child, Execution, Limited, Line, Mark, Row},
 };
 use engine::{
-    ApprovalCase, Ballot, Engine, Happening, Provenance, Seat, Separation, Shown, Vote, Waiting, What,
+    ApprovalChange, ApprovalHistoryEntry, ApprovalRecord, Ballot, Engine, ExecutionView, Provenance, Seat,
+    Separation, Vote, WaitingAttempt,
 };
 use program::encoding::rfc3339::format_time;
 use serde::Serialize;
@@ -86,7 +87,7 @@ pub(crate) fn row(record: &Record) -> Row {
 pub(crate) async fn execution(
     engine: &Engine<Platform>,
     record: &Record,
-    shown: &Shown,
+    shown: &ExecutionView,
 ) -> Result<Execution, engine::Error> {
     let body = &shown.body;
     let part = |path: &str| body.pointer(path).cloned().unwrap_or(Value::Null);
@@ -205,7 +206,7 @@ async fn waiting(
 }
 
 /// What an attempt waits for at a key. Of others it says how many they are, and nothing else.
-fn limited(waiting: &Waiting) -> Limited {
+fn limited(waiting: &WaitingAttempt) -> Limited {
     Limited {
         key: waiting.key.clone(),
         slot: waiting.task.slot,
@@ -222,7 +223,7 @@ pub(crate) fn wanted(seats: &[Seat]) -> String {
 }
 
 /// An approval.
-pub(crate) fn approval(case: &ApprovalCase, separation: Separation) -> Approval {
+pub(crate) fn approval(case: &ApprovalRecord, separation: Separation) -> Approval {
     let counts_anyway = case.votes.iter().any(|vote| vote.tie.is_some());
     // What is closed says what was so; what is open, what will be.
     let enforced = !counts_anyway && (case.closed_at.is_some() || separation.is_enforced());
@@ -271,19 +272,21 @@ fn provenance(vote: &Vote) -> Option<&Provenance> {
 }
 
 /// When a ruling is followed that is not yet: only a pause keeps an approval open that is decided.
-fn takes_effect(case: &ApprovalCase) -> Option<&'static str> {
+fn takes_effect(case: &ApprovalRecord) -> Option<&'static str> {
     (case.ruling.is_some() && case.closed_at.is_none()).then_some("when it is resumed")
 }
 
 /// Something that happened to an approval, in one word and with what belongs to it.
-fn happened(happened: &Happening) -> Value {
+fn happened(happened: &ApprovalHistoryEntry) -> Value {
     let (event, more) = match &happened.what {
-        What::Reminded => ("reminded", json!({})),
-        What::Escalated { from, to } => ("escalated", json!({ "from": wanted(from), "to": wanted(to) })),
-        What::Extended { from, until } => {
+        ApprovalChange::Reminded => ("reminded", json!({})),
+        ApprovalChange::Escalated { from, to } => {
+            ("escalated", json!({ "from": wanted(from), "to": wanted(to) }))
+        }
+        ApprovalChange::Extended { from, until } => {
             ("extended", json!({ "from": format_time(*from), "until": format_time(*until) }))
         }
-        What::Withdrawn { vote, by, reason } => (
+        ApprovalChange::Withdrawn { vote, by, reason } => (
             "withdrawn",
             json!({
                 "by": by,
@@ -293,7 +296,7 @@ fn happened(happened: &Happening) -> Value {
                 "verdict": vote.verdict,
             }),
         ),
-        What::Voided { digest, votes } => {
+        ApprovalChange::Voided { digest, votes } => {
             let people: Vec<_> = votes.iter().map(|vote| &vote.person.name).collect();
             ("voided", json!({ "digest": digest, "people": people }))
         }

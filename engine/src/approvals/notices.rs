@@ -1,38 +1,38 @@
 //! The notifications about an approval: opened, voted, reminded, escalated, extended, closed, break-glass used.
 
 use crate::{
-    ApprovalCase, Happening, Notification, Seat, Vote, What,
+    ApprovalChange, ApprovalHistoryEntry, ApprovalRecord, Notification, Seat, Vote,
     model::{approval::vote::describe_seats, definition::step::span},
 };
 use store::Timestamp;
 
 /// Who should know when somebody has decided alone, beside those who were asked.
-const WATCHES: &str = "security";
+const REVIEWERS: &str = "security";
 impl Notification {
     /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
-    pub(crate) fn of(case: &ApprovalCase, number: usize, happened: &Happening) -> Option<Self> {
+    pub(crate) fn of(case: &ApprovalRecord, number: usize, happened: &ApprovalHistoryEntry) -> Option<Self> {
         let (kind, seats, text) = match &happened.what {
-            What::Reminded => ("approval.reminder", &case.seats, waiting_text(case, happened.at)),
-            What::Escalated { from, to } => {
+            ApprovalChange::Reminded => ("approval.reminder", &case.seats, waiting_text(case, happened.at)),
+            ApprovalChange::Escalated { from, to } => {
                 let text =
                     format!("{} have not decided; {}", describe_seats(from), waiting_text(case, happened.at));
                 ("approval.escalated", to, text)
             }
-            What::Extended { .. } => {
+            ApprovalChange::Extended { .. } => {
                 let text = format!("the deadline was moved, once; {}", waiting_text(case, happened.at));
                 ("approval.extended", &case.seats, text)
             }
-            What::Voided { votes, .. } => {
+            ApprovalChange::Voided { votes, .. } => {
                 let text = plan_changed_text(case, votes.len(), happened.at);
                 ("approval.plan_changed", &case.seats, text)
             }
-            What::Withdrawn { .. } => return None,
+            ApprovalChange::Withdrawn { .. } => return None,
         };
         Some(Self::about(case, &number.to_string(), kind, roles(seats), text, happened.at))
     }
 
     /// That people are asked.
-    pub(crate) fn opened(case: &ApprovalCase) -> Self {
+    pub(crate) fn opened(case: &ApprovalRecord) -> Self {
         let text = format!(
             "{}, asked for by {}; `tenure approvals show {}`",
             waiting_text(case, case.opened_at),
@@ -43,14 +43,14 @@ impl Notification {
     }
 
     /// That some have agreed, and more are needed.
-    pub(crate) fn voted(case: &ApprovalCase, vote: &Vote) -> Self {
+    pub(crate) fn voted(case: &ApprovalRecord, vote: &Vote) -> Self {
         let name = format!("voted.{}", vote.at.0);
         let text = format!("{} agreed; {}", vote.person.name, waiting_text(case, vote.at));
         Self::about(case, &name, "approval.voted", roles(&case.seats), text, vote.at)
     }
 
     /// That nobody is asked any more: `ruling` says how it ended.
-    pub(crate) fn closed(case: &ApprovalCase, ruling: &str, at: Timestamp) -> Self {
+    pub(crate) fn closed(case: &ApprovalRecord, ruling: &str, at: Timestamp) -> Self {
         let by = case.votes.last().map(|vote| format!(" by {}", vote.person.name)).unwrap_or_default();
         let by = if matches!(ruling, "granted" | "refused") { by } else { String::new() };
         let text = format!("{}: {ruling}{by}", case.plan.title);
@@ -58,16 +58,16 @@ impl Notification {
     }
 
     /// That the plan has changed since people agreed to it.
-    pub(crate) fn asked_again(case: &ApprovalCase, at: Timestamp) -> Self {
+    pub(crate) fn asked_again(case: &ApprovalRecord, at: Timestamp) -> Self {
         let text = format!("the plan has changed since it was agreed to; {}", waiting_text(case, at));
         Self::about(case, "asked-again", "approval.plan_changed", roles(&case.seats), text, at)
     }
 
     /// That somebody has decided alone.
-    pub(crate) fn break_glass_used(case: &ApprovalCase, vote: &Vote) -> Self {
+    pub(crate) fn break_glass_used(case: &ApprovalRecord, vote: &Vote) -> Self {
         let mut to = roles(&case.seats);
-        if !to.iter().any(|role| role == WATCHES) {
-            to.push(WATCHES.into());
+        if !to.iter().any(|role| role == REVIEWERS) {
+            to.push(REVIEWERS.into());
         }
         let text = format!(
             "{} broke the glass and let this pass alone: {}; reason: {}; somebody else has to review it",
@@ -77,7 +77,7 @@ impl Notification {
     }
 
     fn about(
-        case: &ApprovalCase,
+        case: &ApprovalRecord,
         name: &str,
         kind: &str,
         to: Vec<String>,
@@ -108,13 +108,13 @@ fn roles(seats: &[Seat]) -> Vec<String> {
     roles
 }
 
-fn waiting_text(case: &ApprovalCase, at: Timestamp) -> String {
+fn waiting_text(case: &ApprovalRecord, at: Timestamp) -> String {
     let left = case.deadline.map(|deadline| format!(", {} left", span(Some(deadline.since(at)))));
     let left = left.unwrap_or_default();
     format!("{} waits for {}{left}", case.plan.title, describe_seats(&case.seats))
 }
 
-fn plan_changed_text(case: &ApprovalCase, votes: usize, at: Timestamp) -> String {
+fn plan_changed_text(case: &ApprovalRecord, votes: usize, at: Timestamp) -> String {
     let void = match votes {
         0 => "nobody had voted".into(),
         1 => "one vote is void".into(),

@@ -1,12 +1,12 @@
 //! An approval as a document: open for lists, closed as evidence.
 
-use crate::{Happening, Plan, PlanDigest, Procedure, Seat, Vote};
+use crate::{ApprovalHistoryEntry, Plan, PlanDigest, Procedure, Seat, Vote};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 
 /// An approval as people see it: what is asked, of whom, and how it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApprovalCase {
+pub struct ApprovalRecord {
     /// Names it: the execution, a dot, and a number that tells its approvals apart.
     pub id: String,
     /// The execution that waits for it.
@@ -43,10 +43,10 @@ pub struct ApprovalCase {
     pub procedure: Procedure,
     /// What has happened to it beside the votes that stand, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<Happening>,
+    pub history: Vec<ApprovalHistoryEntry>,
 }
 
-impl ApprovalCase {
+impl ApprovalRecord {
     /// The vote that decided alone, if one did.
     #[must_use]
     pub fn break_glass_vote(&self) -> Option<&Vote> {

@@ -1,6 +1,8 @@
 //! The review of a decision that somebody took alone. Pure.
 
-use crate::{ActionError, ApprovalCase, Entity, Mandate, PlanDigest, Vote, model::documents::collection};
+use crate::{
+    ActionError, ApprovalRecord, Entity, PlanDigest, Vote, VoteDelegation, model::documents::collection,
+};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 
@@ -67,7 +69,7 @@ impl Entity for ReviewDone {
 }
 
 impl Review {
-    pub(crate) fn of(case: &ApprovalCase, vote: &Vote) -> Self {
+    pub(crate) fn of(case: &ApprovalRecord, vote: &Vote) -> Self {
         Self {
             approval: case.id.clone(),
             execution: case.execution,
@@ -91,12 +93,12 @@ impl Review {
     pub fn done(
         mut self,
         by: &str,
-        mandates: &[Mandate],
+        mandates: &[VoteDelegation],
         note: &str,
         at: Timestamp,
     ) -> Result<ReviewDone, ActionError> {
         for party in [&self.by, &self.requested_by] {
-            let stands = |mandate: &Mandate| {
+            let stands = |mandate: &VoteDelegation| {
                 mandate.from == *party && mandate.to == by && mandate.touches(self.at, at)
             };
             if by == party || mandates.iter().any(stands) {

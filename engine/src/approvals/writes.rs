@@ -3,15 +3,15 @@
 //! Called when an event is turned into a commit. Invariant: the ids follow from the event, so each is written once.
 
 use crate::{
-    ApprovalCase, Ballot, Edge, Execution, Notification, Review, Ruling, Workflow,
-    model::{definition::step::ASKED_AGAIN, documents::collection},
+    ApprovalRecord, Ballot, Edge, Execution, Notification, Review, Ruling, Workflow,
+    model::{definition::step::PLAN_CHANGED, documents::collection},
 };
 use serde::Serialize;
 use store::{Key, Put, Record, Timestamp};
 
 /// The approval that stood before an event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct BallotBefore {
     /// [`Execution::states_entered`] at its time.
     states_entered: u32,
     /// How much of its history is on paper.
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     votes: usize,
 }
 
-impl Asked {
+impl BallotBefore {
     /// What of the approval of `execution` is on paper.
     pub(crate) fn of<W: Workflow>(execution: &Execution<W>) -> Self {
         let ballot = execution.ballot.as_ref();
@@ -49,7 +49,7 @@ impl Asked {
 
 /// What an event put on paper about approvals.
 #[derive(Debug, Default)]
-pub(crate) struct Papers {
+pub(crate) struct ApprovalWrites {
     pub(crate) documents: Vec<Put>,
     /// Who decided alone, if anybody did.
     pub(crate) break_glass: Option<Review>,
@@ -60,20 +60,20 @@ pub(crate) fn approval_writes<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
     (closed, asked_in): (Option<(u32, Ballot)>, &str),
-    (asked, edges): (Asked, &[Edge]),
+    (asked, edges): (BallotBefore, &[Edge]),
     at: Timestamp,
-) -> Papers {
-    let mut papers = Papers::default();
+) -> ApprovalWrites {
+    let mut papers = ApprovalWrites::default();
     if let Some((states_entered, ballot)) = closed {
         let ruling = ballot.ruling.map_or("withdrawn", Ruling::name).to_owned();
         let case = approval_record(record, execution, states_entered, ballot, asked_in);
-        let case = ApprovalCase { ruling: Some(ruling.clone()), closed_at: Some(at), ..case };
+        let case = ApprovalRecord { ruling: Some(ruling.clone()), closed_at: Some(at), ..case };
         let asked = asked.for_number(states_entered);
         papers.tell(&case, asked);
         if asked.open {
             papers.notify(Notification::closed(&case, &ruling, at));
         }
-        papers.put(collection::OPEN, &case.id, None::<&ApprovalCase>);
+        papers.put(collection::OPEN, &case.id, None::<&ApprovalRecord>);
         papers.put(collection::CLOSED, &case.id, Some(&case));
     }
     if let Some(ballot) = &execution.ballot {
@@ -81,7 +81,7 @@ pub(crate) fn approval_writes<W: Workflow>(
             approval_record(record, execution, execution.states_entered, ballot.clone(), &record.state);
         let asked = asked.for_number(execution.states_entered);
         papers.tell(&case, asked);
-        if edges.iter().any(|edge| edge.label == ASKED_AGAIN) {
+        if edges.iter().any(|edge| edge.label == PLAN_CHANGED) {
             papers.notify(Notification::asked_again(&case, at));
         } else if !asked.open {
             papers.notify(Notification::opened(&case));
@@ -100,8 +100,8 @@ fn approval_record<W: Workflow>(
     states_entered: u32,
     ballot: Ballot,
     state: &str,
-) -> ApprovalCase {
-    ApprovalCase {
+) -> ApprovalRecord {
+    ApprovalRecord {
         id: format!("{}.{states_entered}", record.id),
         execution: record.id,
         workflow: record.workflow.clone(),
@@ -122,7 +122,7 @@ fn approval_record<W: Workflow>(
     }
 }
 
-impl Papers {
+impl ApprovalWrites {
     fn put<T: Serialize>(&mut self, collection: &str, id: &str, body: Option<&T>) {
         let body = body.map(|body| serde_json::to_vec(body).unwrap_or_default());
         self.documents.push(Put { key: Key::new(collection, id), body });
@@ -133,7 +133,7 @@ impl Papers {
     }
 
     /// Tells people what of the history is not on paper yet, and of a vote that decided alone.
-    fn tell(&mut self, case: &ApprovalCase, asked: Asked) {
+    fn tell(&mut self, case: &ApprovalRecord, asked: BallotBefore) {
         for (number, happened) in case.history.iter().enumerate().skip(asked.history_written) {
             if let Some(notification) = Notification::of(case, number, happened) {
                 self.notify(notification);

@@ -3,7 +3,7 @@
 //! Invariant: an action cannot become a step before it says how it is undone.
 
 use super::acting::{act_with_defaults, recorder};
-use crate::{Acting, Branch, Commitment, DoneTo, Workflow, model::definition::step::Undo};
+use crate::{ActBuilder, Branch, Commitment, IntoErasedAction, Workflow, model::definition::step::Undo};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
@@ -77,7 +77,7 @@ pub struct Uncompensated<W: Workflow, A, K> {
 /// Does one action.
 pub fn act<W: Workflow, A, K>(action: A) -> Uncompensated<W, A, K>
 where
-    A: DoneTo<W::Platform, K>,
+    A: IntoErasedAction<W::Platform, K>,
 {
     Uncompensated { actions: vec![action], kind: PhantomData }
 }
@@ -85,29 +85,32 @@ where
 /// Does like actions side by side, one a slot.
 pub fn act_each<W: Workflow, A, K>(actions: impl IntoIterator<Item = A>) -> Uncompensated<W, A, K>
 where
-    A: DoneTo<W::Platform, K>,
+    A: IntoErasedAction<W::Platform, K>,
 {
     Uncompensated { actions: actions.into_iter().collect(), kind: PhantomData }
 }
 
-impl<W: Workflow, A: DoneTo<W::Platform, K>, K> Uncompensated<W, A, K> {
+impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> Uncompensated<W, A, K> {
     /// How it is taken back. Its arguments are stored before the action starts.
-    pub fn undo<U: DoneTo<W::Platform, L> + Clone, L>(self, undo: U) -> Acting<W, A::Output> {
+    pub fn undo<U: IntoErasedAction<W::Platform, L> + Clone, L>(self, undo: U) -> ActBuilder<W, A::Output> {
         self.undo_each(move |_| undo.clone())
     }
 
     /// How each is taken back.
-    pub fn undo_each<U: DoneTo<W::Platform, L>, L>(self, undo: impl Fn(&A) -> U) -> Acting<W, A::Output> {
+    pub fn undo_each<U: IntoErasedAction<W::Platform, L>, L>(
+        self,
+        undo: impl Fn(&A) -> U,
+    ) -> ActBuilder<W, A::Output> {
         self.build(Commitment::Undone, |action| Some(undo_of::<W, U, L>(undo(action))))
     }
 
     /// It changes nothing that would have to be taken back.
-    pub fn nothing_to_undo(self) -> Acting<W, A::Output> {
+    pub fn nothing_to_undo(self) -> ActBuilder<W, A::Output> {
         self.build(Commitment::NothingToUndo, |_| None)
     }
 
     /// It cannot be taken back: from here the execution only goes forward. Needs an authorisation on every path to it.
-    pub fn forward_only(self) -> Acting<W, A::Output> {
+    pub fn forward_only(self) -> ActBuilder<W, A::Output> {
         self.build(Commitment::ForwardOnly { destroys: false }, |_| None)
     }
 
@@ -115,13 +118,13 @@ impl<W: Workflow, A: DoneTo<W::Platform, K>, K> Uncompensated<W, A, K> {
         self,
         commitment: Commitment,
         undo: impl Fn(&A) -> Option<Undo<W::Platform>>,
-    ) -> Acting<W, A::Output> {
+    ) -> ActBuilder<W, A::Output> {
         let slot = |action: A| Branch { undo: undo(&action), deed: action.deed(), record: None };
-        Acting::of(act_with_defaults(self.actions.into_iter().map(slot).collect(), commitment))
+        ActBuilder::of(act_with_defaults(self.actions.into_iter().map(slot).collect(), commitment))
     }
 }
 
-fn undo_of<W: Workflow, U: DoneTo<W::Platform, L>, L>(undo: U) -> Undo<W::Platform> {
+fn undo_of<W: Workflow, U: IntoErasedAction<W::Platform, L>, L>(undo: U) -> Undo<W::Platform> {
     Undo { deed: undo.deed(), decode: |stored| serde_json::from_value::<U>(stored.clone()).map(U::deed) }
 }
 
@@ -133,13 +136,15 @@ pub struct UncompensatedBranch<W: Workflow, A, K> {
 }
 
 /// One of the unlike actions of [`all`].
-pub fn branch<W: Workflow, A: DoneTo<W::Platform, K>, K>(action: A) -> UncompensatedBranch<W, A, K> {
+pub fn branch<W: Workflow, A: IntoErasedAction<W::Platform, K>, K>(
+    action: A,
+) -> UncompensatedBranch<W, A, K> {
     UncompensatedBranch { action, kind: PhantomData }
 }
 
-impl<W: Workflow, A: DoneTo<W::Platform, K>, K> UncompensatedBranch<W, A, K> {
+impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> UncompensatedBranch<W, A, K> {
     /// How it is taken back.
-    pub fn undo<U: DoneTo<W::Platform, L>, L>(self, undo: U) -> Branch<W> {
+    pub fn undo<U: IntoErasedAction<W::Platform, L>, L>(self, undo: U) -> Branch<W> {
         Branch { deed: self.action.deed(), undo: Some(undo_of::<W, U, L>(undo)), record: None }
     }
 
@@ -159,9 +164,9 @@ impl<W: Workflow> Branch<W> {
 }
 
 /// Does unlike actions side by side.
-pub fn all<W: Workflow>(branches: impl IntoIterator<Item = Branch<W>>) -> Acting<W, ()> {
+pub fn all<W: Workflow>(branches: impl IntoIterator<Item = Branch<W>>) -> ActBuilder<W, ()> {
     let branches: Vec<_> = branches.into_iter().collect();
     let undone = branches.iter().any(|branch| branch.undo.is_some());
     let commitment = if undone { Commitment::Undone } else { Commitment::NothingToUndo };
-    Acting::of(act_with_defaults(branches, commitment))
+    ActBuilder::of(act_with_defaults(branches, commitment))
 }

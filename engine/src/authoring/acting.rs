@@ -35,20 +35,20 @@ pub(super) fn recorder<W: Workflow, O: DeserializeOwned + 'static>(keep: fn(&mut
     })
 }
 
-/// Actions whose compensation is settled; [`Acting::then`] makes them a step.
+/// Actions whose compensation is settled; [`ActBuilder::then`] makes them a step.
 #[must_use = "say .then(state)"]
-pub struct Acting<W: Workflow, O> {
+pub struct ActBuilder<W: Workflow, O> {
     act: Act<W>,
     output: PhantomData<fn() -> O>,
 }
 
-impl<W: Workflow, O> Acting<W, O> {
+impl<W: Workflow, O> ActBuilder<W, O> {
     pub(crate) fn of(act: Act<W>) -> Self {
         Self { act, output: PhantomData }
     }
 }
 
-impl<W: Workflow, O: DeserializeOwned + 'static> Acting<W, O> {
+impl<W: Workflow, O: DeserializeOwned + 'static> ActBuilder<W, O> {
     /// Where the result goes, called once a slot, in order, when all have succeeded.
     pub fn record(mut self, keep: fn(&mut W, O)) -> Self {
         for branch in &mut self.act.branches {
@@ -58,7 +58,7 @@ impl<W: Workflow, O: DeserializeOwned + 'static> Acting<W, O> {
     }
 }
 
-impl<W: Workflow, O> Acting<W, O> {
+impl<W: Workflow, O> ActBuilder<W, O> {
     /// The whole state ends by then. Default 1 h.
     pub fn within(mut self, limit: Duration) -> Self {
         self.act.within = limit;

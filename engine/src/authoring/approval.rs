@@ -7,26 +7,26 @@ use std::time::Duration;
 
 /// A question to people that does not say yet where each answer leads.
 #[must_use = "say .within(..).granted(..).refused(..).expired(..)"]
-pub struct Asking {
+pub struct ApprovalBuilder {
     seats: Vec<Seat>,
     within: Option<Duration>,
     procedure: Procedure,
 }
 
-/// [`Asking`], with the way for yes.
+/// [`ApprovalBuilder`], with the way for yes.
 #[must_use = "say .refused(..).expired(..)"]
-pub struct AskingGranted<S>(Asking, S);
+pub struct ApprovalBuilderGranted<S>(ApprovalBuilder, S);
 
-/// [`Asking`], with the ways for yes and no.
+/// [`ApprovalBuilder`], with the ways for yes and no.
 #[must_use = "say .expired(..)"]
-pub struct AskingRefused<S>(Asking, S, S);
+pub struct ApprovalBuilderRefused<S>(ApprovalBuilder, S, S);
 
 /// Asks for the consent of different people, one for each place of `seats`.
-pub fn approval(seats: impl IntoIterator<Item = Seat>) -> Asking {
-    Asking { seats: seats.into_iter().collect(), within: None, procedure: Procedure::default() }
+pub fn approval(seats: impl IntoIterator<Item = Seat>) -> ApprovalBuilder {
+    ApprovalBuilder { seats: seats.into_iter().collect(), within: None, procedure: Procedure::default() }
 }
 
-impl Asking {
+impl ApprovalBuilder {
     /// How long people have. A workflow that does not say is refused at registration.
     pub fn within(mut self, limit: Duration) -> Self {
         self.within = Some(limit);
@@ -40,22 +40,22 @@ impl Asking {
     }
 
     /// Where consent leads.
-    pub fn granted<S: StateSet>(self, state: S) -> AskingGranted<S> {
-        AskingGranted(self, state)
+    pub fn granted<S: StateSet>(self, state: S) -> ApprovalBuilderGranted<S> {
+        ApprovalBuilderGranted(self, state)
     }
 }
 
-impl<S: StateSet> AskingGranted<S> {
+impl<S: StateSet> ApprovalBuilderGranted<S> {
     /// Where a refusal leads.
-    pub fn refused(self, state: S) -> AskingRefused<S> {
-        AskingRefused(self.0, self.1, state)
+    pub fn refused(self, state: S) -> ApprovalBuilderRefused<S> {
+        ApprovalBuilderRefused(self.0, self.1, state)
     }
 }
 
-impl<S: StateSet> AskingRefused<S> {
+impl<S: StateSet> ApprovalBuilderRefused<S> {
     /// Where the deadline leads: never to consent.
     pub fn expired<W: Workflow<State = S>>(self, state: S) -> Step<W> {
-        let Self(Asking { seats, within, procedure }, granted, refused) = self;
+        let Self(ApprovalBuilder { seats, within, procedure }, granted, refused) = self;
         Step::Approval(Approval { seats, within, procedure, granted, refused, expired: state })
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     Commitment, Flaw, Step, Workflow,
     model::definition::{
         child::CANCEL,
-        graph::{Graph, Kind},
+        graph::{StateGraph, StepKind},
         step::Authority,
     },
 };
@@ -18,7 +18,7 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
     if examples.is_empty() {
         return vec![Flaw::NoExamples];
     }
-    let graph = Graph::<W>::of(&examples);
+    let graph = StateGraph::<W>::of(&examples);
     let name = |state: W::State| Into::<&str>::into(state).to_owned();
     let mut flaws = Vec::new();
     let reachable = graph.reach(W::INITIAL);
@@ -27,7 +27,7 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
             flaws.push(Flaw::Unreachable(name(state)));
             continue;
         }
-        if !graph.reach(state).iter().any(|s| graph.kinds(*s).contains(&Kind::End)) {
+        if !graph.reach(state).iter().any(|s| graph.kinds(*s).contains(&StepKind::End)) {
             flaws.push(Flaw::DeadEnd(name(state)));
         }
         if graph.steps(state).any(|step| lacks_deadline(step)) {
@@ -54,7 +54,7 @@ fn lacks_deadline<W: Workflow>(step: &Step<W>) -> bool {
     }
 }
 
-impl<W: Workflow> Graph<W> {
+impl<W: Workflow> StateGraph<W> {
     fn pivots(&self, reachable: &[W::State]) -> Vec<Flaw> {
         let name = |state: W::State| Into::<&str>::into(state).to_owned();
         let mut flaws = Vec::new();

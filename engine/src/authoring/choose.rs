@@ -4,16 +4,16 @@ use crate::{Choose, Outcome, Rule, StateSet, Step, Workflow, model::definition::
 
 /// A choice that the data makes: the first condition that holds.
 #[must_use = "say .otherwise(..)"]
-pub struct When<S> {
+pub struct ChooseBuilder<S> {
     options: Vec<Choice<S>>,
     taken: Option<usize>,
 }
 
 /// Takes this way if `condition` holds.
-pub fn when<S: StateSet>(condition: bool, label: &'static str, to: S) -> When<S> {
-    When { options: Vec::new(), taken: None }.or_when(condition, label, to)
+pub fn when<S: StateSet>(condition: bool, label: &'static str, to: S) -> ChooseBuilder<S> {
+    ChooseBuilder { options: Vec::new(), taken: None }.or_when(condition, label, to)
 }
-impl<S: StateSet> When<S> {
+impl<S: StateSet> ChooseBuilder<S> {
     /// Takes this way if `condition` holds and none before did.
     pub fn or_when(mut self, condition: bool, label: &'static str, to: S) -> Self {
         if condition && self.taken.is_none() {

@@ -2,7 +2,7 @@
 
 use crate::{
     Commitment, Diagram, DiagramEdge, DiagramState, Step, Workflow,
-    model::definition::{graph::Graph, step::DONE},
+    model::definition::{graph::StateGraph, step::DONE},
 };
 use strum::VariantArray;
 
@@ -10,7 +10,7 @@ use strum::VariantArray;
 #[must_use]
 pub fn diagram<W: Workflow>() -> Diagram {
     let examples = W::examples();
-    let graph = Graph::<W>::of(&examples);
+    let graph = StateGraph::<W>::of(&examples);
     let mut edges: Vec<DiagramEdge> = Vec::new();
     let mut states = Vec::new();
     for &state in W::State::VARIANTS {
@@ -67,7 +67,11 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
 
 /// The ways out of a state over all examples. Where examples differ only in how much there is to do, or in who has to
 /// agree, the way is drawn once, with the text of the first; that of success names every action.
-fn merged_edges<W: Workflow>(graph: &Graph<W>, state: W::State, drawn: &DiagramState) -> Vec<DiagramEdge> {
+fn merged_edges<W: Workflow>(
+    graph: &StateGraph<W>,
+    state: W::State,
+    drawn: &DiagramState,
+) -> Vec<DiagramEdge> {
     let mut edges: Vec<DiagramEdge> = Vec::new();
     for step in graph.steps(state) {
         for way in step.ways(state) {

@@ -10,5 +10,5 @@ mod request;
 mod runner;
 
 pub use record::{BATCH_LIMIT, BATCH_RATE_LIMIT, Batch, BatchItem, BatchResult, BatchVerb};
-pub use request::{BATCH_CAP, BATCH_RATE, BatchAsk, BatchError, BatchPreview};
+pub use request::{BATCH_CAP, BATCH_RATE, BatchError, BatchPreview, BatchRequest};
 pub use runner::Batches;

@@ -1,6 +1,6 @@
 //! The documents of a batch: the batch itself and one item for each of its executions.
 
-use crate::{Engine, Error, Event, Order, model::documents::parse::parse};
+use crate::{Attribution, Engine, Error, Event, model::documents::parse::parse};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Key, Put, Sequence, Timestamp};
 
@@ -41,7 +41,7 @@ impl BatchVerb {
         self.into()
     }
 
-    pub(super) fn event(self, order: Order) -> Event {
+    pub(super) fn event(self, order: Attribution) -> Event {
         match self {
             Self::Cancel => Event::CancelRequested(order),
             Self::Pause => Event::PauseRequested(order),

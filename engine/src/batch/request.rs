@@ -4,7 +4,7 @@
 
 use super::record::{RUNNING, item_key};
 use crate::{
-    BATCH_LIMIT, BATCH_RATE_LIMIT, Batch, BatchItem, BatchVerb, Engine, Error, Misread, Order,
+    Attribution, BATCH_LIMIT, BATCH_RATE_LIMIT, Batch, BatchItem, BatchVerb, Engine, Error, FilterError,
     search::parse_knowing,
 };
 use sha2::{Digest as _, Sha256};
@@ -18,14 +18,14 @@ pub const BATCH_CAP: usize = 1_000;
 pub const BATCH_RATE: u32 = 50;
 
 /// Shown of what a batch would change.
-const FIRST: usize = 10;
+const PREVIEWED: usize = 10;
 
 /// Records asked for at once.
 const PAGE: usize = 500;
 
 /// What is asked of many executions.
 #[derive(Clone, Debug)]
-pub struct BatchAsk {
+pub struct BatchRequest {
     /// What to do with each.
     pub verb: BatchVerb,
     /// With which, in the language of [`parse_filter`](crate::parse_filter). Not empty.
@@ -54,7 +54,7 @@ pub struct BatchPreview {
 #[derive(Debug)]
 pub enum BatchError {
     /// The filter cannot be read.
-    Misread(Misread),
+    Misread(FilterError),
     /// The filter is empty: everything is never meant.
     Everything,
     /// More executions than the cap.
@@ -105,7 +105,7 @@ pub(super) fn batch_query(
     filter: &str,
     tenant: Option<&str>,
     (at, workflows): (Timestamp, Vec<String>),
-) -> Result<Query, Misread> {
+) -> Result<Query, FilterError> {
     let query = parse_knowing(filter, at, workflows)?;
     Ok(tenant.map_or(Query::All, |tenant| Query::is("tenant", tenant)).and(query))
 }
@@ -115,7 +115,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`BatchError`]; never [`BatchError::Changed`].
-    pub async fn preview_batch(&self, ask: &BatchAsk) -> Result<BatchPreview, BatchError> {
+    pub async fn preview_batch(&self, ask: &BatchRequest) -> Result<BatchPreview, BatchError> {
         if ask.filter.trim().is_empty() {
             return Err(BatchError::Everything);
         }
@@ -133,7 +133,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let refused = self.would_refuse(&record, ask.verb, now);
                 refusing += usize::from(refused.is_some());
                 ids.push(record.id);
-                if first.len() < FIRST {
+                if first.len() < PREVIEWED {
                     first.push((record, refused));
                 }
             }
@@ -150,7 +150,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Why the execution would not take the command as it stands.
     fn would_refuse(&self, record: &Record, verb: BatchVerb, at: Timestamp) -> Option<String> {
-        let order = Order { by: String::new(), reason: String::new() };
+        let order = Attribution { by: String::new(), reason: String::new() };
         let machine = self.machine(&record.workflow, record.schema);
         let advanced = machine.and_then(|machine| machine.advance(record, verb.event(order), at));
         advanced.err().map(|error| error.to_string())
@@ -162,7 +162,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`BatchError`].
     pub async fn begin_batch(
         &self,
-        ask: &BatchAsk,
+        ask: &BatchRequest,
         digest: &str,
         by: &str,
         reason: &str,
@@ -220,7 +220,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// Names what is asked for and just these executions.
-fn digest(ask: &BatchAsk, ids: &[ExecutionId]) -> String {
+fn digest(ask: &BatchRequest, ids: &[ExecutionId]) -> String {
     let mut hash = Sha256::new();
     for part in [ask.verb.name(), ask.filter.trim(), ask.tenant.as_deref().unwrap_or_default()] {
         hash.update(part.as_bytes());

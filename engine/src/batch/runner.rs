@@ -5,8 +5,8 @@ use super::{
     request::batch_query,
 };
 use crate::{
-    Batch, BatchItem, BatchResult, Engine, Error, Order, model::documents::parse::parse,
-    runtime::commit::Also,
+    Attribution, Batch, BatchItem, BatchResult, Engine, Error, model::documents::parse::parse,
+    runtime::commit::ExtraWrites,
 };
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Query, Read, Record, Sequence, Timestamp};
@@ -28,7 +28,7 @@ pub struct Batches {
 }
 
 /// What the turn of one item led to.
-struct Turned {
+struct ItemOutcome {
     result: BatchResult,
     why: Option<String>,
 }
@@ -121,10 +121,10 @@ async fn run_next<P: Send + Sync + 'static>(
         Err(misread) => Err(misread.to_string()),
     };
     let turned = match record {
-        Err(why) => Turned { result: BatchResult::Skipped, why: Some(why) },
+        Err(why) => ItemOutcome { result: BatchResult::Skipped, why: Some(why) },
         Ok(record) => {
             let mut counted = batch.clone();
-            let took = Turned { result: BatchResult::Done, why: None };
+            let took = ItemOutcome { result: BatchResult::Done, why: None };
             let documents = record_item(&mut counted, &item, key.clone(), took, now);
             match command(engine, &batch, &record, reads.clone(), documents).await {
                 Err(
@@ -132,7 +132,7 @@ async fn run_next<P: Send + Sync + 'static>(
                     | Error::NoWorker { .. }
                     | Error::Unreadable { .. }
                     | Error::Destroyed { .. }),
-                ) => Turned { result: BatchResult::Refused, why: Some(error.to_string()) },
+                ) => ItemOutcome { result: BatchResult::Refused, why: Some(error.to_string()) },
                 other => {
                     other?;
                     engine.inner.metrics.batched(BatchResult::Done.into());
@@ -166,15 +166,21 @@ async fn command<P: Send + Sync + 'static>(
     documents: Vec<Put>,
 ) -> Result<(), Error> {
     let reason = format!("batch {}: {}", batch.id, batch.reason);
-    let event = batch.verb.event(Order { by: batch.by.clone(), reason });
+    let event = batch.verb.event(Attribution { by: batch.by.clone(), reason });
     let machine = engine.machine(&record.workflow, record.schema)?;
     let next = machine.advance(record, event, engine.inner.clock.now())?;
-    let also = Also { reads, documents, ..Also::default() };
+    let also = ExtraWrites { reads, documents, ..ExtraWrites::default() };
     engine.commit(Some(record.revision), next, None, also).await.map(|_| ())
 }
 
 /// Counts an item, and ends the batch if it was the last.
-fn record_item(batch: &mut Batch, item: &BatchItem, key: Key, turned: Turned, now: Timestamp) -> Vec<Put> {
+fn record_item(
+    batch: &mut Batch,
+    item: &BatchItem,
+    key: Key,
+    turned: ItemOutcome,
+    now: Timestamp,
+) -> Vec<Put> {
     let counter = match turned.result {
         BatchResult::Done => &mut batch.done,
         BatchResult::Refused => &mut batch.refused,

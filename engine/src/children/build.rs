@@ -1,10 +1,10 @@
 //! The words in which a workflow starts others and waits for them.
 
-use super::offspring::{Offspring, child_arguments};
+use super::offspring::{ChildSpec, child_arguments};
 use crate::{
-    Acting, Branch, ChildEnd, Commitment, DAY, Deed, RetryPolicy, Workflow,
+    ActBuilder, Branch, ChildEnd, Commitment, DAY, ErasedAction, RetryPolicy, Workflow,
     authoring::acting::act_with_defaults,
-    model::definition::{child_type::Kind, step::Undo},
+    model::definition::{child_type::ChildType, step::Undo},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{marker::PhantomData, time::Duration};
@@ -108,30 +108,30 @@ where
 
     /// Turning back cancels each child, in its place on the trail, and waits for its end. A child past its own point of no
     /// return goes forward to its end and is kept, as is one that has completed: the parent's outcome lists both.
-    pub fn cancelled(self) -> Acting<W, ChildEnd<T>> {
+    pub fn cancelled(self) -> ActBuilder<W, ChildEnd<T>> {
         self.build(Commitment::Undone)
     }
 
     /// The parent is past its point of no return, or passes it here, and never cancels a child. Needs an authorisation on
     /// every path to it.
-    pub fn forward_only(self) -> Acting<W, ChildEnd<T>> {
+    pub fn forward_only(self) -> ActBuilder<W, ChildEnd<T>> {
         self.build(Commitment::ForwardOnly { destroys: false })
     }
 
-    fn build(self, commitment: Commitment) -> Acting<W, ChildEnd<T>> {
+    fn build(self, commitment: Commitment) -> ActBuilder<W, ChildEnd<T>> {
         let Self { children, any_end, answer, .. } = self;
         let undone = commitment == Commitment::Undone;
         let branch = |child: C| {
-            let cancel = Deed::cancelling(child_arguments(C::NAME, &child.subject().name));
-            let undo = Undo { deed: cancel, decode: |stored| Ok(Deed::cancelling(stored.clone())) };
-            let deed = Deed::starting(Offspring { child, any_end, answer });
+            let cancel = ErasedAction::cancelling(child_arguments(C::NAME, &child.subject().name));
+            let undo = Undo { deed: cancel, decode: |stored| Ok(ErasedAction::cancelling(stored.clone())) };
+            let deed = ErasedAction::starting(ChildSpec { child, any_end, answer });
             Branch { deed, undo: undone.then_some(undo), record: None }
         };
         let mut act = act_with_defaults(children.into_iter().map(branch).collect(), commitment);
-        act.child_type = Some(Kind::of::<C>());
+        act.child_type = Some(ChildType::of::<C>());
         // A child takes as long as its state may; what goes wrong is not cured by asking more often.
         act.retry = RetryPolicy { budget: Duration::MAX, ..RetryPolicy::default() };
         act.within = DAY;
-        Acting::of(act)
+        ActBuilder::of(act)
     }
 }

@@ -2,19 +2,21 @@
 
 use crate::{
     Commitment, Step, Workflow, check,
-    model::definition::{child_type::Kind, child_workflows::children_of, graph::Graph, step::Authority},
-    runtime::adapter::typed_workflow::Of,
+    model::definition::{
+        child_type::ChildType, child_workflows::children_of, graph::StateGraph, step::Authority,
+    },
+    runtime::adapter::typed_workflow::TypedWorkflow,
 };
 use std::sync::Arc;
 use strum::VariantArray;
 
-impl<P: Send + Sync + 'static> Kind<P> {
+impl<P: Send + Sync + 'static> ChildType<P> {
     pub(crate) fn of<C: Workflow<Platform = P>>() -> Self {
         Self {
             workflow: C::NAME,
             needs: authority_needed::<C>,
             check: check::<C>,
-            machine: || Arc::new(Of::<C>::new()),
+            machine: || Arc::new(TypedWorkflow::<C>::new()),
             children: children_of::<C>,
         }
     }
@@ -28,7 +30,7 @@ fn authority_needed<C: Workflow>(asked: &mut Vec<&'static str>) -> Authority {
     }
     asked.push(C::NAME);
     let examples = C::examples();
-    let graph = Graph::<C>::of(&examples);
+    let graph = StateGraph::<C>::of(&examples);
     let steps = C::State::VARIANTS.iter().flat_map(|state| graph.steps(*state));
     let step = |step: &Step<C>| match step {
         Step::Act(act) if act.commitment == (Commitment::ForwardOnly { destroys: true }) => Authority::People,

@@ -3,10 +3,10 @@
 //! Built by [`children`](crate::children()).
 
 use crate::{
-    ActionError, ChildEnd, Deed, Outcome, Plan, Repeat, Workflow,
+    ActionError, ChildEnd, ErasedAction, Outcome, Plan, Repeat, Workflow,
     model::definition::{
-        child::{CANCEL, Ended, ErasedChild},
-        erased_action::{DeedKind, encode},
+        child::{CANCEL, ErasedChild, FinishedChild},
+        erased_action::{ErasedActionKind, encode},
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use std::fmt::{self, Debug};
 use store::ExecutionId;
 
-pub(crate) struct Offspring<C, T> {
+pub(crate) struct ChildSpec<C, T> {
     pub(crate) child: C,
     pub(crate) any_end: bool,
     pub(crate) answer: fn(&C) -> T,
 }
 
-impl<C: Debug, T> Debug for Offspring<C, T> {
+impl<C: Debug, T> Debug for ChildSpec<C, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.child.fmt(f)
     }
 }
 
-impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Offspring<C, T> {
+impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for ChildSpec<C, T> {
     fn workflow(&self) -> &'static str {
         C::NAME
     }
@@ -43,8 +43,8 @@ impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Off
         self.child.plan()
     }
 
-    fn settle(&self, id: ExecutionId, state: &str, ended: Ended) -> Result<Value, ActionError> {
-        let Ended { outcome, cause, data, .. } = ended;
+    fn settle(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError> {
+        let FinishedChild { outcome, cause, data, .. } = ended;
         if outcome != Outcome::Completed && !self.any_end {
             let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));
             let ended: &str = outcome.into();
@@ -70,20 +70,20 @@ fn failure_code(outcome: Outcome) -> &'static str {
     }
 }
 
-impl<P> Deed<P> {
+impl<P> ErasedAction<P> {
     /// Starts a child, and waits for its end.
-    pub(crate) fn starting<C: Workflow<Platform = P>, T>(offspring: Offspring<C, T>) -> Self
+    pub(crate) fn starting<C: Workflow<Platform = P>, T>(offspring: ChildSpec<C, T>) -> Self
     where
         T: Serialize + DeserializeOwned + 'static,
     {
         let arguments = child_arguments(C::NAME, &offspring.child.subject().name);
-        let kind = DeedKind::Child(Box::new(offspring));
+        let kind = ErasedActionKind::Child(Box::new(offspring));
         Self { name: C::NAME, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 
     /// Cancels the child that the same slot has started, if it has, and waits for its end.
     pub(crate) fn cancelling(arguments: Value) -> Self {
-        let kind = DeedKind::CancelChild;
+        let kind = ErasedActionKind::CancelChild;
         Self { name: CANCEL, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 }

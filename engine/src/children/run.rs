@@ -4,48 +4,48 @@
 //! it was read, so that an end that comes between looking and going to sleep is never slept through.
 
 use crate::{
-    ActionError, Bend, Call, Child, Deed, Engine, Error, Event, HOUR, Order, Parent, Person, Stopwatch,
-    Ticket,
+    ActionError, Attribution, Call, Child, Engine, ErasedAction, Error, Event, HOUR, InjectedFault, Parent,
+    Person, Stopwatch, TaskRef,
     model::{
         definition::{
-            child::{Descent, Ended, ErasedChild, cancel_result, is_kept_after_cancel},
-            erased_action::DeedKind,
+            child::{ErasedChild, FinishedChild, ParentLink, cancel_result, is_kept_after_cancel},
+            erased_action::ErasedActionKind,
         },
         documents::{collection, parse::parse},
-        erased_workflow::{Machine, Standing},
+        erased_workflow::{ErasedWorkflow, ParentAuthority},
         execution::{directive::Directive, message::Message},
-        input::Given,
+        input::VersionedInput,
     },
-    runtime::commit::{Also, MOST_TRIES},
+    runtime::commit::{ExtraWrites, MAX_TRIES},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use store::{Entry, ExecutionId, Key, Lease, Put, Read, Record, Sequence, Settle, Task, TaskId, Timestamp};
 
 /// How often a parent looks at a child that has not woken it. Its end does, so this is the net below.
-const LOOK_AGAIN: Duration = HOUR;
+const CHECK_INTERVAL: Duration = HOUR;
 /// How often it is tried again to start a child whose guard another execution holds.
-const GUARD_AGAIN: Duration = Duration::from_secs(30);
+const GUARD_RETRY: Duration = Duration::from_secs(30);
 
 /// How many children of one slot are looked at; more are the work of an operator who does not give up.
-const MOST_ATTEMPTS: usize = 10_000;
+const MAX_CHILDREN_OF_A_SLOT: usize = 10_000;
 
 /// What a look at a child leads to.
-enum Look {
+enum ChildCheck {
     /// It was started, and its start committed.
     Started,
     /// The slot's attempt ends so, if the link is still as it was read.
-    Settled(Result<Value, ActionError>, Box<Also>),
+    Settled(Result<Value, ActionError>, Box<ExtraWrites>),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Does what a task of a child's slot asks for: starts the child, looks how it ended, or cancels it.
     pub(crate) async fn settle_child(&self, lease: &Lease, call: &Call) -> Result<(), Error> {
         let id = lease.task.id.execution;
-        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
+        let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Settle { task: lease.task.id, epoch: lease.epoch };
         let mut until = lease.until;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
@@ -55,7 +55,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             };
             let watch = Stopwatch::start();
             let (result, also, settle) = match self.bend(&work.deed, call) {
-                Bend::Before(error) => (Err(error), Also::default(), Some(settle)),
+                InjectedFault::Before(error) => (Err(error), ExtraWrites::default(), Some(settle)),
                 bend => match self.check_children(&work.deed, &record, call, settle).await {
                     Err(Error::Store(store::Error::Conflict { .. })) => {
                         self.inner.metrics.conflict();
@@ -63,9 +63,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     }
                     Err(error) => return Err(error),
                     Ok(looked) => match (looked, bend) {
-                        (Look::Started, Bend::After(error)) => (Err(error), Also::default(), None),
-                        (Look::Settled(_, also), Bend::After(error)) => (Err(error), *also, Some(settle)),
-                        (Look::Started, _) => {
+                        (ChildCheck::Started, InjectedFault::After(error)) => {
+                            (Err(error), ExtraWrites::default(), None)
+                        }
+                        (ChildCheck::Settled(_, also), InjectedFault::After(error)) => {
+                            (Err(error), *also, Some(settle))
+                        }
+                        (ChildCheck::Started, _) => {
                             self.count(
                                 id,
                                 (work.deed.name, work.deed.cluster()),
@@ -74,7 +78,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                             );
                             return Ok(());
                         }
-                        (Look::Settled(result, also), _) => (result, *also, Some(settle)),
+                        (ChildCheck::Settled(result, also), _) => (result, *also, Some(settle)),
                     },
                 },
             };
@@ -94,14 +98,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     async fn check_children(
         &self,
-        deed: &Deed<P>,
+        deed: &ErasedAction<P>,
         record: &Record,
         call: &Call,
         settle: Settle,
-    ) -> Result<Look, Error> {
+    ) -> Result<ChildCheck, Error> {
         let links = self.links(call).await?;
         match &deed.kind {
-            DeedKind::Child(child) => match links.into_iter().next_back() {
+            ErasedActionKind::Child(child) => match links.into_iter().next_back() {
                 None => self.start_child(&**child, record, &Parent::of(call, 1), settle).await,
                 Some((link, _)) if link.failed => {
                     let attempt = link.parent.attempt.saturating_add(1);
@@ -109,15 +113,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
                 Some((link, read)) => self.check_child(&**child, link, read, settle.task).await,
             },
-            DeedKind::CancelChild => self.cancel_children(links, record.id, settle.task).await,
-            DeedKind::Actuator(_) | DeedKind::Ledger(_) => Err(Error::Contended(record.id)),
+            ErasedActionKind::CancelChild => self.cancel_children(links, record.id, settle.task).await,
+            ErasedActionKind::Actuator(_) | ErasedActionKind::Ledger(_) => Err(Error::Contended(record.id)),
         }
     }
 
     /// The children that the slot of `call` has started, the latest last.
     async fn links(&self, call: &Call) -> Result<Vec<(Child, Read)>, Error> {
         let prefix = Parent::prefix(call);
-        let page = self.inner.store.documents(collection::CHILDREN, &prefix, None, MOST_ATTEMPTS).await?;
+        let page =
+            self.inner.store.documents(collection::CHILDREN, &prefix, None, MAX_CHILDREN_OF_A_SLOT).await?;
         let mut links = Vec::new();
         for found in &page.items {
             let read = Read { key: found.key.clone(), version: Some(found.version) };
@@ -141,23 +146,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
         record: &Record,
         parent: &Parent,
         settle: Settle,
-    ) -> Result<Look, Error> {
+    ) -> Result<ChildCheck, Error> {
         let now = self.inner.clock.now();
         let standing = self.machine(&record.workflow, record.schema)?.standing(record)?;
         let requester = standing.requester.clone().map(Box::new);
         let by = Person::new(&*record.requested_by, [""; 0]).with_provenance(requester);
         let descent = match parent_link(child, parent, standing) {
             Ok(descent) => descent,
-            Err(error) => return Ok(Look::Settled(Err(error), Box::default())),
+            Err(error) => return Ok(ChildCheck::Settled(Err(error), Box::default())),
         };
         let id = ExecutionId::new(now, self.inner.clock.entropy());
         let machine = self.machine(child.workflow(), child.schema())?;
-        let given = Given { schema: child.schema(), data: child.data() };
+        let given = VersionedInput { schema: child.schema(), data: child.data() };
         let next = match machine.open(id, given, &by, now, Some(descent)) {
             Ok(next) => next,
             Err(error) => {
                 let error = ActionError::permanent("child.unreadable", error);
-                return Ok(Look::Settled(Err(error), Box::default()));
+                return Ok(ChildCheck::Settled(Err(error), Box::default()));
             }
         };
         let link = Child {
@@ -172,7 +177,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         let entry = started_entry(record, &link, now);
         let head = Put { key: Parent::head(record.id), body: Some(b"{}".to_vec()) };
-        let also = Also {
+        let also = ExtraWrites {
             reads: vec![Read { key: parent.key(), version: None }],
             documents: vec![link.put(), head],
             journal: vec![entry],
@@ -182,11 +187,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(_) => {
                 self.inner.metrics.started(child.workflow());
                 tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow = child.workflow(), parent = %record.id, "started");
-                Ok(Look::Started)
+                Ok(ChildCheck::Started)
             }
             Err(Error::Store(store::Error::Busy { guard, holder })) => {
                 let why = format!("execution {holder} holds {guard:?}");
-                Ok(Look::Settled(Err(pending("child.guard_taken", GUARD_AGAIN, why)), Box::default()))
+                Ok(ChildCheck::Settled(Err(pending("child.guard_taken", GUARD_RETRY, why)), Box::default()))
             }
             Err(error) => Err(error),
         }
@@ -199,15 +204,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
         link: Child,
         read: Read,
         waiter: TaskId,
-    ) -> Result<Look, Error> {
+    ) -> Result<ChildCheck, Error> {
         let (record, ended) = self.child(&link).await?;
         Ok(match ended {
             Some(ended) => {
                 let result = child.settle(link.execution, &record.state, ended);
                 let failed = result.is_err().then(|| Child { failed: true, ..link }.put());
-                let also =
-                    Also { reads: vec![read], documents: failed.into_iter().collect(), ..Also::default() };
-                Look::Settled(result, Box::new(also))
+                let also = ExtraWrites {
+                    reads: vec![read],
+                    documents: failed.into_iter().collect(),
+                    ..ExtraWrites::default()
+                };
+                ChildCheck::Settled(result, Box::new(also))
             }
             None => {
                 pending_child(link, read, waiter, if record.phase == "parked" { PARKED } else { RUNNING })
@@ -222,12 +230,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         links: Vec<(Child, Read)>,
         parent: ExecutionId,
         waiter: TaskId,
-    ) -> Result<Look, Error> {
+    ) -> Result<ChildCheck, Error> {
         let mut answer = json!({ "child": null });
         for (link, read) in links {
             if link.outcome.is_none() {
                 let order =
-                    Order { by: format!("execution {parent}"), reason: "its parent turns back".into() };
+                    Attribution { by: format!("execution {parent}"), reason: "its parent turns back".into() };
                 match self.deliver(link.execution, Event::CancelRequested(order)).await {
                     Ok(_) | Err(Error::Refused(_)) => {}
                     Err(error) => return Err(error),
@@ -242,15 +250,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 None if record.phase == "compensating" => {
                     return Ok(pending_child(link, read, waiter, CANCELLING));
                 }
-                None => return Ok(pending_child(link, read, waiter, GOES_ON)),
+                None => return Ok(pending_child(link, read, waiter, GOING_FORWARD)),
             }
         }
-        Ok(Look::Settled(Ok(answer), Box::default()))
+        Ok(ChildCheck::Settled(Ok(answer), Box::default()))
     }
 
-    async fn child(&self, link: &Child) -> Result<(Record, Option<Ended>), Error> {
+    async fn child(&self, link: &Child) -> Result<(Record, Option<FinishedChild>), Error> {
         let record = self.record(link.execution).await?;
-        let machine: &Arc<dyn Machine<P>> = self.machine(&record.workflow, record.schema)?;
+        let machine: &Arc<dyn ErasedWorkflow<P>> = self.machine(&record.workflow, record.schema)?;
         let ended = if record.open { None } else { machine.ended(&record)? };
         Ok((record, ended))
     }
@@ -259,8 +267,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// after an end by force, children that are open are asked to turn back.
     pub(crate) async fn settle_relatives(
         &self,
-        next: &crate::model::erased_workflow::Next,
-        also: &mut Also,
+        next: &crate::model::erased_workflow::TransitionCommit,
+        also: &mut ExtraWrites,
     ) -> Result<(), Error> {
         let Some(outcome) = next.finished else { return Ok(()) };
         if let Some(parent) = next.parent.as_ref().filter(|parent| !also.writes(&parent.key())) {
@@ -281,7 +289,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Ok(());
             };
             also.reads.push(Read { key, version: Some(head.version) });
-            let order = Order {
+            let order = Attribution {
                 by: format!("execution {}", next.record.id),
                 reason: "its parent was terminated".into(),
             };
@@ -313,15 +321,16 @@ fn started_entry(record: &Record, link: &Child, at: Timestamp) -> Entry {
 const RUNNING: (&str, &str) = ("child.running", "has not ended");
 const PARKED: (&str, &str) = ("child.parked", "is parked, and waits for an operator");
 const CANCELLING: (&str, &str) = ("child.cancelling", "turns back");
-const GOES_ON: (&str, &str) = ("child.goes_on", "lets work in flight end, or is past its point of no return");
+const GOING_FORWARD: (&str, &str) =
+    ("child.goes_on", "lets work in flight end, or is past its point of no return");
 
-fn pending_child(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)) -> Look {
+fn pending_child(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)) -> ChildCheck {
     let why = format!("{} {} about {} {doing}", link.workflow, link.execution, link.subject);
-    let mut also = Also { reads: vec![read], ..Also::default() };
+    let mut also = ExtraWrites { reads: vec![read], ..ExtraWrites::default() };
     if link.waiter != Some(waiter) {
         also.documents.push(Child { waiter: Some(waiter), ..link }.put());
     }
-    Look::Settled(Err(pending(code, LOOK_AGAIN, why)), Box::new(also))
+    ChildCheck::Settled(Err(pending(code, CHECK_INTERVAL, why)), Box::new(also))
 }
 
 fn pending(code: &str, after: Duration, message: String) -> ActionError {
@@ -329,10 +338,14 @@ fn pending(code: &str, after: Duration, message: String) -> ActionError {
 }
 
 /// On whose authority the child goes, where it goes by its parent's.
-fn parent_link(child: &dyn ErasedChild, parent: &Parent, standing: Standing) -> Result<Descent, ActionError> {
+fn parent_link(
+    child: &dyn ErasedChild,
+    parent: &Parent,
+    standing: ParentAuthority,
+) -> Result<ParentLink, ActionError> {
     let parent = parent.clone();
     if !child.by_parent() {
-        return Ok(Descent { parent, authority: None });
+        return Ok(ParentLink { parent, authority: None });
     }
     let Some(authoriser) = standing.authoriser else {
         return Err(ActionError::permanent("child.unauthorised", "nothing has authorised the parent's plan"));
@@ -342,5 +355,5 @@ fn parent_link(child: &dyn ErasedChild, parent: &Parent, standing: Standing) -> 
         let why = format!("the parent's plan {} does not cover {:?}", standing.digest, plan.title);
         return Err(ActionError::permanent("child.not_in_plan", why));
     }
-    Ok(Descent { parent, authority: Some((standing.digest, authoriser)) })
+    Ok(ParentLink { parent, authority: Some((standing.digest, authoriser)) })
 }

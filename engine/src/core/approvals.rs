@@ -2,12 +2,12 @@
 //!
 //! A pause delays the consequence, never the event: what came first while paused is what counts on resume.
 
-use super::transition::Turn;
+use super::transition::TransitionCtx;
 use crate::{
-    Approval, Authoriser, Ballot, Bell, Edge, Order, Person, PlanDigest, Refusal, Ruling, Step, Verdict,
-    Vote, Workflow,
+    Approval, Attribution, Authoriser, Ballot, Edge, Person, PlanDigest, Refusal, Ruling, Step,
+    TimetableAlarm, Verdict, Vote, Workflow,
     model::{
-        approval::timetable::Moment,
+        approval::timetable::TimetableEvent,
         definition::{
             graph::destruction_after,
             step::{ESCALATED, EXTENDED},
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn voted(&mut self, vote: Vote, digest: &PlanDigest) -> Result<(), Refusal> {
         if vote.break_glass {
             self.check_glass()?;
@@ -38,7 +38,7 @@ impl<W: Workflow> Turn<W> {
         asked
     }
 
-    pub(crate) fn vote_withdrawn(&mut self, order: &Order) -> Result<(), Refusal> {
+    pub(crate) fn vote_withdrawn(&mut self, order: &Attribution) -> Result<(), Refusal> {
         let at = self.at;
         self.open_ballot("vote_withdrawn")?.withdraw(&order.by, &order.reason, at)
     }
@@ -87,7 +87,11 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// An alarm of the ballot's timetable. One that rings twice finds that something else comes next.
-    pub(crate) fn timetable_alarm(&mut self, bell: Bell, moment: Moment) -> Result<(), Refusal> {
+    pub(crate) fn timetable_alarm(
+        &mut self,
+        bell: TimetableAlarm,
+        moment: TimetableEvent,
+    ) -> Result<(), Refusal> {
         let next = self.exec.ballot.as_ref().and_then(Ballot::next);
         if bell.visit != self.exec.visit || !self.forward() || next != Some((bell.due, moment)) {
             return Err(Refusal::Stale);
@@ -106,9 +110,9 @@ impl<W: Workflow> Turn<W> {
         let passed = self.exec.ballot.as_mut().map(|ballot| ballot.pass(at)).unwrap_or_default();
         for moment in &passed {
             let label = match moment {
-                Moment::Escalation => ESCALATED,
-                Moment::Extension => EXTENDED,
-                Moment::Reminder | Moment::Deadline => continue,
+                TimetableEvent::Escalation => ESCALATED,
+                TimetableEvent::Extension => EXTENDED,
+                TimetableEvent::Reminder | TimetableEvent::Deadline => continue,
             };
             let here: &str = self.exec.state.into();
             self.edges.push(Edge { from: here.into(), label: label.into(), to: here.into() });

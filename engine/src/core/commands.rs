@@ -1,15 +1,15 @@
 //! What operators may ask of an execution: cancel, pause, resume, retry, terminate. Pure, a part of
 //! [`transition`](crate::transition).
 
-use super::transition::Turn;
+use super::transition::TransitionCtx;
 use crate::{
-    ActionError, Branch, Commitment, Fate, Mark, Order, Outcome, Phase, Refusal, Slot, Step, Workflow,
-    model::definition::child::CANCEL,
+    ActionError, Attribution, Branch, Commitment, Outcome, Phase, Refusal, Slot, Step, TrailEntry, UndoState,
+    Workflow, model::definition::child::CANCEL,
 };
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     /// Turns back. Lifts a pause, since stopping must work in every state.
-    pub(crate) fn cancel(&mut self, order: &Order) -> Result<(), Refusal> {
+    pub(crate) fn cancel(&mut self, order: &Attribution) -> Result<(), Refusal> {
         if let Some(state) = &self.exec.pivot {
             return Err(Refusal::ForwardOnly { state: state.clone() });
         }
@@ -37,7 +37,7 @@ impl<W: Workflow> Turn<W> {
         Ok(())
     }
 
-    pub(crate) fn pause(&mut self, order: Order) -> Result<(), Refusal> {
+    pub(crate) fn pause(&mut self, order: Attribution) -> Result<(), Refusal> {
         match self.exec.phase {
             Phase::Parked { .. } => Err(Refusal::Already("parked")),
             Phase::Forward | Phase::Compensating(_) if self.exec.paused.is_some() => {
@@ -141,14 +141,14 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// The children at work that turning back would not have cancelled.
-    fn children_off_the_trail(&self) -> Vec<Mark> {
+    fn children_off_the_trail(&self) -> Vec<TrailEntry> {
         let Step::Act(act) = self.step() else { return Vec::new() };
         if act.child_type.is_none() || act.commitment == Commitment::Undone || !self.forward() {
             return Vec::new();
         }
         let slots = (0u32..).zip(self.exec.slots.iter().zip(&act.branches));
         let open = slots.filter(|(_, (slot, _))| slot.begun && slot.settled.is_none());
-        let mark = |(slot, (_, branch)): (u32, (&Slot, &Branch<W>))| Mark {
+        let mark = |(slot, (_, branch)): (u32, (&Slot, &Branch<W>))| TrailEntry {
             state: self.exec.state_name().to_owned(),
             states_entered: self.exec.states_entered,
             slot,
@@ -157,7 +157,7 @@ impl<W: Workflow> Turn<W> {
             action: branch.deed.name.to_owned(),
             undo: CANCEL.to_owned(),
             arguments: branch.deed.arguments.clone(),
-            fate: Fate::Begun,
+            fate: UndoState::Begun,
             output: None,
         };
         open.map(mark).collect()
@@ -165,9 +165,9 @@ impl<W: Workflow> Turn<W> {
 
     /// Closes by force. Nothing is undone; what was done is listed. Children that are open are asked to turn back by the
     /// commit that follows.
-    pub(crate) fn terminate(&mut self, order: &Order) {
-        let trail = self.exec.trail.iter().filter(|mark| mark.fate != Fate::Undone).cloned();
-        let leaks: Vec<Mark> = trail.chain(self.children_off_the_trail()).collect();
+    pub(crate) fn terminate(&mut self, order: &Attribution) {
+        let trail = self.exec.trail.iter().filter(|mark| mark.fate != UndoState::Undone).cloned();
+        let leaks: Vec<TrailEntry> = trail.chain(self.children_off_the_trail()).collect();
         let cause =
             ActionError::permanent("execution.terminated", format!("by {}: {}", order.by, order.reason));
         self.exec.paused = None;

@@ -1,10 +1,11 @@
 //! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
 
 use crate::{
-    ActionError, Ballot, Bell, Class, Event, Execution, Phase, Step, Ticket, TimeLimit, TimedOut, Workflow,
+    ActionError, Ballot, Class, Event, Execution, Phase, Step, TaskRef, TimeLimit, TimedOut, TimetableAlarm,
+    Workflow,
     model::{
-        approval::timetable::Moment,
-        execution::directive::{Directive, Limits, Work},
+        approval::timetable::TimetableEvent,
+        execution::directive::{AttemptLimits, Directive, Work},
     },
 };
 
@@ -12,16 +13,16 @@ use crate::{
 fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
     let visit = exec.visit;
     match exec.ballot.as_ref().and_then(Ballot::next) {
-        Some((due, Moment::Reminder)) => Event::Reminded(Bell { visit, due }),
-        Some((due, Moment::Escalation)) => Event::Escalated(Bell { visit, due }),
-        Some((due, Moment::Extension)) => Event::Extended(Bell { visit, due }),
-        Some((_, Moment::Deadline)) | None => Event::DeadlinePassed { visit },
+        Some((due, TimetableEvent::Reminder)) => Event::Reminded(TimetableAlarm { visit, due }),
+        Some((due, TimetableEvent::Escalation)) => Event::Escalated(TimetableAlarm { visit, due }),
+        Some((due, TimetableEvent::Extension)) => Event::Extended(TimetableAlarm { visit, due }),
+        Some((_, TimetableEvent::Deadline)) | None => Event::DeadlinePassed { visit },
     }
 }
 
 /// What to do about `ticket`, as the execution stands.
-pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Directive<W::Platform> {
-    if ticket == Ticket::ALARM {
+pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: TaskRef) -> Directive<W::Platform> {
+    if ticket == TaskRef::ALARM {
         let open = !matches!(exec.phase, Phase::Finished { .. }) && !exec.promise_missed;
         return if open { Directive::DeliverTimer(Event::Overdue) } else { Directive::Discard };
     }
@@ -29,7 +30,7 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
     if ticket.visit != exec.visit || over {
         return Directive::Discard;
     }
-    if ticket.slot == Ticket::TIMER {
+    if ticket.slot == TaskRef::TIMER {
         return Directive::DeliverTimer(timer(exec));
     }
     let Some(slot) = exec.slots.get(ticket.slot as usize).filter(|slot| slot.settled.is_none()) else {
@@ -48,8 +49,11 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: Ticket) -> Dir
         return Directive::GiveUp(ActionError { class, timed_out, ..error });
     }
     let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Discard };
-    let limits =
-        Limits { attempt: act.attempt_within, heartbeat: act.heartbeat, while_pending: act.while_pending };
+    let limits = AttemptLimits {
+        attempt: act.attempt_within,
+        heartbeat: act.heartbeat,
+        while_pending: act.while_pending,
+    };
     if act.branches.len() <= ticket.slot as usize {
         return Directive::GiveUp(ActionError::permanent(
             "engine.slot_gone",

@@ -4,14 +4,14 @@
 //! A repair never hides what happened: what may have been done stays on the trail, an action with other arguments has
 //! another idempotency key, and what is left standing is listed when the execution ends.
 
-use super::transition::Turn;
+use super::transition::TransitionCtx;
 use crate::{
-    Act, ActionError, Class, Commitment, Fate, Mark, Phase, Refusal, Repair, Repeat, Slot, Step, Unwinding,
-    Workflow,
+    Act, ActionError, Class, Commitment, Phase, Refusal, Repair, Repeat, Slot, Step, TrailEntry, UndoState,
+    Unwinding, Workflow,
     core::unwind,
     model::definition::{
         child::CANCEL,
-        step::{ASKED_AGAIN, SKIPPED},
+        step::{PLAN_CHANGED, SKIPPED},
     },
 };
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn bad_repair(field: &'static str, why: impl Into<String>) -> Refusal {
     Refusal::BadRepair { field, why: why.into() }
 }
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn repaired(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
         if self.exec.paused.is_some() {
             return Err(unrepairable("it is paused: resume it first"));
@@ -165,7 +165,7 @@ impl<W: Workflow> Turn<W> {
             }
             if let Some(state) = asked {
                 self.exec.phase = Phase::Forward;
-                self.enter(state, Some(ASKED_AGAIN.into()));
+                self.enter(state, Some(PLAN_CHANGED.into()));
             }
             return Ok(());
         }
@@ -248,8 +248,8 @@ impl<W: Workflow> Turn<W> {
             Repair::Skip { slot: None } => {
                 return Err(bad_repair("slot", "say which slot's undo is left out"));
             }
-            Repair::Skip { slot: Some(slot) } => (slot, Some(Fate::Kept)),
-            Repair::MarkDone { slot, .. } => (slot, Some(Fate::Undone)),
+            Repair::Skip { slot: Some(slot) } => (slot, Some(UndoState::Kept)),
+            Repair::MarkDone { slot, .. } => (slot, Some(UndoState::Undone)),
             Repair::MarkNotDone { slot, .. } => {
                 self.failed_slot(slot)?.doubt = false;
                 return self.retry();
@@ -262,7 +262,7 @@ impl<W: Workflow> Turn<W> {
         self.failed_slot(slot)?;
         let place = unwinding.places.get(slot as usize).copied();
         let mark = place.and_then(|place| self.exec.trail.get_mut(place));
-        let mark: &mut Mark = mark.ok_or_else(|| unrepairable("the trail no longer has this slot"))?;
+        let mark: &mut TrailEntry = mark.ok_or_else(|| unrepairable("the trail no longer has this slot"))?;
         if mark.undo == CANCEL {
             return Err(unrepairable("a child speaks for itself: mend the child"));
         }
@@ -292,8 +292,12 @@ impl<W: Workflow> Turn<W> {
         let Some(mark) = place.and_then(|place| self.exec.trail.get(place)) else {
             return Err(unrepairable("the trail no longer has this slot"));
         };
-        let told =
-            Mark { undo, arguments, undo_revision: mark.undo_revision.saturating_add(1), ..mark.clone() };
+        let told = TrailEntry {
+            undo,
+            arguments,
+            undo_revision: mark.undo_revision.saturating_add(1),
+            ..mark.clone()
+        };
         unwind::undo_of::<W>(&self.exec.data, &told)
             .map_err(|ActionError { message, .. }| bad_repair("undo", message))?;
         if let Some(mark) = place.and_then(|place| self.exec.trail.get_mut(place)) {

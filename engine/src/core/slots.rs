@@ -1,10 +1,10 @@
 //! The core's treatment of slots: beginning them within bounds, judging how attempts ended, and concluding a step once
 //! every slot that was begun has settled. Pure, a part of [`transition`](crate::transition).
 
-use super::transition::Turn;
+use super::transition::TransitionCtx;
 use crate::{
-    Act, ActionError, Class, Commitment, Effect, Execution, Failure, Fate, Mark, Outcome, Phase, Probe,
-    Reason, Refusal, Repeat, RetryPolicy, SECOND, Step, Ticket, TimeLimit, TimedOut, Workflow,
+    Act, ActionError, Class, Commitment, Effect, Execution, Failure, Outcome, Phase, Probe, Reason, Refusal,
+    Repeat, RetryPolicy, SECOND, Step, TaskRef, TimeLimit, TimedOut, TrailEntry, UndoState, Workflow,
     model::definition::{child::CANCEL, step::DONE},
 };
 use serde_json::Value;
@@ -15,7 +15,7 @@ use store::Timestamp;
 pub(crate) const POISONED: &str = "task.poisoned";
 
 /// The code of work that its state's deadline has cut off.
-pub(crate) const TOO_LATE: &str = "step.deadline";
+pub(crate) const STATE_DEADLINE: &str = "step.deadline";
 
 /// How an attempt is to be taken.
 enum Judgement {
@@ -23,7 +23,7 @@ enum Judgement {
     Final(Result<Value, ActionError>),
 }
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     /// Begins slots up to the step's bound; none once one has failed, since the step will turn back.
     pub(crate) fn begin_slots(&mut self, act: &Act<W>) {
         let failing = self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Err(_))));
@@ -40,14 +40,14 @@ impl<W: Workflow> Turn<W> {
             at_work += 1;
             self.effects.push(Effect::Perform { slot: number, after: Duration::ZERO });
             let slot_revision = slot.slot_revision;
-            let known = |mark: &Mark| {
+            let known = |mark: &TrailEntry| {
                 (mark.states_entered, mark.slot, mark.slot_revision)
                     == (self.exec.states_entered, number, slot_revision)
             };
             let Some(undo) = branch.undo.as_ref().filter(|_| !self.exec.trail.iter().any(known)) else {
                 continue;
             };
-            self.exec.trail.push(Mark {
+            self.exec.trail.push(TrailEntry {
                 state: self.exec.state.into().to_owned(),
                 states_entered: self.exec.states_entered,
                 slot: number,
@@ -56,7 +56,7 @@ impl<W: Workflow> Turn<W> {
                 action: branch.deed.name.to_owned(),
                 undo: undo.deed.name.to_owned(),
                 arguments: undo.deed.arguments.clone(),
-                fate: Fate::Begun,
+                fate: UndoState::Begun,
                 output: None,
             });
         }
@@ -64,7 +64,7 @@ impl<W: Workflow> Turn<W> {
 
     pub(crate) fn settled(
         &mut self,
-        ticket: Ticket,
+        ticket: TaskRef,
         result: Result<Value, ActionError>,
     ) -> Result<(), Refusal> {
         self.check_open(ticket)?;
@@ -103,7 +103,7 @@ impl<W: Workflow> Turn<W> {
         Ok(())
     }
 
-    pub(crate) fn probed(&mut self, ticket: Ticket, answer: Probe<Value>) -> Result<(), Refusal> {
+    pub(crate) fn probed(&mut self, ticket: TaskRef, answer: Probe<Value>) -> Result<(), Refusal> {
         self.check_open(ticket)?;
         // Whoever had to ask does not know; only a clear no takes the doubt away.
         self.slot_mut(ticket.slot, |slot| slot.doubt = true);
@@ -140,14 +140,14 @@ impl<W: Workflow> Turn<W> {
     }
 
     /// Remembers what is known of work that is held back; asks for it at once if the pause has been lifted meanwhile.
-    pub(crate) fn held(&mut self, ticket: Ticket, doubt: bool) -> Result<(), Refusal> {
+    pub(crate) fn held(&mut self, ticket: TaskRef, doubt: bool) -> Result<(), Refusal> {
         self.check_open(ticket)?;
         self.slot_mut(ticket.slot, |slot| slot.doubt |= doubt);
         self.again(ticket.slot, Duration::ZERO);
         Ok(())
     }
 
-    fn check_open(&self, ticket: Ticket) -> Result<(), Refusal> {
+    fn check_open(&self, ticket: TaskRef) -> Result<(), Refusal> {
         let working = matches!(self.exec.phase, Phase::Forward | Phase::Compensating(_));
         let open = self
             .exec
@@ -227,7 +227,7 @@ impl<W: Workflow> Turn<W> {
         let mut trail = self.exec.trail.iter_mut().rev();
         let mark = trail.find(|mark| mark.states_entered == states_entered && mark.slot == number);
         if let Some(mark) = mark {
-            mark.fate = if result.is_ok() { Fate::Done } else { Fate::Failed };
+            mark.fate = if result.is_ok() { UndoState::Done } else { UndoState::Failed };
             // What a child has to tell is kept with the child.
             mark.output = result.as_ref().ok().filter(|_| mark.undo != CANCEL).cloned();
         }
@@ -343,7 +343,7 @@ impl<W: Workflow> Turn<W> {
 pub(crate) fn stop_error<W: Workflow>(exec: &Execution<W>) -> ActionError {
     match &exec.cancelled {
         Some(by) => ActionError::permanent("execution.cancelled", format!("by {by}")),
-        None => ActionError::permanent(TOO_LATE, format!("{} was not done in time", exec.state_name())),
+        None => ActionError::permanent(STATE_DEADLINE, format!("{} was not done in time", exec.state_name())),
     }
 }
 

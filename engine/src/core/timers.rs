@@ -3,11 +3,13 @@
 //!
 //! A pause delays the consequence, never the event: what came first while paused is what counts on resume.
 
-use super::transition::Turn;
-use crate::{Effect, Phase, Refusal, Ruling, Step, Wait, Workflow, model::approval::timetable::Moment};
+use super::transition::TransitionCtx;
+use crate::{
+    Effect, Phase, Refusal, Ruling, Step, Wait, Workflow, model::approval::timetable::TimetableEvent,
+};
 use std::time::Duration;
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn deadline_passed(&mut self, visit: u32) -> Result<(), Refusal> {
         if visit != self.exec.visit || !self.forward() {
             return Err(Refusal::Stale);
@@ -23,9 +25,12 @@ impl<W: Workflow> Turn<W> {
                 if !self.catch_up() {
                     let ballot = self.exec.ballot.as_mut().ok_or(Refusal::Stale)?;
                     match ballot.next() {
-                        Some((_, Moment::Deadline)) => ballot.ruling = Some(Ruling::Expired),
+                        Some((_, TimetableEvent::Deadline)) => ballot.ruling = Some(Ruling::Expired),
                         None => {}
-                        Some((_, Moment::Escalation | Moment::Extension | Moment::Reminder)) => {
+                        Some((
+                            _,
+                            TimetableEvent::Escalation | TimetableEvent::Extension | TimetableEvent::Reminder,
+                        )) => {
                             return Err(Refusal::Stale);
                         }
                     }

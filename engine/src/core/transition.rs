@@ -6,13 +6,13 @@
 //! `unwind.rs`.
 
 use crate::{
-    Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Mark,
-    Outcome, Phase, PlanDigest, Reason, Refusal, Slot, Step, Wait, Workflow,
+    Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Outcome,
+    Phase, PlanDigest, Reason, Refusal, Slot, Step, TrailEntry, Wait, Workflow,
     model::{
-        approval::timetable::Moment,
+        approval::timetable::TimetableEvent,
         definition::{
-            erased_action::DeedKind,
-            step::{ASKED_AGAIN, DONE},
+            erased_action::ErasedActionKind,
+            step::{DONE, PLAN_CHANGED},
         },
         execution::state::state_named,
     },
@@ -21,9 +21,9 @@ use std::time::Duration;
 use store::Timestamp;
 
 /// The most states entered by one event: a loop of choices is a bug of its workflow, and is parked.
-const MOST_HOPS: u32 = 64;
+const MAX_STATES_PER_EVENT: u32 = 64;
 /// How often a plan may change after it was authorised before an operator has to look.
-const MOST_ASKED_AGAIN: u32 = 3;
+const MAX_PLAN_CHANGES: u32 = 3;
 
 /// What an event led to.
 #[derive(Debug)]
@@ -47,7 +47,8 @@ pub fn transition<W: Workflow>(
     event: Event,
     at: Timestamp,
 ) -> Result<Transition<W>, Refusal> {
-    let mut turn = Turn { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
+    let mut turn =
+        TransitionCtx { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
     turn.take(event)?;
     turn.void_outdated_votes();
     turn.set_promise_alarm();
@@ -55,7 +56,7 @@ pub fn transition<W: Workflow>(
 }
 
 /// An execution while it takes one event.
-pub(crate) struct Turn<W: Workflow> {
+pub(crate) struct TransitionCtx<W: Workflow> {
     pub(crate) exec: Execution<W>,
     pub(crate) at: Timestamp,
     pub(crate) effects: Vec<Effect>,
@@ -63,7 +64,7 @@ pub(crate) struct Turn<W: Workflow> {
     pub(crate) closed: Option<(u32, Ballot)>,
 }
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn take(&mut self, event: Event) -> Result<(), Refusal> {
         if matches!(self.exec.phase, Phase::Finished { .. }) {
             return Err(Refusal::Finished);
@@ -75,9 +76,9 @@ impl<W: Workflow> Turn<W> {
             Event::Held { ticket, doubt } => self.held(ticket, doubt)?,
             Event::Voted { vote, digest } => self.voted(vote, &digest)?,
             Event::VoteWithdrawn(order) => self.vote_withdrawn(&order)?,
-            Event::Reminded(bell) => self.timetable_alarm(bell, Moment::Reminder)?,
-            Event::Escalated(bell) => self.timetable_alarm(bell, Moment::Escalation)?,
-            Event::Extended(bell) => self.timetable_alarm(bell, Moment::Extension)?,
+            Event::Reminded(bell) => self.timetable_alarm(bell, TimetableEvent::Reminder)?,
+            Event::Escalated(bell) => self.timetable_alarm(bell, TimetableEvent::Escalation)?,
+            Event::Extended(bell) => self.timetable_alarm(bell, TimetableEvent::Extension)?,
             Event::DeadlinePassed { visit } => self.deadline_passed(visit)?,
             Event::Overdue => self.overdue()?,
             Event::Signalled { name } => self.signalled(name),
@@ -109,7 +110,7 @@ impl<W: Workflow> Turn<W> {
     /// Enters `state` by the way `label`, and goes on through every state that needs no waiting.
     pub(crate) fn enter(&mut self, state: W::State, label: Option<String>) {
         let mut next = Some((state, label));
-        for _ in 0..MOST_HOPS {
+        for _ in 0..MAX_STATES_PER_EVENT {
             let Some((state, label)) = next.take() else { return };
             self.arrive(state, label);
             next = self.begin_state();
@@ -179,9 +180,10 @@ impl<W: Workflow> Turn<W> {
 
     fn begin_act(&mut self, act: &Act<W>) -> Option<(W::State, Option<String>)> {
         if let Some(asked) = self.check_authorisation(act) {
-            return asked.map(|state| (state, Some(ASKED_AGAIN.into())));
+            return asked.map(|state| (state, Some(PLAN_CHANGED.into())));
         }
-        let ledger = act.branches.iter().all(|branch| matches!(branch.deed.kind, DeedKind::Ledger(_)));
+        let ledger =
+            act.branches.iter().all(|branch| matches!(branch.deed.kind, ErasedActionKind::Ledger(_)));
         // A ledger action's pivot takes effect in the commit that settles it; one on the world, the moment it may begin.
         if matches!(act.commitment, Commitment::ForwardOnly { .. }) && (!ledger || act.branches.is_empty()) {
             self.pass_pivot();
@@ -227,7 +229,7 @@ impl<W: Workflow> Turn<W> {
                 self.park_unauthorised("the plan is not the one that the parent execution answers for");
                 Some(None)
             }
-            Some(given) if self.exec.asked_again < MOST_ASKED_AGAIN => {
+            Some(given) if self.exec.asked_again < MAX_PLAN_CHANGES => {
                 self.exec.asked_again += 1;
                 let state = state_named(&given.state);
                 if state.is_none() {
@@ -275,7 +277,7 @@ impl<W: Workflow> Turn<W> {
         self.exec.phase = Phase::Parked { reason, errors, since: self.at, unwinding };
     }
 
-    pub(crate) fn finish(&mut self, outcome: Outcome, cause: Option<ActionError>, leaks: Vec<Mark>) {
+    pub(crate) fn finish(&mut self, outcome: Outcome, cause: Option<ActionError>, leaks: Vec<TrailEntry>) {
         self.effects.clear();
         self.exec.visit += 1;
         self.exec.slots.clear();

@@ -2,17 +2,17 @@
 //! parks the execution with every error listed, once its independent siblings have ended. Pure, a part of
 //! [`transition`](crate::transition).
 
-use super::transition::Turn;
+use super::transition::TransitionCtx;
 use crate::{
-    ActionError, Deed, Execution, Fate, MINUTE, Mark, Outcome, Phase, Reason, Slot, Step, Ticket, Unwinding,
-    WhilePending, Workflow,
+    ActionError, ErasedAction, Execution, MINUTE, Outcome, Phase, Reason, Slot, Step, TaskRef, TrailEntry,
+    UndoState, Unwinding, WhilePending, Workflow,
     model::{
         definition::{
             child::{CANCEL, is_kept_after_cancel},
             step::Decoder,
         },
         execution::{
-            directive::{Directive, Limits, Work},
+            directive::{AttemptLimits, Directive, Work},
             state::state_named,
         },
     },
@@ -20,7 +20,7 @@ use crate::{
 use serde_json::Value;
 use strum::VariantArray as _;
 
-impl<W: Workflow> Turn<W> {
+impl<W: Workflow> TransitionCtx<W> {
     /// Takes the trail back, then ends as `outcome`. Past the pivot there is no way back: it ends as it is.
     pub(crate) fn turn_back(&mut self, cause: Option<ActionError>, outcome: Outcome) {
         self.effects.clear();
@@ -46,7 +46,7 @@ impl<W: Workflow> Turn<W> {
         let standing = self.exec.trail.iter().filter(|mark| mark.stands());
         let Some(latest) = standing.map(|mark| mark.states_entered).max() else {
             let (cause, outcome) = (unwinding.cause.clone(), unwinding.outcome);
-            let kept = self.exec.trail.iter().filter(|mark| mark.fate == Fate::Kept).cloned().collect();
+            let kept = self.exec.trail.iter().filter(|mark| mark.fate == UndoState::Kept).cloned().collect();
             return self.finish(outcome, cause, kept);
         };
         let before = unwinding.places.iter().zip(&self.exec.slots);
@@ -76,9 +76,9 @@ impl<W: Workflow> Turn<W> {
         for (place, slot) in unwinding.places.iter().zip(&self.exec.slots) {
             if let (Some(mark), Some(Ok(output))) = (self.exec.trail.get_mut(*place), &slot.settled) {
                 mark.fate = if mark.undo == CANCEL && is_kept_after_cancel(output) {
-                    Fate::Kept
+                    UndoState::Kept
                 } else {
-                    Fate::Undone
+                    UndoState::Undone
                 };
                 if mark.undo == CANCEL {
                     mark.output = Some(output.clone());
@@ -97,7 +97,7 @@ impl<W: Workflow> Turn<W> {
 pub(crate) fn undo_directive<W: Workflow>(
     exec: &Execution<W>,
     unwinding: &Unwinding,
-    ticket: Ticket,
+    ticket: TaskRef,
     slot: &Slot,
 ) -> Directive<W::Platform> {
     let place = unwinding.places.get(ticket.slot as usize);
@@ -114,7 +114,7 @@ pub(crate) fn undo_directive<W: Workflow>(
             failed: slot.failed,
             doubt: slot.doubt,
             beat: slot.beat.clone(),
-            limits: Limits {
+            limits: AttemptLimits {
                 attempt: 5 * MINUTE,
                 heartbeat: None,
                 while_pending: WhilePending::FreesItsPlaces,
@@ -126,7 +126,10 @@ pub(crate) fn undo_directive<W: Workflow>(
 
 /// Rebuilds an undo from the trail. Its type is found by name among the steps of the data, or of the examples when the
 /// data no longer shows it (a fan-out over what is an empty list by now).
-pub(crate) fn undo_of<W: Workflow>(data: &W, mark: &Mark) -> Result<Deed<W::Platform>, ActionError> {
+pub(crate) fn undo_of<W: Workflow>(
+    data: &W,
+    mark: &TrailEntry,
+) -> Result<ErasedAction<W::Platform>, ActionError> {
     let lost = |why: String| {
         ActionError::permanent("engine.undo_lost", format!("{} of {}: {why}", mark.undo, mark.state))
     };

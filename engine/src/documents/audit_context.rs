@@ -9,11 +9,11 @@ use std::future::Future;
 use store::{Entry, ExecutionId, Put, Sequence, Timestamp};
 
 /// The most documents that an entry names; of more it says how many.
-const MOST_NAMED: usize = 32;
+const MAX_NAMED_DOCUMENTS: usize = 32;
 
 /// Who asked for a change, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behalf {
+pub struct AuditContext {
     /// A person or a key, by name.
     pub by: String,
     /// What was asked for, as the list of what can be asked for has it, such as `POST /v1/holds`.
@@ -23,28 +23,28 @@ pub struct Behalf {
 }
 
 tokio::task_local! {
-    static BEHALF: Behalf;
+    static BEHALF: AuditContext;
     static REASON: String;
 }
 
 /// The longest reason that an entry keeps, in characters.
-const LONGEST_REASON: usize = 2_000;
+const MAX_REASON_LENGTH: usize = 2_000;
 
 /// Does `work` on somebody's behalf: what it commits by [`Engine::ledger`](crate::Engine::ledger) is journalled as theirs,
 /// outside of any execution. Work that it spawns is not.
-pub async fn on_behalf<F: Future>(of: Behalf, work: F) -> F::Output {
+pub async fn with_actor<F: Future>(of: AuditContext, work: F) -> F::Output {
     BEHALF.scope(of, work).await
 }
 
 /// Does `work` for a reason in somebody's own words, which stands in the entry of what it commits on their behalf.
-pub async fn because<F: Future>(reason: &str, work: F) -> F::Output {
+pub async fn with_reason<F: Future>(reason: &str, work: F) -> F::Output {
     if reason.is_empty() {
         return work.await;
     }
-    REASON.scope(reason.chars().take(LONGEST_REASON).collect(), work).await
+    REASON.scope(reason.chars().take(MAX_REASON_LENGTH).collect(), work).await
 }
 
-impl Behalf {
+impl AuditContext {
     /// The event of such entries.
     pub const EVENT: &'static str = "asked";
 
@@ -65,10 +65,10 @@ pub(crate) fn actor() -> Option<String> {
 
 /// The entry for a commit that writes `documents` and asks something of executions or not; `None` on nobody's behalf.
 pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<Entry> {
-    let Behalf { by, asked, at } = BEHALF.try_with(Clone::clone).ok()?;
+    let AuditContext { by, asked, at } = BEHALF.try_with(Clone::clone).ok()?;
     let named = |kept: bool| -> Vec<String> {
         let of = documents.iter().filter(|put| put.body.is_some() == kept);
-        of.take(MOST_NAMED).map(|put| put.key.to_string()).collect()
+        of.take(MAX_NAMED_DOCUMENTS).map(|put| put.key.to_string()).collect()
     };
     let at: String = at.chars().take(1_024).collect();
     let mut detail = json!({
@@ -79,10 +79,10 @@ pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<En
     }
     Some(Entry {
         sequence: Sequence(0),
-        execution: Behalf::nobody(),
+        execution: AuditContext::nobody(),
         at: now,
         actor: by,
-        event: Behalf::EVENT.into(),
+        event: AuditContext::EVENT.into(),
         from: String::new(),
         to: String::new(),
         detail: serde_json::to_vec(&detail).unwrap_or_default(),
@@ -121,15 +121,15 @@ mod tests {
     async fn a_change_of_documents_carries_who_asked_for_it() {
         let store = Arc::new(Memory::new());
         let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(Timestamp(7))), ());
-        let of = Behalf { by: "ada".into(), asked: "POST /v1/notes".into(), at: "/v1/notes".into() };
+        let of = AuditContext { by: "ada".into(), asked: "POST /v1/notes".into(), at: "/v1/notes".into() };
 
-        on_behalf(of.clone(), because("she was asked to", engine.ledger(true, write))).await.unwrap();
-        on_behalf(of, engine.ledger(false, write)).await.unwrap();
-        because("it is its own", engine.ledger(true, write)).await.unwrap();
+        with_actor(of.clone(), with_reason("she was asked to", engine.ledger(true, write))).await.unwrap();
+        with_actor(of, engine.ledger(false, write)).await.unwrap();
+        with_reason("it is its own", engine.ledger(true, write)).await.unwrap();
 
         let entries = history(&store).await;
         assert_eq!(entries.len(), 1, "a look, and what the engine does by itself, are nobody's");
-        assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", Behalf::nobody()));
+        assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", AuditContext::nobody()));
         let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
         assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("she was asked to")));
         let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;

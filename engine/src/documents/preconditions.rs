@@ -10,18 +10,18 @@ use std::{fmt, future::Future, sync::Arc};
 
 /// Something that must be so of the documents.
 #[derive(Clone)]
-pub struct Condition(Arc<Look>);
+pub struct Precondition(Arc<Check>);
 
 /// Looks at documents and says whether it holds.
-type Look = dyn Fn(&mut View) -> Result<(), Undecided> + Send + Sync;
+type Check = dyn Fn(&mut View) -> Result<(), Undecided> + Send + Sync;
 
-impl fmt::Debug for Condition {
+impl fmt::Debug for Precondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Condition")
     }
 }
 
-impl Condition {
+impl Precondition {
     /// A condition: `holds` fails with why it does not.
     pub fn new(holds: impl Fn(&mut View) -> Result<(), Undecided> + Send + Sync + 'static) -> Self {
         Self(Arc::new(holds))
@@ -33,19 +33,19 @@ impl Condition {
 }
 
 tokio::task_local! {
-    static CONDITIONS: Vec<Condition>;
+    static CONDITIONS: Vec<Precondition>;
 }
 
 /// Does `work`, in which [`Engine::ledger`](crate::Engine::ledger) changes nothing unless `condition` holds, and every one that is
 /// in force around it. Work that it spawns is not bound.
-pub async fn only_if<F: Future>(condition: Condition, work: F) -> F::Output {
+pub async fn with_precondition<F: Future>(condition: Precondition, work: F) -> F::Output {
     let mut all = current();
     all.push(condition);
     CONDITIONS.scope(all, work).await
 }
 
 /// The conditions that bind what is changed here.
-pub(crate) fn current() -> Vec<Condition> {
+pub(crate) fn current() -> Vec<Precondition> {
     CONDITIONS.try_with(Clone::clone).unwrap_or_default()
 }
 
@@ -68,8 +68,8 @@ mod tests {
         }
     }
 
-    fn says(n: u32) -> Condition {
-        Condition::new(move |view| match view.get::<Note>("n")? {
+    fn says(n: u32) -> Precondition {
+        Precondition::new(move |view| match view.get::<Note>("n")? {
             Some(Note(_, stands)) if stands == n => Ok(()),
             _ => Err(ActionError::permanent("note.other", "it says something else").into()),
         })
@@ -88,10 +88,10 @@ mod tests {
         let engine = engine();
         write(&engine, 1).await.unwrap();
 
-        only_if(says(1), write(&engine, 2)).await.unwrap();
-        let inner = only_if(says(2), only_if(says(7), write(&engine, 3))).await;
-        let outer = only_if(says(7), only_if(says(2), write(&engine, 3))).await;
-        let looked = only_if(says(7), engine.ledger(false, |view| view.get::<Note>("n"))).await;
+        with_precondition(says(1), write(&engine, 2)).await.unwrap();
+        let inner = with_precondition(says(2), with_precondition(says(7), write(&engine, 3))).await;
+        let outer = with_precondition(says(7), with_precondition(says(2), write(&engine, 3))).await;
+        let looked = with_precondition(says(7), engine.ledger(false, |view| view.get::<Note>("n"))).await;
 
         assert!(inner.is_err() && outer.is_err(), "one of two does not hold");
         assert_eq!(looked.unwrap(), Some(Note("n".into(), 2)), "a look is bound by nothing");
@@ -105,7 +105,7 @@ mod tests {
         let meddled = AtomicBool::new(false);
 
         // Somebody else writes after the condition was looked at, and before what rests on it is committed.
-        let done = only_if(says(1), async {
+        let done = with_precondition(says(1), async {
             engine
                 .ledger(true, |view| {
                     if !meddled.swap(true, Ordering::Relaxed) {

@@ -7,18 +7,18 @@ use store::{TaskId, Timestamp};
 
 /// What stands at one key. Persisted while there is something to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gate {
+pub struct Limiter {
     /// The key.
     pub key: String,
     /// Who is inside, the earliest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    pub places: Vec<Permit>,
     /// When the next attempt would begin if all were spread evenly: microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paced: Option<u64>,
     /// Nothing is let in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed: Option<Closed>,
+    pub closed: Option<KeyClosure>,
     /// How its breaker stands.
     #[serde(default, skip_serializing_if = "Breaker::is_untouched")]
     pub breaker: Breaker,
@@ -26,7 +26,7 @@ pub struct Gate {
 
 /// One attempt that is inside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Permit {
     /// Whose attempt it is.
     pub task: TaskId,
     /// Since when.
@@ -40,7 +40,7 @@ pub struct Place {
 
 /// Why nothing is let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct KeyClosure {
     /// Until then; `None` until a person opens it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
@@ -53,7 +53,7 @@ pub struct Closed {
 /// Why an attempt is not let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Barred {
+pub enum Deferral {
     /// All places are taken, or those before it will take them.
     Full {
         /// Places taken.
@@ -71,7 +71,7 @@ pub enum Barred {
         before: usize,
     },
     /// The key is closed.
-    Closed(Closed),
+    Closed(KeyClosure),
     /// The breaker has tripped.
     Tripped {
         /// Failures in a row that made it trip.
@@ -79,7 +79,7 @@ pub enum Barred {
     },
 }
 
-impl Barred {
+impl Deferral {
     /// The reason's stable code.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -92,7 +92,7 @@ impl Barred {
     }
 }
 
-impl fmt::Display for Barred {
+impl fmt::Display for Deferral {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { in_use, of, before } => write!(f, "{in_use} of {of} in use, {before} before it"),
@@ -109,14 +109,14 @@ impl fmt::Display for Barred {
 
 /// Not now: why, and when it could be otherwise. `None` where only somebody else's doing changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
-    pub(crate) why: Barred,
+pub(crate) struct Denied {
+    pub(crate) why: Deferral,
     pub(crate) until: Option<Timestamp>,
 }
 
 /// What holds for an attempt at a key.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct KeyTerms<'a> {
     pub(crate) limit: Option<&'a Limit>,
     pub(crate) breaker: Option<BreakerRule>,
     /// Attempts in the line that go first.
@@ -125,7 +125,7 @@ pub(crate) struct Terms<'a> {
 
 /// How an attempt ended, for the keys it passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum KeyVerdict {
     /// What it was addressed to has answered, whatever the answer was.
     Answered,
     /// It failed in a way that may be the key's.
@@ -134,7 +134,7 @@ pub(crate) enum Verdict {
     Unheard,
 }
 
-impl Entity for Gate {
+impl Entity for Limiter {
     const COLLECTION: &'static str = "gates";
 
     fn id(&self) -> String {
@@ -142,7 +142,7 @@ impl Entity for Gate {
     }
 }
 
-impl Gate {
+impl Limiter {
     pub(crate) fn of(key: &str) -> Self {
         Self { key: key.into(), ..Self::default() }
     }
@@ -158,13 +158,13 @@ impl Gate {
     }
 
     /// Whether `task` may be attempted at `now`.
-    pub(crate) fn admits(&self, task: TaskId, now: Timestamp, terms: Terms<'_>) -> Result<(), Hold> {
+    pub(crate) fn admits(&self, task: TaskId, now: Timestamp, terms: KeyTerms<'_>) -> Result<(), Denied> {
         if let Some(closed) = self.closed.as_ref().filter(|closed| closed.until.is_none_or(|at| at > now)) {
-            return Err(Hold { why: Barred::Closed(closed.clone()), until: closed.until });
+            return Err(Denied { why: Deferral::Closed(closed.clone()), until: closed.until });
         }
         if terms.breaker.is_some() {
             let failures = self.breaker.failures;
-            let hold = |until| Hold { why: Barred::Tripped { failures }, until: Some(until) };
+            let hold = |until| Denied { why: Deferral::Tripped { failures }, until: Some(until) };
             self.breaker.admits(task, now).map_err(hold)?;
         }
         let Some(limit) = terms.limit else { return Ok(()) };
@@ -173,15 +173,15 @@ impl Gate {
         if let Some(of) = limit.concurrency.filter(|_| !inside) {
             let in_use = self.taken(now, None);
             if in_use.saturating_add(terms.before) >= of as usize {
-                let why = Barred::Full { in_use, of, before: terms.before };
-                return Err(Hold { why, until: None });
+                let why = Deferral::Full { in_use, of, before: terms.before };
+                return Err(Denied { why, until: None });
             }
         }
         if let Some(rate) = limit.rate {
             let from = self.paced_from(rate, terms.before);
             if from > micros(now) {
-                let why = Barred::Paced { rate, before: terms.before };
-                return Err(Hold { why, until: Some(Timestamp(from.div_ceil(1_000))) });
+                let why = Deferral::Paced { rate, before: terms.before };
+                return Err(Denied { why, until: Some(Timestamp(from.div_ceil(1_000))) });
             }
         }
         Ok(())
@@ -196,7 +196,7 @@ impl Gate {
     }
 
     /// Lets `task` in, until `until` unless renewed.
-    pub(crate) fn admit(&mut self, task: TaskId, now: Timestamp, until: Timestamp, terms: Terms<'_>) {
+    pub(crate) fn admit(&mut self, task: TaskId, now: Timestamp, until: Timestamp, terms: KeyTerms<'_>) {
         self.tidy(now);
         if terms.breaker.is_some() {
             self.breaker.begin(task, until);
@@ -205,7 +205,7 @@ impl Gate {
         if limit.concurrency.is_some() {
             let since = self.place(task).map_or(now, |place| place.since);
             self.places.retain(|place| place.task != task);
-            self.places.push(Place { task, since, until, pending: false });
+            self.places.push(Permit { task, since, until, pending: false });
             self.places.sort_by_key(|place| (place.since, place.task));
         }
         if let Some(rate) = limit.rate {
@@ -219,16 +219,16 @@ impl Gate {
         &mut self,
         task: TaskId,
         now: Timestamp,
-        verdict: Verdict,
+        verdict: KeyVerdict,
         breaker: Option<BreakerRule>,
     ) -> bool {
         self.places.retain(|place| place.task != task);
         self.tidy(now);
         let Some(rule) = breaker else { return false };
         match verdict {
-            Verdict::Answered => self.breaker.answered(task),
-            Verdict::Failed => return self.breaker.failed(task, now, &rule),
-            Verdict::Unheard => self.breaker.given_up(task, now),
+            KeyVerdict::Answered => self.breaker.answered(task),
+            KeyVerdict::Failed => return self.breaker.failed(task, now, &rule),
+            KeyVerdict::Unheard => self.breaker.given_up(task, now),
         }
         false
     }
@@ -243,11 +243,11 @@ impl Gate {
     }
 
     /// Closes the key for as long as the longest of all that closed it say.
-    pub(crate) fn close(&mut self, closing: Closed) {
+    pub(crate) fn close(&mut self, closing: KeyClosure) {
         let longer = match (&self.closed, closing.until) {
             (None, _) | (Some(_), None) => true,
-            (Some(Closed { until: None, .. }), Some(_)) => false,
-            (Some(Closed { until: Some(before), .. }), Some(until)) => until > *before,
+            (Some(KeyClosure { until: None, .. }), Some(_)) => false,
+            (Some(KeyClosure { until: Some(before), .. }), Some(until)) => until > *before,
         };
         if longer {
             self.closed = Some(closing);
@@ -273,7 +273,7 @@ impl Gate {
         }
     }
 
-    pub(crate) fn place(&self, task: TaskId) -> Option<&Place> {
+    pub(crate) fn place(&self, task: TaskId) -> Option<&Permit> {
         self.places.iter().find(|place| place.task == task)
     }
 

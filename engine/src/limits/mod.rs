@@ -13,5 +13,5 @@ pub(crate) mod state;
 pub(crate) mod waiters;
 
 pub use breaker::{Breaker, BreakerRule, BreakerState};
-pub use limiter::{Barred, Closed, Gate, Place};
+pub use limiter::{Deferral, KeyClosure, Limiter, Permit};
 pub use rule::{Limit, LimitError, Rate};

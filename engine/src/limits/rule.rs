@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::Timestamp;
 
 /// The longest key, in bytes.
-const KEY_LIMIT: usize = 200;
+const MAX_KEY_LENGTH: usize = 200;
 
 /// What is allowed at a key, or at each of the keys that a pattern names. Persisted under its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,9 +111,9 @@ impl Limit {
 pub(crate) fn check_key(key: &str) -> Result<(), LimitError> {
     let allowed = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '*' | ':');
     let named = key.split_once('/').is_some_and(|(kind, _)| !kind.is_empty());
-    if !named || key.len() > KEY_LIMIT || !key.chars().all(allowed) {
+    if !named || key.len() > MAX_KEY_LENGTH || !key.chars().all(allowed) {
         let why = format!(
-            "{key:?} is no key: write kind/name, such as cluster/eu-1 or tenant/*, in at most {KEY_LIMIT} bytes, \
+            "{key:?} is no key: write kind/name, such as cluster/eu-1 or tenant/*, in at most {MAX_KEY_LENGTH} bytes, \
              without spaces and colons and with `*` at its end alone"
         );
         return Err(LimitError { field: "key", why });
@@ -123,9 +123,9 @@ pub(crate) fn check_key(key: &str) -> Result<(), LimitError> {
 
 /// All limits in force.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules(BTreeMap<String, Arc<Limit>>);
+pub(crate) struct LimitRules(BTreeMap<String, Arc<Limit>>);
 
-impl Rules {
+impl LimitRules {
     pub(crate) fn new(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self(limits.into_iter().map(|limit| (limit.key.clone(), Arc::new(limit))).collect())
     }

@@ -1,7 +1,7 @@
 //! What an engine remembers of limits beside the documents: the rules as last read, who waits, and who is inside.
 
-use super::{rule::Rules, waiters::Lines};
-use crate::{Gate, Place, model::definition::action::Beat};
+use super::{rule::LimitRules, waiters::WaitQueues};
+use crate::{Limiter, Permit, model::definition::action::Heartbeat};
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -11,19 +11,19 @@ use store::{ExecutionId, TaskId, Timestamp};
 use tokio::sync::{Notify, watch};
 
 /// Attempts of one process that change what stands at a key wait for each other here rather than conflict in the store.
-const TURNSTILES: usize = 64;
+const KEY_LOCKS: usize = 64;
 
 /// What an engine remembers of limits; lost with the process, and found again.
-pub(crate) struct Limits {
-    pub(crate) rules: Mutex<Option<(Timestamp, Arc<Rules>)>>,
-    lines: Mutex<Lines>,
-    inside: Mutex<BTreeMap<TaskId, Inside>>,
-    turnstiles: [tokio::sync::Mutex<()>; TURNSTILES],
+pub(crate) struct LimitState {
+    pub(crate) rules: Mutex<Option<(Timestamp, Arc<LimitRules>)>>,
+    lines: Mutex<WaitQueues>,
+    inside: Mutex<BTreeMap<TaskId, ActiveTask>>,
+    turnstiles: [tokio::sync::Mutex<()>; KEY_LOCKS],
 }
 
 /// A task that has passed its keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Inside {
+pub(crate) struct ActiveTask {
     /// Those at which it may have left something.
     pub(crate) keys: Vec<String>,
     /// An attempt is under way; if not, its places are kept until it is looked at again.
@@ -31,10 +31,10 @@ pub(crate) struct Inside {
     /// Told when the task is not wanted any more, so that its attempt looks to its lease.
     pub(crate) revoked: Arc<Notify>,
     /// What its attempt says of how far it is, once that has begun.
-    pub(crate) beats: Option<watch::Receiver<Beat>>,
+    pub(crate) beats: Option<watch::Receiver<Heartbeat>>,
 }
 
-impl Default for Limits {
+impl Default for LimitState {
     fn default() -> Self {
         Self {
             rules: Mutex::default(),
@@ -45,17 +45,17 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    pub(crate) fn lines(&self) -> MutexGuard<'_, Lines> {
+impl LimitState {
+    pub(crate) fn lines(&self) -> MutexGuard<'_, WaitQueues> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn inside(&self) -> MutexGuard<'_, BTreeMap<TaskId, Inside>> {
+    pub(crate) fn inside(&self) -> MutexGuard<'_, BTreeMap<TaskId, ActiveTask>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a task's attempt says of how far it is can be asked for from now on.
-    pub(crate) fn listen(&self, task: TaskId, beats: watch::Receiver<Beat>) {
+    pub(crate) fn listen(&self, task: TaskId, beats: watch::Receiver<Heartbeat>) {
         if let Some(inside) = self.inside().get_mut(&task) {
             inside.beats = Some(beats);
         }
@@ -86,7 +86,7 @@ impl Limits {
         let hash = |key: &str| {
             let mut hasher = DefaultHasher::new();
             key.hash(&mut hasher);
-            hasher.finish() % TURNSTILES as u64
+            hasher.finish() % KEY_LOCKS as u64
         };
         // In one order for everybody, so that no two wait for each other.
         let wanted: std::collections::BTreeSet<u64> = keys.map(hash).collect();
@@ -100,13 +100,14 @@ impl Limits {
     }
 
     /// Notes the places that are kept for pending actions, as an earlier process left them.
-    pub(crate) fn take_over(&self, gates: &[Gate]) {
+    pub(crate) fn take_over(&self, gates: &[Limiter]) {
         let mut inside = self.inside();
-        let kept = |place: &&Place| place.pending;
+        let kept = |place: &&Permit| place.pending;
         for (gate, place) in
             gates.iter().flat_map(|gate| gate.places.iter().filter(kept).map(move |p| (gate, p)))
         {
-            let new = || Inside { keys: Vec::new(), at_work: false, revoked: Arc::default(), beats: None };
+            let new =
+                || ActiveTask { keys: Vec::new(), at_work: false, revoked: Arc::default(), beats: None };
             let keys = &mut inside.entry(place.task).or_insert_with(new).keys;
             if !keys.contains(&gate.key) {
                 keys.push(gate.key.clone());

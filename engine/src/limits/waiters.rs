@@ -4,7 +4,7 @@
 //! Pure. What waits is a task that has been put off: it is on disk, and comes due again by itself if nobody brings it
 //! forward; so a line that is lost with its process forms again in the same order.
 
-use crate::Barred;
+use crate::Deferral;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     time::Duration,
@@ -22,17 +22,17 @@ pub(crate) struct Waiter {
     pub(crate) since: Timestamp,
     /// When it comes due by itself.
     pub(crate) due: Timestamp,
-    pub(crate) why: Barred,
+    pub(crate) why: Deferral,
 }
 
 #[derive(Default)]
-struct Queue {
+struct TenantQueue {
     waiting: BTreeMap<(Timestamp, TaskId), Waiter>,
     /// The number of its last turn; 0 before the first.
     served: u64,
 }
 
-impl Queue {
+impl TenantQueue {
     /// What its turn goes by: who was served longest ago, else who has waited longest.
     fn rank(&self) -> Option<(u64, Timestamp)> {
         self.waiting.keys().next().map(|(since, _)| (self.served, *since))
@@ -40,19 +40,19 @@ impl Queue {
 }
 
 #[derive(Default)]
-struct Line {
-    tenants: BTreeMap<String, Queue>,
+struct KeyQueue {
+    tenants: BTreeMap<String, TenantQueue>,
     turns: u64,
 }
 
 /// The lines at all keys. A task waits in one at a time.
 #[derive(Default)]
-pub(crate) struct Lines {
-    keys: BTreeMap<String, Line>,
+pub(crate) struct WaitQueues {
+    keys: BTreeMap<String, KeyQueue>,
     at: BTreeMap<TaskId, (String, String, Timestamp)>,
 }
 
-impl Lines {
+impl WaitQueues {
     pub(crate) fn join(&mut self, key: &str, task: TaskId, waiter: Waiter) {
         self.leave(task);
         self.at.insert(task, (key.into(), waiter.tenant.clone(), waiter.since));
@@ -100,7 +100,7 @@ impl Lines {
         let Some(line) = self.keys.get(key) else { return 0 };
         let own = line.tenants.get(tenant);
         let round = own.map_or(0, |queue| queue.waiting.range(..(since, task)).count());
-        let first = own.and_then(Queue::rank).map_or(since, |(_, first)| first.min(since));
+        let first = own.and_then(TenantQueue::rank).map_or(since, |(_, first)| first.min(since));
         let rank = (own.map_or(0, |queue| queue.served), first, tenant);
         let others = line.tenants.iter().filter(|(other, _)| *other != tenant).map(|(other, queue)| {
             let earlier = queue.rank().is_some_and(|(served, first)| (served, first, other.as_str()) < rank);

@@ -42,13 +42,13 @@ pub struct TimedOut {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum TimeLimit {
-    /// [`Acting::attempt_within`](crate::Acting::attempt_within): no answer came in time.
+    /// [`ActBuilder::attempt_within`](crate::ActBuilder::attempt_within): no answer came in time.
     Attempt,
-    /// [`Acting::heartbeat`](crate::Acting::heartbeat): it gave no sign of life.
+    /// [`ActBuilder::heartbeat`](crate::ActBuilder::heartbeat): it gave no sign of life.
     Heartbeat,
     /// [`RetryPolicy::budget`](crate::RetryPolicy::budget): the next attempt would begin too late, and does not.
     Budget,
-    /// [`Acting::within`](crate::Acting::within): the state was to be left by then.
+    /// [`ActBuilder::within`](crate::ActBuilder::within): the state was to be left by then.
     State,
 }
 

@@ -3,12 +3,12 @@
 //! Implemented by `runtime/adapter`; held by the registry and by steps that start children. Invariant: no method
 //! changes anything; what is to be committed is returned.
 
-use super::input::Given;
+use super::input::VersionedInput;
 use crate::{
     Authoriser, Child, Diagram, Edge, Error, Event, Outcome, Parent, Person, Plan, PlanDigest, Provenance,
-    Ruling, Ticket,
+    Ruling, TaskRef,
     model::{
-        definition::child::{Descent, Ended},
+        definition::child::{FinishedChild, ParentLink},
         execution::directive::Directive,
     },
 };
@@ -18,7 +18,7 @@ use store::{Entry, ExecutionId, Put, Record, Task, TaskId, Timestamp};
 
 /// An execution as people see it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Shown {
+pub struct ExecutionView {
     /// The state, phase, trail and all else the engine keeps, and the workflow's data, as stored.
     pub body: Value,
     /// The plan as the data stands.
@@ -31,7 +31,7 @@ pub struct Shown {
 
 /// An execution as one that it starts looks at it.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ParentAuthority {
     pub(crate) plan: Plan,
     pub(crate) digest: PlanDigest,
     pub(crate) authoriser: Option<Authoriser>,
@@ -42,7 +42,7 @@ pub(crate) struct Standing {
 /// What an execution waits for that does not come from the engine.
 #[cfg(feature = "testing")]
 #[derive(Debug)]
-pub(crate) enum Awaits {
+pub(crate) enum AwaitedInput {
     /// Those whom the approval of this visit asks at this stage.
     People {
         visit: u32,
@@ -62,7 +62,7 @@ pub(crate) struct BreakGlassUse {
 
 /// All that a transition asks the store to commit.
 #[derive(Debug)]
-pub(crate) struct Next {
+pub(crate) struct TransitionCommit {
     pub(crate) record: Record,
     pub(crate) journal: Vec<Entry>,
     pub(crate) schedule: Vec<Task>,
@@ -83,7 +83,7 @@ pub(crate) struct Next {
     pub(crate) parent: Option<Parent>,
 }
 
-pub(crate) trait Machine<P>: Send + Sync {
+pub(crate) trait ErasedWorkflow<P>: Send + Sync {
     fn diagram(&self) -> Diagram;
     /// The schema that it writes.
     fn schema(&self) -> u32;
@@ -92,17 +92,17 @@ pub(crate) trait Machine<P>: Send + Sync {
     fn open(
         &self,
         id: ExecutionId,
-        given: Given,
+        given: VersionedInput,
         by: &Person,
         at: Timestamp,
-        of: Option<Descent>,
-    ) -> Result<Next, Error>;
-    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error>;
-    fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<P>, Error>;
-    fn show(&self, record: &Record) -> Result<Shown, Error>;
-    fn standing(&self, record: &Record) -> Result<Standing, Error>;
+        of: Option<ParentLink>,
+    ) -> Result<TransitionCommit, Error>;
+    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<TransitionCommit, Error>;
+    fn directive(&self, record: &Record, ticket: TaskRef) -> Result<Directive<P>, Error>;
+    fn show(&self, record: &Record) -> Result<ExecutionView, Error>;
+    fn standing(&self, record: &Record) -> Result<ParentAuthority, Error>;
     /// How a finished execution ended; `None` while it is open.
-    fn ended(&self, record: &Record) -> Result<Option<Ended>, Error>;
+    fn ended(&self, record: &Record) -> Result<Option<FinishedChild>, Error>;
     #[cfg(feature = "testing")]
-    fn awaits(&self, record: &Record) -> Result<Awaits, Error>;
+    fn awaits(&self, record: &Record) -> Result<AwaitedInput, Error>;
 }

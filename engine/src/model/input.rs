@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// What an execution is begun with: data as a schema has them, which may not be that of whoever begins it.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct VersionedInput {
     pub(crate) schema: u32,
     pub(crate) data: Value,
 }

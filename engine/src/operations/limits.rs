@@ -1,7 +1,7 @@
 //! What operators see of limits, and what they do about them.
 
 use crate::{
-    Barred, Breaker, Closed, Engine, Entity as _, Error, Gate, Limit, LimitError, Place,
+    Breaker, Deferral, Engine, Entity as _, Error, KeyClosure, Limit, LimitError, Limiter, Permit,
     limits::rule::check_key,
 };
 use std::collections::BTreeMap;
@@ -15,20 +15,20 @@ pub struct KeyStatus {
     /// What is allowed there, by its own limit or by that of a pattern.
     pub limit: Option<Limit>,
     /// Who is inside, on any engine of the store.
-    pub places: Vec<Place>,
+    pub places: Vec<Permit>,
     /// Attempts that wait here in this process.
     pub queued: usize,
     /// Since when the one that has waited longest does.
     pub oldest: Option<Timestamp>,
     /// Nothing is let in.
-    pub closed: Option<Closed>,
+    pub closed: Option<KeyClosure>,
     /// How its breaker stands.
     pub breaker: Breaker,
 }
 
 /// An attempt that waits at a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingAttempt {
     /// Its task.
     pub task: TaskId,
     /// The key.
@@ -38,7 +38,7 @@ pub struct Waiting {
     /// When it is looked at again if nobody wakes it.
     pub due: Timestamp,
     /// Why.
-    pub why: Barred,
+    pub why: Deferral,
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -62,7 +62,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for limit in rules.all() {
             all.insert(limit.key.clone(), plain(&limit.key));
         }
-        for gate in self.every::<Gate>(Gate::COLLECTION).await? {
+        for gate in self.every::<Limiter>(Limiter::COLLECTION).await? {
             let row = all.entry(gate.key.clone()).or_insert_with(|| plain(&gate.key));
             row.places = gate.places.into_iter().filter(|place| place.until > now).collect();
             row.closed = gate.closed.filter(|closed| closed.until.is_none_or(|until| until > now));
@@ -101,19 +101,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// What the attempts of an execution wait for in this process, by slot. Positions are as they are now.
     #[must_use]
-    pub fn waits_at(&self, id: ExecutionId) -> Vec<Waiting> {
+    pub fn waits_at(&self, id: ExecutionId) -> Vec<WaitingAttempt> {
         let now = self.inner.clock.now();
         let mut lines = self.inner.limits.lines();
         let all = lines.all().filter(|(_, task, _)| task.execution == id);
-        let mut found: Vec<(Waiting, String)> = all
+        let mut found: Vec<(WaitingAttempt, String)> = all
             .map(|(key, task, waiter)| {
                 let (since, due, why) = (waiter.since, waiter.due, waiter.why.clone());
-                (Waiting { task, key: key.to_owned(), since, due, why }, waiter.tenant.clone())
+                (WaitingAttempt { task, key: key.to_owned(), since, due, why }, waiter.tenant.clone())
             })
             .collect();
         for (waiting, tenant) in &mut found {
             let ahead = lines.before(&waiting.key, tenant, waiting.task, waiting.since, now);
-            if let Barred::Full { before, .. } | Barred::Paced { before, .. } = &mut waiting.why {
+            if let Deferral::Full { before, .. } | Deferral::Paced { before, .. } = &mut waiting.why {
                 *before = ahead;
             }
         }
@@ -158,7 +158,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`LimitError`] in the inner result when it is no key; otherwise the store's.
-    pub async fn close_key(&self, key: &str, closed: Closed) -> Result<Result<(), LimitError>, Error> {
+    pub async fn close_key(&self, key: &str, closed: KeyClosure) -> Result<Result<(), LimitError>, Error> {
         if key.ends_with('*') {
             let why =
                 "a pattern cannot be closed: name a key, such as cluster/eu-1, and close each by itself";
@@ -168,8 +168,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Ok(Err(error));
         }
         self.ledger(true, |view| {
-            let gate = view.get::<Gate>(key)?.unwrap_or_else(|| Gate::of(key));
-            view.put(&Gate { closed: Some(closed.clone()), ..gate })
+            let gate = view.get::<Limiter>(key)?.unwrap_or_else(|| Limiter::of(key));
+            view.put(&Limiter { closed: Some(closed.clone()), ..gate })
         })
         .await?;
         Ok(Ok(()))
@@ -182,11 +182,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub async fn open_key(&self, key: &str) -> Result<bool, Error> {
         let opened = self
             .ledger(true, |view| {
-                let Some(gate) = view.get::<Gate>(key)? else { return Ok(false) };
+                let Some(gate) = view.get::<Limiter>(key)? else { return Ok(false) };
                 let opened = gate.closed.is_some() || !gate.breaker.is_untouched();
-                let open = Gate { closed: None, breaker: Breaker::default(), ..gate };
+                let open = Limiter { closed: None, breaker: Breaker::default(), ..gate };
                 if open.is_plain() {
-                    view.delete::<Gate>(key)?;
+                    view.delete::<Limiter>(key)?;
                 } else if opened {
                     view.put(&open)?;
                 }
@@ -201,15 +201,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
     async fn look_again(&self) -> Result<(), Error> {
         self.inner.limits.forget_rules();
         let (rules, now) = (self.rules().await?, self.inner.clock.now());
-        let mut gates: BTreeMap<String, Gate> = BTreeMap::new();
-        for gate in self.every::<Gate>(Gate::COLLECTION).await? {
+        let mut gates: BTreeMap<String, Limiter> = BTreeMap::new();
+        for gate in self.every::<Limiter>(Limiter::COLLECTION).await? {
             gates.insert(gate.key.clone(), gate);
         }
         let keys: std::collections::BTreeSet<String> =
             self.inner.limits.lines().all().map(|(key, ..)| key.to_owned()).collect();
         for key in keys {
             let _turn = self.inner.limits.lock_keys(std::iter::once(key.as_str())).await;
-            let gate = gates.remove(&key).unwrap_or_else(|| Gate::of(&key));
+            let gate = gates.remove(&key).unwrap_or_else(|| Limiter::of(&key));
             self.wake(&gate, rules.of(&key).map(AsRef::as_ref), now).await?;
         }
         Ok(())

@@ -13,11 +13,11 @@ use store::{Commit, Entry, ExecutionId, Filter, Record, Revision, Sequence, Writ
 /// Executions read in one go.
 const PAGE: usize = 500;
 /// How often an execution is read again that moves while it is migrated.
-const MOST_TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 /// The open executions of one workflow at one schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Generation {
+pub struct SchemaUsage {
     /// The workflow.
     pub workflow: String,
     /// The schema at which they were last written.
@@ -28,7 +28,7 @@ pub struct Generation {
     pub here: Option<u32>,
 }
 
-impl Generation {
+impl SchemaUsage {
     /// How this engine stands to them: `current`, `older` (it reads them), or `no_worker` (it leaves them alone).
     #[must_use]
     pub fn standing(&self) -> &'static str {
@@ -65,14 +65,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn generations(&self) -> Result<Vec<Generation>, Error> {
+    pub async fn generations(&self) -> Result<Vec<SchemaUsage>, Error> {
         let here = |workflow: &str| self.inner.workflows.get(workflow).map(|machine| machine.schema());
         let own = self.inner.workflows.iter();
         let mut counts: BTreeMap<(String, u32), u64> =
             own.map(|(name, machine)| (((*name).to_owned(), machine.schema()), 0)).collect();
         let count = |record: Record| *counts.entry((record.workflow, record.schema)).or_default() += 1;
         self.each_open(None, count).await?;
-        let row = |((workflow, schema), open): ((String, u32), u64)| Generation {
+        let row = |((workflow, schema), open): ((String, u32), u64)| SchemaUsage {
             here: here(&workflow),
             workflow,
             schema,
@@ -115,7 +115,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     async fn migrate_one(&self, id: ExecutionId, by: &str) -> Result<MigrationAnswer, Error> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let record = self.record(id).await?;
             let next = match self.upgrade_of(&record) {
                 // Its own next event was quicker.

@@ -1,9 +1,9 @@
 //! What a held store would have performed: shown to whoever is to let it go. Changes nothing.
 
 use crate::{
-    Deed, Engine, Error, Repeat, Ticket,
+    Engine, ErasedAction, Error, Repeat, TaskRef,
     model::{
-        definition::erased_action::DeedKind,
+        definition::erased_action::ErasedActionKind,
         execution::{
             directive::{Directive, Work},
             message::Message,
@@ -15,7 +15,7 @@ use store::{ExecutionId, Filter, Page, Record, Task, Timestamp};
 
 /// Work that waits in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingTask {
     /// The execution as it stands.
     pub record: Record,
     /// Which of the slots of its state; 0 where there is one.
@@ -23,13 +23,13 @@ pub struct Pending {
     /// When it is due, in milliseconds of the epoch.
     pub due: Timestamp,
     /// What it is.
-    pub what: Awaited,
+    pub what: PendingWork,
 }
 
 /// What is done when work falls due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "does")]
-pub enum Awaited {
+pub enum PendingWork {
     /// Calls the outside. What was scheduled before a hold is asked about first.
     Calls {
         /// The action, by its name.
@@ -66,30 +66,30 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         after: Option<ExecutionId>,
         limit: usize,
-    ) -> Result<Page<Pending, ExecutionId>, Error> {
+    ) -> Result<Page<PendingTask, ExecutionId>, Error> {
         let open = Filter { open: Some(true), ..Filter::default() };
         let found = self.inner.store.list(&open, after, limit).await?;
         let mut items = Vec::new();
         for record in found.items {
             for task in self.inner.store.tasks(record.id).await? {
                 let what = self.awaited(&record, &task);
-                items.push(Pending { record: record.clone(), slot: task.id.slot, due: task.due, what });
+                items.push(PendingTask { record: record.clone(), slot: task.id.slot, due: task.due, what });
             }
         }
         Ok(Page { items, next: found.next })
     }
 
-    fn awaited(&self, record: &Record, task: &Task) -> Awaited {
+    fn awaited(&self, record: &Record, task: &Task) -> PendingWork {
         if Message::is_one(task.id) {
-            return Awaited::Tells;
+            return PendingWork::Tells;
         }
-        let ticket = Ticket { visit: task.id.visit, slot: task.id.slot };
+        let ticket = TaskRef { visit: task.id.visit, slot: task.id.slot };
         let machine = self.machine(&record.workflow, record.schema);
         match machine.and_then(|machine| machine.directive(record, ticket)) {
             Ok(Directive::Run(work)) => pending_action(&work),
-            Ok(Directive::DeliverTimer(_)) => Awaited::Rings,
-            Ok(Directive::GiveUp(_) | Directive::AwaitResume | Directive::Discard) => Awaited::Nothing,
-            Err(error) => Awaited::Unknown { why: error.to_string() },
+            Ok(Directive::DeliverTimer(_)) => PendingWork::Rings,
+            Ok(Directive::GiveUp(_) | Directive::AwaitResume | Directive::Discard) => PendingWork::Nothing,
+            Err(error) => PendingWork::Unknown { why: error.to_string() },
         }
     }
 
@@ -104,17 +104,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-fn pending_action<P>(work: &Work<P>) -> Awaited {
-    let Deed { name, kind, repeat, .. } = &work.deed;
+fn pending_action<P>(work: &Work<P>) -> PendingWork {
+    let ErasedAction { name, kind, repeat, .. } = &work.deed;
     let action = (*name).to_owned();
     match kind {
-        DeedKind::Actuator(_) => {
+        ErasedActionKind::Actuator(_) => {
             let untold = match repeat {
                 Repeat::Safe => "repeated",
                 Repeat::AfterProbe => "parked",
             };
-            Awaited::Calls { action, undo: work.undo, untold }
+            PendingWork::Calls { action, undo: work.undo, untold }
         }
-        DeedKind::Ledger(_) | DeedKind::Child(_) | DeedKind::CancelChild => Awaited::Decides { action },
+        ErasedActionKind::Ledger(_) | ErasedActionKind::Child(_) | ErasedActionKind::CancelChild => {
+            PendingWork::Decides { action }
+        }
     }
 }

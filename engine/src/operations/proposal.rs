@@ -2,9 +2,9 @@
 //! seen.
 
 use crate::{
-    Edge, Engine, Error, Event, Order, Refusal,
+    Attribution, Edge, Engine, Error, Event, Refusal,
     model::documents::{collection, parse::parse},
-    runtime::commit::Also,
+    runtime::commit::ExtraWrites,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub struct Proposal {
 
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Taken {
+pub enum CommandResult {
     /// It took effect.
     Done(Revision),
     /// It waits for a second person.
@@ -48,7 +48,7 @@ pub enum Taken {
 
 /// What a command would do, decided as it would be and not kept.
 #[derive(Clone, Debug, Serialize)]
-pub struct Preview {
+pub struct CommandPreview {
     /// The state it would lead to.
     pub state: String,
     /// The phase.
@@ -98,7 +98,7 @@ pub fn command_name(event: &Event) -> Option<&'static str> {
     }
 }
 
-fn attribution_of(event: &Event) -> Option<&Order> {
+fn attribution_of(event: &Event) -> Option<&Attribution> {
     match event {
         Event::Repaired { order, .. }
         | Event::TerminateRequested(order)
@@ -145,13 +145,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         id: ExecutionId,
         event: Event,
         revision: Option<Revision>,
-    ) -> Result<Taken, Error> {
+    ) -> Result<CommandResult, Error> {
         if !self.needs_second(&event) {
             let taken = match revision {
                 Some(revision) => self.deliver_at(id, event, revision).await,
                 None => self.deliver(id, event).await,
             };
-            return taken.map(Taken::Done);
+            return taken.map(CommandResult::Done);
         }
         let record = self.record(id).await?;
         if let Some(revision) = revision.filter(|revision| *revision != record.revision) {
@@ -163,7 +163,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.machine(&record.workflow, record.schema)?.advance(&record, event.clone(), now)?;
         let order = attribution_of(&event)
             .cloned()
-            .unwrap_or_else(|| Order { by: String::new(), reason: String::new() });
+            .unwrap_or_else(|| Attribution { by: String::new(), reason: String::new() });
         let proposal = Proposal {
             id: format!("{id}.{}", record.revision),
             execution: id,
@@ -185,7 +185,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             ..Commit::default()
         };
         match self.inner.store.commit(commit).await {
-            Ok(_) => Ok(Taken::Proposed(Box::new(proposal))),
+            Ok(_) => Ok(CommandResult::Proposed(Box::new(proposal))),
             Err(store::Error::Conflict { .. }) => Err(Refusal::Already("waiting for a second person").into()),
             Err(error) => Err(error.into()),
         }
@@ -219,7 +219,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let machine = self.machine(&record.workflow, record.schema)?;
         let next = machine.advance(&record, event, self.inner.clock.now())?;
         let gone = Put { key: read.key.clone(), body: None };
-        let also = Also { reads: vec![read], documents: vec![gone], ..Also::default() };
+        let also = ExtraWrites { reads: vec![read], documents: vec![gone], ..ExtraWrites::default() };
         self.commit(Some(proposal.revision), next, None, also).await
     }
 
@@ -263,7 +263,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// As [`Engine::deliver`].
-    pub async fn preview(&self, id: ExecutionId, event: Event) -> Result<Preview, Error> {
+    pub async fn preview(&self, id: ExecutionId, event: Event) -> Result<CommandPreview, Error> {
         let record = self.record(id).await?;
         let needs_second = self.needs_second(&event);
         let next =
@@ -274,7 +274,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let unwinds = parked_unwinding || body.pointer("/phase/compensating").is_some();
         let left = body.pointer_mut("/phase/finished/leaks").map(Value::take).unwrap_or_default();
         let mut field = |name: &str| body.get_mut(name).map(Value::take).unwrap_or_default();
-        Ok(Preview {
+        Ok(CommandPreview {
             data: field("data"),
             slots: field("slots"),
             trail: field("trail"),

@@ -1,7 +1,7 @@
 //! Reading an engine: executions, their history, and what people are asked.
 
 use crate::{
-    ApprovalCase, Child, Engine, Error, Plan, PlanDigest, Review, Shown,
+    ApprovalRecord, Child, Engine, Error, ExecutionView, Plan, PlanDigest, Review,
     model::documents::{collection, parse::parse},
 };
 use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
@@ -12,7 +12,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// As [`Engine::record`], and when it cannot be decoded.
-    pub async fn show(&self, id: ExecutionId) -> Result<(Record, Shown), Error> {
+    pub async fn show(&self, id: ExecutionId) -> Result<(Record, ExecutionView), Error> {
         let record = self.record(id).await?;
         let machine = self.machine(&record.workflow, record.schema);
         let shown = match machine.and_then(|machine| machine.show(&record)) {
@@ -21,12 +21,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     Some(case) => (case.plan, case.digest),
                     None => (Plan::default(), PlanDigest(String::new())),
                 };
-                Shown::as_stored(&record, plan, digest)?
+                ExecutionView::as_stored(&record, plan, digest)?
             }
             shown => shown?,
         };
         let children = self.children(id).await?;
-        Ok((record, Shown { children, ..shown }))
+        Ok((record, ExecutionView { children, ..shown }))
     }
 
     /// What an execution has started, open or finished, in the order of its states and slots.
@@ -117,7 +117,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Page<ApprovalCase, String>, Error> {
+    ) -> Result<Page<ApprovalRecord, String>, Error> {
         let page = self.inner.store.documents(collection::OPEN, "", after, limit).await?;
         let items = page.items.iter().map(parse_case).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
@@ -127,7 +127,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalCase>, Error> {
+    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalRecord>, Error> {
         for place in [collection::OPEN, collection::CLOSED] {
             if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
                 return parse_case(&found).map(Some);
@@ -150,7 +150,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn approval_cases(&self, id: ExecutionId) -> Result<Vec<ApprovalCase>, Error> {
+    pub async fn approval_cases(&self, id: ExecutionId) -> Result<Vec<ApprovalRecord>, Error> {
         Ok(self.approvals_written(id).await?.into_iter().map(|(_, case)| case).collect())
     }
 
@@ -158,8 +158,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn approvals_written(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalCase)>, Error> {
-        let mut cases: Vec<(Sequence, ApprovalCase)> = Vec::new();
+    pub async fn approvals_written(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalRecord)>, Error> {
+        let mut cases: Vec<(Sequence, ApprovalRecord)> = Vec::new();
         for place in [collection::CLOSED, collection::OPEN] {
             let mut after: Option<String> = None;
             loop {
@@ -182,12 +182,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalCase>, Error> {
+    pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalRecord>, Error> {
         let page = self.inner.store.documents(collection::OPEN, &format!("{id}."), None, 1).await?;
         page.items.first().map(parse_case).transpose()
     }
 }
 
-fn parse_case(found: &Document) -> Result<ApprovalCase, Error> {
+fn parse_case(found: &Document) -> Result<ApprovalRecord, Error> {
     parse(found)
 }

@@ -16,14 +16,14 @@ use store::{
 
 /// How long finished executions are kept, from the moment they ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keep {
+pub struct RetentionPolicy {
     /// Of every workflow that is not named; `None` for ever.
     pub all: Option<Duration>,
     /// Of one workflow, by its name; `None` for ever.
     pub of: BTreeMap<String, Option<Duration>>,
 }
 
-impl Keep {
+impl RetentionPolicy {
     fn span(&self, workflow: &str) -> Option<Duration> {
         self.of.get(workflow).copied().unwrap_or(self.all)
     }
@@ -43,7 +43,7 @@ impl Keep {
 
 /// A finished execution that is old enough, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expiring {
+pub struct ExpiredExecution {
     /// Its record.
     pub record: Record,
     /// Why it stays for now; `None` if it went, or would go.
@@ -52,16 +52,16 @@ pub struct Expiring {
 
 /// A batch of [`Engine::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expired {
+pub struct ExpiryBatch {
     /// Those that were old enough.
-    pub looked_at: Vec<Expiring>,
+    pub looked_at: Vec<ExpiredExecution>,
     /// Pass it as `after` to go on; `None` at the end.
     pub next: Option<ExecutionId>,
 }
 
 /// What of an execution's body says that it has a parent.
 #[derive(Deserialize)]
-struct Kin {
+struct ParentField {
     #[serde(default)]
     parent: Option<Parent>,
 }
@@ -83,17 +83,17 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's. What was erased before stays so; the rest is found by the next call.
     pub async fn expire(
         &self,
-        keep: &Keep,
+        keep: &RetentionPolicy,
         sealed: impl Fn(Sequence, Sequence) -> bool + Send + Sync,
         after: Option<ExecutionId>,
         limit: usize,
         erase: bool,
-    ) -> Result<Expired, Error> {
+    ) -> Result<ExpiryBatch, Error> {
         let now = self.inner.clock.now();
-        let Some(latest) = keep.latest(now) else { return Ok(Expired::default()) };
+        let Some(latest) = keep.latest(now) else { return Ok(ExpiryBatch::default()) };
         let finished = Filter { open: Some(false), ..Filter::default() };
         let page = self.inner.store.list(&finished, after, limit).await?;
-        let mut found = Expired { looked_at: Vec::new(), next: page.next };
+        let mut found = ExpiryBatch { looked_at: Vec::new(), next: page.next };
         for record in page.items {
             if record.created_at > latest {
                 // Ids sort by the moment they were made; what follows is younger still.
@@ -108,7 +108,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Ok(_) => None,
                 Err(why) => Some(why),
             };
-            found.looked_at.push(Expiring { record, stays });
+            found.looked_at.push(ExpiredExecution { record, stays });
         }
         Ok(found)
     }
@@ -119,7 +119,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         record: &Record,
         sealed: &(impl Fn(Sequence, Sequence) -> bool + Send + Sync),
     ) -> Result<Result<Sequence, &'static str>, Error> {
-        let Ok(fields) = serde_json::from_slice::<Kin>(&record.body) else { return Ok(Err(why::UNREADABLE)) };
+        let Ok(fields) = serde_json::from_slice::<ParentField>(&record.body) else {
+            return Ok(Err(why::UNREADABLE));
+        };
         if let Some(parent) = fields.parent
             && self.inner.store.load(parent.execution).await?.is_some_and(|parent| parent.open)
         {
@@ -204,10 +206,10 @@ fn erased_entry(record: &Record, now: Timestamp) -> Entry {
     });
     Entry {
         sequence: Sequence(0),
-        execution: crate::Behalf::nobody(),
+        execution: crate::AuditContext::nobody(),
         at: now,
         actor: crate::documents::audit_context::actor().unwrap_or_else(|| "engine".into()),
-        event: crate::Behalf::ERASED.into(),
+        event: crate::AuditContext::ERASED.into(),
         from: String::new(),
         to: String::new(),
         detail: serde_json::to_vec(&detail).unwrap_or_default(),

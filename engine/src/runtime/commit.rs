@@ -2,22 +2,22 @@
 //!
 //! Invariant: a transition is committed whole or not at all; metrics, logs and observers learn of it afterwards.
 
-use crate::{Engine, Error, Stopwatch, model::erased_workflow::Next};
+use crate::{Engine, Error, Stopwatch, model::erased_workflow::TransitionCommit};
 use store::{Commit, Entry, Key, Put, Read, Revision, Settle, Task, Timestamp, Write};
 
 /// How often a call decides again before it gives up on a contended execution.
-pub(crate) const MOST_TRIES: usize = 64;
+pub(crate) const MAX_TRIES: usize = 64;
 
 /// What else a commit carries beside an execution's own.
 #[derive(Debug, Default)]
-pub(crate) struct Also {
+pub(crate) struct ExtraWrites {
     pub(crate) reads: Vec<Read>,
     pub(crate) documents: Vec<Put>,
     pub(crate) journal: Vec<Entry>,
     pub(crate) tasks: Vec<Task>,
 }
 
-impl Also {
+impl ExtraWrites {
     pub(crate) fn writes(&self, key: &Key) -> bool {
         self.documents.iter().any(|put| put.key == *key)
     }
@@ -27,9 +27,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub(crate) async fn commit(
         &self,
         expected: Option<Revision>,
-        next: Next,
+        next: TransitionCommit,
         settle: Option<Settle>,
-        mut also: Also,
+        mut also: ExtraWrites,
     ) -> Result<Revision, Error> {
         self.settle_relatives(&next, &mut also).await?;
         let id = next.record.id;

@@ -1,10 +1,10 @@
 //! Delivers an event to an execution: load, [`transition`](crate::transition()), commit, again on conflict.
 
 use super::{
-    commit::{Also, MOST_TRIES},
+    commit::{ExtraWrites, MAX_TRIES},
     relay::moved_on,
 };
-use crate::{Engine, Error, Event, Order, Person, PlanDigest, Refusal, Verdict, Vote};
+use crate::{Attribution, Engine, Error, Event, Person, PlanDigest, Refusal, Verdict, Vote};
 use store::{ExecutionId, Record, Revision, Settle};
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -28,7 +28,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`Refusal::NoVote`]; see [`Engine::deliver`].
-    pub async fn withdraw_vote(&self, id: ExecutionId, order: Order) -> Result<Revision, Error> {
+    pub async fn withdraw_vote(&self, id: ExecutionId, order: Attribution) -> Result<Revision, Error> {
         self.deliver(id, Event::VoteWithdrawn(order)).await
     }
 
@@ -36,7 +36,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`Refusal::ForwardOnly`] past the pivot; see [`Engine::deliver`].
-    pub async fn cancel(&self, id: ExecutionId, order: Order) -> Result<Revision, Error> {
+    pub async fn cancel(&self, id: ExecutionId, order: Attribution) -> Result<Revision, Error> {
         self.deliver(id, Event::CancelRequested(order)).await
     }
 
@@ -96,7 +96,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let next =
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
-        self.commit(Some(bound), next, None, Also::default()).await
+        self.commit(Some(bound), next, None, ExtraWrites::default()).await
     }
 
     pub(crate) async fn deliver_settling(
@@ -105,11 +105,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         event: Event,
         settle: Option<Settle>,
     ) -> Result<Revision, Error> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
             let next = machine.advance(&record, event.clone(), self.inner.clock.now())?;
-            match self.commit(Some(record.revision), next, settle, Also::default()).await {
+            match self.commit(Some(record.revision), next, settle, ExtraWrites::default()).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other,
             }

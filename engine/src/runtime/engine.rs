@@ -2,18 +2,18 @@
 //!
 //! The folders above this one add what can be asked of it. Invariant: clones are the same engine.
 
-use super::{decisions::queues::Queues, version_routing::Elsewhere, wakeup::Due};
+use super::{decisions::queues::Queues, version_routing::VersionRouting, wakeup::Wakeup};
 use crate::{
     Clock, Diagram, Edge, Error, Metrics, Options, Separation,
-    limits::state::Limits,
-    model::{documents::document_cache::Parsed, erased_workflow::Machine},
+    limits::state::LimitState,
+    model::{documents::document_cache::DocumentCache, erased_workflow::ErasedWorkflow},
 };
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use store::{ExecutionId, Store};
 
 /// The shell around the core. Cheap to clone; clones are the same engine.
 pub struct Engine<P> {
-    pub(crate) inner: Arc<Inner<P>>,
+    pub(crate) inner: Arc<Shared<P>>,
 }
 
 impl<P> Clone for Engine<P> {
@@ -23,24 +23,24 @@ impl<P> Clone for Engine<P> {
 }
 
 /// Told every way taken, once it is committed.
-type Seen = dyn Fn(ExecutionId, &[Edge]) + Send + Sync;
+type EdgeObserver = dyn Fn(ExecutionId, &[Edge]) + Send + Sync;
 
-pub(crate) struct Inner<P> {
+pub(crate) struct Shared<P> {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) platform: Arc<P>,
-    pub(crate) workflows: BTreeMap<&'static str, Arc<dyn Machine<P>>>,
+    pub(crate) workflows: BTreeMap<&'static str, Arc<dyn ErasedWorkflow<P>>>,
     pub(crate) options: Options,
     pub(crate) metrics: Metrics,
-    pub(crate) wakeup: Arc<Due>,
-    pub(crate) edge_observer: Arc<Seen>,
-    pub(crate) document_cache: Parsed,
+    pub(crate) wakeup: Arc<Wakeup>,
+    pub(crate) edge_observer: Arc<EdgeObserver>,
+    pub(crate) document_cache: DocumentCache,
     pub(crate) queues: Queues,
-    pub(crate) limits: Arc<Limits>,
-    pub(crate) version_routing: Arc<Elsewhere>,
+    pub(crate) limits: Arc<LimitState>,
+    pub(crate) version_routing: Arc<VersionRouting>,
 }
 
-impl<P> Clone for Inner<P> {
+impl<P> Clone for Shared<P> {
     fn clone(&self) -> Self {
         Self {
             store: self.store.clone(),
@@ -62,7 +62,7 @@ impl<P> Clone for Inner<P> {
 impl<P: Send + Sync + 'static> Engine<P> {
     /// An engine without workflows.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, platform: impl Into<Arc<P>>) -> Self {
-        let inner = Inner {
+        let inner = Shared {
             store,
             clock,
             platform: platform.into(),
@@ -71,7 +71,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             metrics: Metrics::default(),
             wakeup: Arc::default(),
             edge_observer: Arc::new(|_, _| {}),
-            document_cache: Parsed::default(),
+            document_cache: DocumentCache::default(),
             queues: Queues::default(),
             limits: Arc::default(),
             version_routing: Arc::default(),
@@ -98,7 +98,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change(|inner| inner.edge_observer = Arc::new(observer))
     }
 
-    pub(super) fn change(self, change: impl FnOnce(&mut Inner<P>)) -> Self {
+    pub(super) fn change(self, change: impl FnOnce(&mut Shared<P>)) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.inner);
         change(&mut inner);
         Self { inner: Arc::new(inner) }
@@ -140,7 +140,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.inner.workflows.keys().map(ToString::to_string).collect()
     }
 
-    pub(crate) fn machine(&self, workflow: &str, schema: u32) -> Result<&Arc<dyn Machine<P>>, Error> {
+    pub(crate) fn machine(&self, workflow: &str, schema: u32) -> Result<&Arc<dyn ErasedWorkflow<P>>, Error> {
         let missing = || Error::NoWorker { workflow: workflow.into(), schema };
         self.inner.workflows.get(workflow).ok_or_else(missing)
     }

@@ -6,14 +6,14 @@ use crate::{ActionError, Call};
 use serde_json::Value;
 
 /// Bends attempts, so that a sweep can try every way in which one can go wrong.
-pub trait Tap: Send + Sync + 'static {
+pub trait FaultInjector: Send + Sync + 'static {
     /// What to do to the attempt of the action `name` that `call` describes.
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend;
+    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault;
 }
 
 /// One way to bend an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Bend {
+pub enum InjectedFault {
     /// Leave it alone.
     Not,
     /// Report this without performing it.

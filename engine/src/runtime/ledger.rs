@@ -9,7 +9,7 @@ use super::decisions::{
 };
 use crate::{
     ActionError, Engine, Entity, Error, Stopwatch, Undecided, View, documents::audit_context,
-    model::documents::document_cache::Parsed,
+    model::documents::document_cache::DocumentCache,
 };
 use std::{collections::BTreeMap, sync::Arc};
 use store::{Commit, Document, Key, Put, Read, Store, Task, Timestamp};
@@ -38,12 +38,12 @@ pub async fn decide<T>(
     now: Timestamp,
     attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
 ) -> Result<Decided<T>, store::Error> {
-    decide_cached(&Parsed::default(), store, now, attempt).await
+    decide_cached(&DocumentCache::default(), store, now, attempt).await
 }
 
 /// The same, with what was `parsed` of this store before.
 pub(crate) async fn decide_cached<T>(
-    parsed: &Parsed,
+    parsed: &DocumentCache,
     store: &dyn Store,
     now: Timestamp,
     mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
@@ -100,7 +100,7 @@ enum Alone<T> {
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Decides on documents as a ledger action would. Commits what the decision writes, and what it asks of executions, if `keep`
-    /// and what it is bound to is so ([`only_if`](crate::only_if())), else shows what it would answer.
+    /// and what it is bound to is so ([`with_precondition`](crate::with_precondition())), else shows what it would answer.
     ///
     /// Decisions on a document that others change at the same time queue in the order of arrival, and several are committed
     /// together. A decision is taken again when a commit from elsewhere comes between, for as long as

@@ -3,7 +3,7 @@
 //! Called by the worker. Invariant: a message takes effect in the commit that removes its task, so it takes effect
 //! once.
 
-use super::commit::Also;
+use super::commit::ExtraWrites;
 use crate::{
     Engine, Error, Event, Request, SECOND,
     model::execution::message::{Message, Start},
@@ -41,7 +41,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     async fn start_asked(&self, start: Start, settle: Settle) -> Result<(), Error> {
         let request = Request::of(start.by).once(&start.key, &start.key);
-        let also = Also::default();
+        let also = ExtraWrites::default();
         match self.begin(&start.workflow, start.schema, start.data, request, Some(settle), also).await {
             Ok(started) if started.replayed => self.drop_message(settle).await,
             Ok(_) => Ok(()),

@@ -26,7 +26,7 @@ pub struct Options {
     /// Whether votes count that are not those of another person. Default: they do not.
     pub separation: Separation,
     /// Sees every attempt and may bend it; for fault sweeps.
-    pub tap: Option<Arc<dyn crate::Tap>>,
+    pub tap: Option<Arc<dyn crate::FaultInjector>>,
 }
 
 impl Default for Options {

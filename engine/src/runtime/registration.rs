@@ -4,43 +4,43 @@
 
 use crate::{
     Engine, Flaw, Workflow, check, model::definition::child_workflows::descendants_of,
-    runtime::adapter::typed_workflow::Of,
+    runtime::adapter::typed_workflow::TypedWorkflow,
 };
 use std::{fmt, sync::Arc};
 
 /// A workflow that did not register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsound {
+pub struct InvalidWorkflow {
     /// Its name.
     pub workflow: &'static str,
     /// What is wrong.
     pub flaws: Vec<Flaw>,
 }
 
-impl fmt::Display for Unsound {
+impl fmt::Display for InvalidWorkflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "workflow {} is unsound", self.workflow)?;
         self.flaws.iter().try_for_each(|flaw| write!(f, "; {flaw}"))
     }
 }
 
-impl std::error::Error for Unsound {}
+impl std::error::Error for InvalidWorkflow {}
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Registers a workflow, and those that it starts.
     ///
     /// # Errors
-    /// [`Unsound`]: the static check found that it could strand an execution.
-    pub fn with<W: Workflow<Platform = P>>(self) -> Result<Self, Unsound> {
+    /// [`InvalidWorkflow`]: the static check found that it could strand an execution.
+    pub fn with<W: Workflow<Platform = P>>(self) -> Result<Self, InvalidWorkflow> {
         let flaws = check::<W>();
         if !flaws.is_empty() {
-            return Err(Unsound { workflow: W::NAME, flaws });
+            return Err(InvalidWorkflow { workflow: W::NAME, flaws });
         }
         for kind in descendants_of::<W>() {
             let flaws =
                 if self.inner.workflows.contains_key(kind.workflow) { vec![] } else { (kind.check)() };
             if !flaws.is_empty() {
-                return Err(Unsound { workflow: kind.workflow, flaws });
+                return Err(InvalidWorkflow { workflow: kind.workflow, flaws });
             }
         }
         Ok(self.with_checked::<W>())
@@ -52,7 +52,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             for kind in descendants_of::<W>() {
                 inner.workflows.entry(kind.workflow).or_insert_with(kind.machine);
             }
-            inner.workflows.insert(W::NAME, Arc::new(Of::<W>::new()));
+            inner.workflows.insert(W::NAME, Arc::new(TypedWorkflow::<W>::new()));
         })
     }
 }

@@ -6,7 +6,7 @@
 //! takes the answer away. A message that nobody delivers in time is taken back by a commit, so it has taken effect or
 //! never will.
 
-use super::commit::{Also, MOST_TRIES};
+use super::commit::{ExtraWrites, MAX_TRIES};
 use crate::{
     Engine, Error, Event, Refusal,
     model::{
@@ -21,10 +21,10 @@ use store::{Commit, ExecutionId, Key, Put, Record, Revision, Settle};
 /// The answers that have not been taken away.
 const COLLECTION: &str = "relayed";
 /// How often it is looked whether there is an answer.
-const EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// An answer that nobody took away by then is cleared away by whoever asks next: whoever asked is gone.
-const KEPT: Duration = Duration::from_secs(3_600);
-const CLEARED_AT_ONCE: usize = 16;
+const ANSWER_LIFETIME: Duration = Duration::from_secs(3_600);
+const MAX_CLEARED: usize = 16;
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         tracing::debug!(execution = %id, trace_id = %id.trace_id(), "asked of an engine that can read it");
         let until = now.after(within);
         loop {
-            self.inner.clock.sleep_until(self.inner.clock.now().after(EVERY)).await;
+            self.inner.clock.sleep_until(self.inner.clock.now().after(POLL_INTERVAL)).await;
             if let Some(found) = self.take_answer(answer).await? {
                 return Ok(Some(found));
             }
@@ -120,8 +120,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Removes answers that were not taken away, of whoever has died meanwhile.
     async fn clear_relayed(&self) -> Result<(), Error> {
         let now = self.inner.clock.now();
-        let old = self.inner.store.documents(COLLECTION, "", None, CLEARED_AT_ONCE).await?.items;
-        let is_old = |key: &Key| key.id.parse::<ExecutionId>().is_ok_and(|id| now.since(id.made_at()) > KEPT);
+        let old = self.inner.store.documents(COLLECTION, "", None, MAX_CLEARED).await?.items;
+        let is_old = |key: &Key| {
+            key.id.parse::<ExecutionId>().is_ok_and(|id| now.since(id.made_at()) > ANSWER_LIFETIME)
+        };
         let gone = old.into_iter().map(|document| document.key).filter(is_old);
         let documents: Vec<Put> = gone.map(|key| Put { key, body: None }).collect();
         if !documents.is_empty() {
@@ -138,7 +140,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         settle: Settle,
     ) -> Result<(), Error> {
         let Relayed { event, revision, answer } = relayed;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let record = self.record(id).await?;
             if let Some(wanted) = revision.filter(|wanted| *wanted != record.revision) {
                 let said = Answer::Moved(moved_on(&record, wanted));
@@ -154,7 +156,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Err(error) => return Err(error),
             };
             let said = Answer::Taken(record.revision.next());
-            let also = Also { documents: vec![said.put(answer)], ..Also::default() };
+            let also = ExtraWrites { documents: vec![said.put(answer)], ..ExtraWrites::default() };
             match self.commit(Some(record.revision), next, Some(settle), also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other.map(drop),

@@ -2,10 +2,10 @@
 //!
 //! Invariant: the same idempotency key starts one execution.
 
-use super::commit::Also;
+use super::commit::ExtraWrites;
 use crate::{
     ActionError, Engine, Error, Person, Request, Workflow,
-    model::{documents::collection, input::Given},
+    model::{documents::collection, input::VersionedInput},
     search::attributes::bounded,
 };
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use store::{ExecutionId, Key, Put, Read, Settle};
 
 /// A key under which something has been asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Remembered {
+struct StoredRequestKey {
     execution: ExecutionId,
     fingerprint: String,
 }
@@ -41,7 +41,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Started, Error> {
         let data = serde_json::to_value(&data)
             .map_err(|e| Error::Undecided(ActionError::permanent("engine.encode", e)))?;
-        self.begin(W::NAME, W::SCHEMA, data, request, None, Also::default()).await
+        self.begin(W::NAME, W::SCHEMA, data, request, None, ExtraWrites::default()).await
     }
 
     /// Starts an execution, and settles what asked for it with the same commit.
@@ -52,12 +52,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         data: Value,
         request: Request,
         settle: Option<Settle>,
-        mut also: Also,
+        mut also: ExtraWrites,
     ) -> Result<Started, Error> {
         let now = self.inner.clock.now();
         let id = request.id.unwrap_or_else(|| ExecutionId::new(now, self.inner.clock.entropy()));
         let by = Person::new(&*request.by, [""; 0]).with_provenance(request.provenance.clone());
-        let mut next = self.machine(workflow, schema)?.open(id, Given { schema, data }, &by, now, None)?;
+        let mut next =
+            self.machine(workflow, schema)?.open(id, VersionedInput { schema, data }, &by, now, None)?;
         let written = request.attributes.into_iter();
         next.record.attributes.extend(
             written.filter_map(|(name, values)| Some((name, bounded(values.into_iter().collect())?))),
@@ -69,7 +70,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if let Some(started) = self.remembered(&key, fingerprint).await? {
                 return Ok(started);
             }
-            let body = serde_json::to_vec(&Remembered { execution: id, fingerprint: fingerprint.clone() });
+            let body =
+                serde_json::to_vec(&StoredRequestKey { execution: id, fingerprint: fingerprint.clone() });
             also.reads.push(Read { key: key.clone(), version: None });
             also.documents.push(Put { key, body: Some(body.unwrap_or_default()) });
         }
@@ -95,7 +97,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let Some(found) = self.inner.store.document(key).await? else { return Ok(None) };
         let corrupt =
             |e: serde_json::Error| store::Error::Corrupt { what: key.to_string(), why: e.to_string() };
-        let found: Remembered = serde_json::from_slice(&found.body).map_err(corrupt)?;
+        let found: StoredRequestKey = serde_json::from_slice(&found.body).map_err(corrupt)?;
         if found.fingerprint != fingerprint {
             return Err(Error::KeyReused { key: key.id.clone(), execution: found.execution });
         }

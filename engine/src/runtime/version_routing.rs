@@ -13,36 +13,36 @@ use std::{
 use store::{TaskId, Timestamp};
 
 /// The first pause of a task; each one after is twice as long.
-const FIRST: Duration = Duration::from_millis(100);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How long others go first after something was met that only they can do, and by how much.
-const FOR: Duration = Duration::from_secs(5);
-const BY: Duration = Duration::from_millis(30);
+const YIELD_FOR: Duration = Duration::from_secs(5);
+const YIELD_BY: Duration = Duration::from_millis(30);
 /// Of more tasks than these it is forgotten how often they were met: their pauses begin anew.
-const MOST: usize = 10_000;
+const MAX_TASKS: usize = 10_000;
 
 /// What this engine has met and could not do.
 #[derive(Debug, Default)]
-pub(crate) struct Elsewhere {
-    met: Mutex<Met>,
+pub(crate) struct VersionRouting {
+    met: Mutex<SeenTasks>,
 }
 
 #[derive(Debug, Default)]
-struct Met {
+struct SeenTasks {
     times: BTreeMap<TaskId, u32>,
     last: Option<Timestamp>,
 }
 
-impl Elsewhere {
+impl VersionRouting {
     /// Notes that `task` was met, and says how long it is put off, `longest` at the most, and whether this is
     /// the first time.
     pub(crate) fn defer(&self, task: TaskId, now: Timestamp, longest: Duration) -> (Duration, bool) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.last = Some(now);
-        if met.times.len() >= MOST && !met.times.contains_key(&task) {
+        if met.times.len() >= MAX_TASKS && !met.times.contains_key(&task) {
             met.times.clear();
         }
         let times = met.times.entry(task).or_default();
-        let pause = FIRST.saturating_mul(1_u32.checked_shl(*times).unwrap_or(u32::MAX)).min(longest);
+        let pause = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(*times).unwrap_or(u32::MAX)).min(longest);
         let first = *times == 0;
         *times = times.saturating_add(1);
         (pause, first)
@@ -51,7 +51,7 @@ impl Elsewhere {
     /// How long this engine waits before it asks for work, so that those who can do more go first.
     pub(crate) fn yields(&self, now: Timestamp) -> Option<Duration> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        met.last.filter(|last| last.is_recent(FOR, now)).map(|_| BY)
+        met.last.filter(|last| last.is_recent(YIELD_FOR, now)).map(|_| YIELD_BY)
     }
 }
 
@@ -68,23 +68,23 @@ mod tests {
 
     #[test]
     fn pauses_begin_short_grow_to_a_minute_and_are_each_tasks_own() {
-        let elsewhere = Elsewhere::default();
+        let elsewhere = VersionRouting::default();
         let pauses: Vec<u64> =
             (0..40).map(|_| elsewhere.defer(id(1), Timestamp(1), MINUTE).0.as_millis() as u64).collect();
 
         assert_eq!(pauses[..5], [100, 200, 400, 800, 1_600]);
         assert!(pauses.windows(2).all(|two| two[0] <= two[1]), "{pauses:?}");
         assert_eq!(pauses[39], 60_000);
-        assert_eq!(elsewhere.defer(id(2), Timestamp(1), MINUTE), (FIRST, true));
+        assert_eq!(elsewhere.defer(id(2), Timestamp(1), MINUTE), (FIRST_PAUSE, true));
         assert!(!elsewhere.defer(id(2), Timestamp(1), MINUTE).1);
     }
 
     #[test]
     fn others_go_first_for_a_while_after_something_was_met_and_not_before() {
-        let elsewhere = Elsewhere::default();
+        let elsewhere = VersionRouting::default();
         assert_eq!(elsewhere.yields(Timestamp(1_000)), None);
         elsewhere.defer(id(1), Timestamp(1_000), MINUTE);
-        assert_eq!(elsewhere.yields(Timestamp(5_999)), Some(BY));
-        assert_eq!(elsewhere.yields(Timestamp(1_000).after(FOR + SECOND)), None);
+        assert_eq!(elsewhere.yields(Timestamp(5_999)), Some(YIELD_BY));
+        assert_eq!(elsewhere.yields(Timestamp(1_000).after(YIELD_FOR + SECOND)), None);
     }
 }

@@ -6,19 +6,19 @@ use tokio::sync::Notify;
 
 /// The dispatcher's bell.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct Wakeup {
     signal: Notify,
     /// When it looks by itself; while it is looking, everything comes before that.
     until: AtomicU64,
 }
 
-impl Default for Due {
+impl Default for Wakeup {
     fn default() -> Self {
         Self { signal: Notify::new(), until: AtomicU64::new(u64::MAX) }
     }
 }
 
-impl Due {
+impl Wakeup {
     /// Rings, whatever is due. Kept if nobody waits: the dispatcher may be between looking and waiting.
     pub(crate) fn notify(&self) {
         self.signal.notify_one();
@@ -32,7 +32,7 @@ impl Due {
         }
     }
 
-    /// Until [`Due::sleep_until`] the dispatcher wants to hear of everything: it may have looked already where something is put next.
+    /// Until [`Wakeup::sleep_until`] the dispatcher wants to hear of everything: it may have looked already where something is put next.
     pub(crate) fn start_looking(&self) {
         self.until.store(u64::MAX, Ordering::SeqCst);
     }
@@ -52,7 +52,7 @@ impl Due {
 mod tests {
     use super::*;
 
-    async fn was_notified(due: &Due) -> bool {
+    async fn was_notified(due: &Wakeup) -> bool {
         tokio::select! {
             biased;
             () = due.notified() => true,
@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_for_what_falls_due_before_the_dispatcher_looks_by_itself_and_for_all_while_it_looks() {
-        let due = Due::default();
+        let due = Wakeup::default();
         due.notify_before([Timestamp(900)]);
         assert!(was_notified(&due).await, "nobody has looked yet");
         due.start_looking();

@@ -1,7 +1,7 @@
 //! Occurrences of built-in schedules, whose work the program does itself.
 
-use super::{decision_view::Which, runner::MOST_ROUNDS};
-use crate::{Engine, Entity as _, Error, Failing, Notification, Occurrence, Schedule, Standing};
+use super::{decision_view::ScheduleSource, runner::MAX_ROUNDS};
+use crate::{Engine, Entity as _, Error, Failing, Notification, Occurrence, Schedule, ScheduleStatus};
 use std::collections::BTreeMap;
 use store::Commit;
 
@@ -12,8 +12,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// The store's; `schedule.invalid`.
     pub async fn claim_occurrence(&self, schedule: &Schedule) -> Result<Option<Occurrence>, Error> {
-        for _ in 0..MOST_ROUNDS {
-            let round = self.decided(Which::Given(schedule), self.fresh(), &BTreeMap::new()).await?;
+        for _ in 0..MAX_ROUNDS {
+            let round = self.decided(ScheduleSource::Given(schedule), self.fresh(), &BTreeMap::new()).await?;
             let Some(round) = round else { continue };
             let Some((_, decision)) = round.result.map_err(Error::Undecided)? else { return Ok(None) };
             if round.puts.is_empty() {
@@ -47,10 +47,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 reason: why.to_owned(),
                 execution: None,
             });
-            if let Some(standing) = view.get::<Standing>(&row.schedule)?
+            if let Some(standing) = view.get::<ScheduleStatus>(&row.schedule)?
                 && standing.failing.is_some() != failing.is_some()
             {
-                view.put(&Standing { failing, ..standing })?;
+                view.put(&ScheduleStatus { failing, ..standing })?;
             }
             let reason = failed.map_or_else(|| row.reason.clone(), str::to_owned);
             if let Some(why) = failed {

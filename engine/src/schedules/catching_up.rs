@@ -4,8 +4,8 @@
 //! oldest first. Invariant: a moment is in the span or after [`Standing::done`](crate::Standing::done), and has its row otherwise.
 
 use super::{
-    decide::{Deciding, MOST_AT_ONCE},
-    occurrence_decision::PUNCTUAL,
+    decide::{Decider, MAX_MOMENTS},
+    occurrence_decision::ON_TIME,
 };
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
@@ -26,18 +26,18 @@ impl CatchingUp {
     }
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// Sets the late moments aside, if there are more than one decision takes up.
     pub(super) fn set_aside(&mut self) {
         let (done, times) = (self.standing.done, self.facts.times);
         let to = Timestamp(
-            self.facts.now.0.saturating_sub(u64::try_from(PUNCTUAL.as_millis()).unwrap_or(u64::MAX)),
+            self.facts.now.0.saturating_sub(u64::try_from(ON_TIME.as_millis()).unwrap_or(u64::MAX)),
         );
         if done >= to || self.standing.catching_up.is_some() || self.standing.set_back.is_some() {
             return;
         }
         let all = std::iter::successors(times.next_after(done), |last| times.next_after(*last));
-        if all.take_while(|moment| *moment <= to).nth(MOST_AT_ONCE).is_some() {
+        if all.take_while(|moment| *moment <= to).nth(MAX_MOMENTS).is_some() {
             self.standing.catching_up = Some(CatchingUp { done, to });
             self.standing.done = to;
         }
@@ -48,7 +48,7 @@ impl Deciding<'_> {
         let Some(mut span) = self.standing.catching_up else { return };
         // What follows a moment that is on time does not follow these.
         self.late = None;
-        for _ in 0..MOST_AT_ONCE.saturating_sub(self.rows.len()) {
+        for _ in 0..MAX_MOMENTS.saturating_sub(self.rows.len()) {
             if self.start.is_some() {
                 break;
             }

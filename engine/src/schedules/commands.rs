@@ -5,13 +5,13 @@
 
 use super::{
     decide::attributed_reason,
-    decision_view::{Told, Which, decide_on_view},
+    decision_view::{DecisionInput, ScheduleSource, decide_on_view},
     definition::Version,
     occurrence::Fate,
 };
 use crate::{
-    ActionError, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, Standing, Target,
-    Triggered, Undecided, View, model::documents::parse::parse,
+    ActionError, Engine, Error, Occurrence, Origin, Paused, Schedule, ScheduleError, ScheduleStatus, Target,
+    TriggerRequest, Undecided, View, model::documents::parse::parse,
 };
 use std::collections::BTreeMap;
 use store::{Page, Timestamp};
@@ -54,8 +54,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn schedule_standing(&self, name: &str) -> Result<Option<Standing>, Error> {
-        self.ledger(false, |view| view.get::<Standing>(name)).await
+    pub async fn schedule_standing(&self, name: &str) -> Result<Option<ScheduleStatus>, Error> {
+        self.ledger(false, |view| view.get::<ScheduleStatus>(name)).await
     }
 
     /// Sets a schedule, in the name of `by`: from now on, and never for the past. What was due before and still waits is started
@@ -69,7 +69,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         by: &str,
         expected: Option<u32>,
     ) -> Result<Schedule, Error> {
-        let which = Which::Stored(&wanted.name);
+        let which = ScheduleSource::Stored(&wanted.name);
         let set = |view: &mut View| {
             let now = view.now();
             let mut wanted = Schedule { set_by: by.to_owned(), set_at: now, ..wanted.clone() };
@@ -100,7 +100,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// `schedule.unknown`; `schedule.changed` as for [`Engine::set_schedule`].
     pub async fn delete_schedule(&self, name: &str, by: &str, expected: Option<u32>) -> Result<(), Error> {
-        let which = Which::Stored(name);
+        let which = ScheduleSource::Stored(name);
         let delete = |view: &mut View| {
             let stands = view.get::<Schedule>(name)?.ok_or_else(|| unknown(name))?;
             if expected.is_some_and(|expected| expected != stands.version) {
@@ -113,7 +113,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let reason = format!("the schedule was deleted by {by}");
                 view.put(&Occurrence { fate: Fate::Skipped, at: now, reason, ..waits })?;
             }
-            view.put(&Standing { paused: None, backfills: Vec::new(), ..standing })?;
+            view.put(&ScheduleStatus { paused: None, backfills: Vec::new(), ..standing })?;
             view.delete::<Schedule>(name)
         };
         self.change_schedule(which, delete).await
@@ -177,7 +177,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Ok(before);
             }
             let mut standing = existing_status(view, which)?;
-            if standing.waiting.len() >= usize::try_from(super::MOST_BUFFERED).unwrap_or(usize::MAX) {
+            if standing.waiting.len() >= usize::try_from(super::MAX_BUFFERED).unwrap_or(usize::MAX) {
                 let why = format!(
                     "{} occurrences of schedule {} wait already",
                     standing.waiting.len(),
@@ -203,7 +203,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             view.put(&occurrence)?;
             if let Some((key, fingerprint)) = once {
                 let (key, fingerprint) = (key.clone(), fingerprint.clone());
-                view.put(&Triggered { key, fingerprint, schedule: schedule.name.clone(), nominal, at: now })?;
+                view.put(&TriggerRequest {
+                    key,
+                    fingerprint,
+                    schedule: schedule.name.clone(),
+                    nominal,
+                    at: now,
+                })?;
             }
             standing.waiting.push(occurrence.clone());
             view.put(&standing)?;
@@ -246,11 +252,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Makes a change, before which what has been due until now is on record as it was understood until now.
     pub(super) async fn change_schedule<T>(
         &self,
-        which: Which<'_>,
+        which: ScheduleSource<'_>,
         mut change: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
         let (ended, tried) = (self.ended(which.name()).await?, BTreeMap::new());
-        let input = Told { fresh: self.fresh(), ended: &ended, tried: &tried, starting: false };
+        let input = DecisionInput { fresh: self.fresh(), ended: &ended, tried: &tried, starting: false };
         let settle =
             |view: &mut View| Ok(decide_on_view(view, which, &input)?.is_some_and(|(_, made)| made.changed));
         // A chunk a commit, until there is none.
@@ -270,7 +276,7 @@ fn earlier_request(
     schedule: &str,
     (key, fingerprint): &(String, String),
 ) -> Result<Option<Occurrence>, Undecided> {
-    let Some(before) = view.get::<Triggered>(key)? else { return Ok(None) };
+    let Some(before) = view.get::<TriggerRequest>(key)? else { return Ok(None) };
     if before.fingerprint != *fingerprint || before.schedule != schedule {
         let why = format!("the key was used at {} for something else", before.at.0);
         return Err(ActionError::permanent("idempotency.key_reused", why).into());
@@ -289,15 +295,18 @@ fn free_moment(view: &mut View, schedule: &str) -> Result<Timestamp, Undecided> 
 }
 
 /// The schedule as it is kept: what is built in is where the program is.
-pub(super) fn source_of(schedule: &Schedule) -> Which<'_> {
+pub(super) fn source_of(schedule: &Schedule) -> ScheduleSource<'_> {
     match schedule.target {
-        Target::BuiltIn => Which::Given(schedule),
-        Target::Start { .. } => Which::Stored(&schedule.name),
+        Target::BuiltIn => ScheduleSource::Given(schedule),
+        Target::Start { .. } => ScheduleSource::Stored(&schedule.name),
     }
 }
 
 /// Where a schedule stands that there must be.
-pub(super) fn existing_status(view: &mut View, which: Which<'_>) -> Result<Standing, Undecided> {
+pub(super) fn existing_status(
+    view: &mut View,
+    which: ScheduleSource<'_>,
+) -> Result<ScheduleStatus, Undecided> {
     which.definition(view)?.ok_or_else(|| unknown(which.name()))?;
     which.standing(view)
 }

@@ -8,14 +8,14 @@ use super::{
     set_back::{Arrival, Recorded},
     times::utc,
 };
-use crate::{MOST_BUFFERED, Occurrence, Origin, Outcome, Paused, Schedule, Standing, Target, Times};
+use crate::{MAX_BUFFERED, Occurrence, Origin, Outcome, Paused, Schedule, ScheduleStatus, Target, Times};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
 
 /// Moments that one decision looks at, at most, so that no commit grows without bound.
-pub(crate) const MOST_AT_ONCE: usize = 200;
+pub(crate) const MAX_MOMENTS: usize = 200;
 /// Open runs of one schedule, at most.
-pub(crate) const MOST_RUNNING: usize = 100;
+pub(crate) const MAX_RUNNING: usize = 100;
 /// Moments of a backfill whose rows are looked up at once.
 const LOOK_AHEAD: usize = 50;
 
@@ -36,14 +36,14 @@ pub(crate) struct Facts<'a> {
     /// What is on record of the moments that [`recorded_moments`](super::set_back::recorded_moments) names.
     pub(crate) recorded: &'a Recorded,
     /// What came of trying to start occurrences, by moment, where an execution did not just start.
-    pub(crate) tried: &'a BTreeMap<Timestamp, Tried>,
+    pub(crate) tried: &'a BTreeMap<Timestamp, StartOutcome>,
     /// Whether anything may be started; if not, what is due waits.
     pub(crate) starting: bool,
 }
 
 /// What came of trying to start an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Tried {
+pub(crate) enum StartOutcome {
     /// Another execution stands in the way: in words.
     Busy(String),
     /// It cannot be started as it is: in words.
@@ -56,7 +56,7 @@ pub(crate) enum Tried {
 
 /// How an earlier run is made to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum EndRequest {
     Cancel,
     Terminate,
 }
@@ -65,13 +65,13 @@ pub(crate) enum Ask {
 #[derive(Debug)]
 pub(crate) struct Decision {
     /// Where the schedule stands then.
-    pub(crate) standing: Standing,
+    pub(crate) standing: ScheduleStatus,
     /// Rows to write, one a moment.
     pub(crate) rows: BTreeMap<Timestamp, Occurrence>,
     /// What is to be started with the same commit.
     pub(crate) start: Option<Occurrence>,
     /// Runs to be ended.
-    pub(crate) orders: Vec<(ExecutionId, Ask)>,
+    pub(crate) orders: Vec<(ExecutionId, EndRequest)>,
     /// Whether there is anything to commit.
     pub(crate) changed: bool,
     /// Whether the clock was found to be set back.
@@ -79,7 +79,7 @@ pub(crate) struct Decision {
 }
 
 /// The moments of the backfill under way whose rows the next decision has to know.
-pub(crate) fn backfill_moments(standing: &Standing, times: &Times) -> Vec<Timestamp> {
+pub(crate) fn backfill_moments(standing: &ScheduleStatus, times: &Times) -> Vec<Timestamp> {
     let Some(backfill) = standing.backfills.first() else { return Vec::new() };
     let first = times.next_after(backfill.done);
     let all = std::iter::successors(first, |last| times.next_after(*last));
@@ -87,10 +87,10 @@ pub(crate) fn backfill_moments(standing: &Standing, times: &Times) -> Vec<Timest
 }
 
 /// Decides.
-pub(crate) fn decide(facts: &Facts<'_>, standing: Standing) -> Decision {
+pub(crate) fn decide(facts: &Facts<'_>, standing: ScheduleStatus) -> Decision {
     let before = standing.clone();
     let (rows, orders) = (BTreeMap::new(), Vec::new());
-    let mut deciding = Deciding { facts, standing, rows, start: None, orders, late: None };
+    let mut deciding = Decider { facts, standing, rows, start: None, orders, late: None };
     deciding.follow_clock();
     deciding.follow_spec();
     deciding.close_ended();
@@ -99,24 +99,24 @@ pub(crate) fn decide(facts: &Facts<'_>, standing: Standing) -> Decision {
     deciding.admit();
     deciding.catch_up();
     deciding.fill();
-    let Deciding { standing, rows, start, orders, .. } = deciding;
+    let Decider { standing, rows, start, orders, .. } = deciding;
     let changed = standing != before || !rows.is_empty();
     let set_back = standing.set_back.is_some() && standing.set_back != before.set_back;
     Decision { standing, rows, start, orders, changed, set_back }
 }
 
 /// A decision that is being made.
-pub(crate) struct Deciding<'a> {
+pub(crate) struct Decider<'a> {
     pub(crate) facts: &'a Facts<'a>,
-    pub(crate) standing: Standing,
+    pub(crate) standing: ScheduleStatus,
     pub(crate) rows: BTreeMap<Timestamp, Occurrence>,
     pub(crate) start: Option<Occurrence>,
-    pub(crate) orders: Vec<(ExecutionId, Ask)>,
+    pub(crate) orders: Vec<(ExecutionId, EndRequest)>,
     /// The eligible moment that was last found to follow another.
     pub(crate) late: Option<Timestamp>,
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// The moments of what is built in change with the program or its policy, and never for the past.
     fn follow_spec(&mut self) {
         if self.facts.schedule.target != Target::BuiltIn {
@@ -173,7 +173,7 @@ impl Deciding<'_> {
 
     /// Takes up the moments that have come since the last look. Each becomes a row.
     fn admit(&mut self) {
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_MOMENTS {
             if self.start.is_some() {
                 return;
             }
@@ -274,8 +274,8 @@ impl Deciding<'_> {
     /// Decides about one that is due, or whose moment has come. `recorded` says whether it is on record as it is.
     fn judge(&mut self, mut occurrence: Occurrence, recorded: bool) {
         match self.verdict(&occurrence, recorded) {
-            Verdict::Start => self.fire(occurrence),
-            Verdict::Wait(fate, reason) => {
+            OccurrenceDecision::Start => self.fire(occurrence),
+            OccurrenceDecision::Wait(fate, reason) => {
                 if !recorded || occurrence.fate != fate {
                     occurrence.reason = reason;
                     (occurrence.fate, occurrence.at) = (fate, self.facts.now);
@@ -285,7 +285,7 @@ impl Deciding<'_> {
                 let place = self.standing.waiting.partition_point(|other| turn(other) <= turn(&occurrence));
                 self.standing.waiting.insert(place, occurrence);
             }
-            Verdict::Drop(fate, reason) => {
+            OccurrenceDecision::Drop(fate, reason) => {
                 if fate == Fate::Failed {
                     let why = format!(
                         "the occurrence of {} could not be started: {reason}",
@@ -305,7 +305,7 @@ impl Deciding<'_> {
         // What failed to start has started now; how a run ends is seen when it has.
         self.standing.failing = self.standing.failing.take().filter(|failing| failing.execution.is_some());
         match (&self.facts.schedule.target, self.facts.tried.get(&occurrence.nominal)) {
-            (Target::Start { .. }, Some(Tried::Known(id))) => {
+            (Target::Start { .. }, Some(StartOutcome::Known(id))) => {
                 occurrence.execution = Some(*id);
                 self.standing.running.push(occurrence.clone());
             }
@@ -327,7 +327,7 @@ impl Deciding<'_> {
 
     /// How many may still wait.
     pub(crate) fn is_full(&self) -> bool {
-        self.standing.waiting.len() >= usize::try_from(MOST_BUFFERED).unwrap_or(usize::MAX)
+        self.standing.waiting.len() >= usize::try_from(MAX_BUFFERED).unwrap_or(usize::MAX)
     }
 }
 
@@ -346,7 +346,7 @@ fn is_failure(outcome: &str) -> bool {
 }
 
 /// What is to be done with an occurrence, and why.
-pub(crate) enum Verdict {
+pub(crate) enum OccurrenceDecision {
     Start,
     Wait(Fate, String),
     Drop(Fate, String),

@@ -1,11 +1,11 @@
 //! One decision of a schedule on the stored documents, with its writes.
 
 use super::{
-    decide::{Ask, Decision, Facts, Tried, backfill_moments, decide},
+    decide::{Decision, EndRequest, Facts, StartOutcome, backfill_moments, decide},
     set_back::{Recorded, recorded_moments},
 };
 use crate::{
-    ActionError, Notification, Occurrence, Order, Schedule, Standing, Undecided, View,
+    ActionError, Attribution, Notification, Occurrence, Schedule, ScheduleStatus, Undecided, View,
     model::execution::message::Message,
 };
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use store::{ExecutionId, Timestamp};
 
 /// The schedule that is kept: of the store, or of the program.
 #[derive(Clone, Copy)]
-pub(super) enum Which<'a> {
+pub(super) enum ScheduleSource<'a> {
     Stored(&'a str),
     Given(&'a Schedule),
 }
 
-impl<'a> Which<'a> {
+impl<'a> ScheduleSource<'a> {
     pub(super) fn name(self) -> &'a str {
         match self {
             Self::Stored(name) => name,
@@ -35,30 +35,30 @@ impl<'a> Which<'a> {
     }
 
     /// Where it stands. One that was never looked at begins now: nothing was due before.
-    pub(super) fn standing(self, view: &mut View) -> Result<Standing, Undecided> {
+    pub(super) fn standing(self, view: &mut View) -> Result<ScheduleStatus, Undecided> {
         let now = view.now();
-        let found = view.get::<Standing>(self.name())?;
-        let standing = found.unwrap_or_else(|| Standing { done: now, ..Standing::default() });
-        Ok(Standing { name: self.name().to_owned(), ..standing })
+        let found = view.get::<ScheduleStatus>(self.name())?;
+        let standing = found.unwrap_or_else(|| ScheduleStatus { done: now, ..ScheduleStatus::default() });
+        Ok(ScheduleStatus { name: self.name().to_owned(), ..standing })
     }
 }
 
 /// What one decision is told beside what is stored.
-pub(super) struct Told<'a> {
+pub(super) struct DecisionInput<'a> {
     pub(super) fresh: ExecutionId,
     pub(super) ended: &'a BTreeMap<ExecutionId, Option<String>>,
-    pub(super) tried: &'a BTreeMap<Timestamp, Tried>,
+    pub(super) tried: &'a BTreeMap<Timestamp, StartOutcome>,
     pub(super) starting: bool,
 }
 
 /// One decision on what is stored, with its writes; `None` when there is no such schedule.
 pub(super) fn decide_on_view(
     view: &mut View,
-    which: Which<'_>,
-    input: &Told<'_>,
+    which: ScheduleSource<'_>,
+    input: &DecisionInput<'_>,
 ) -> Result<Option<(Schedule, Decision)>, Undecided> {
     let Some(schedule) = which.definition(view)? else { return Ok(None) };
-    let unknown = view.get::<Standing>(which.name())?.is_none();
+    let unknown = view.get::<ScheduleStatus>(which.name())?.is_none();
     let standing = which.standing(view)?;
     let invalid = |e: super::ScheduleError| ActionError::permanent("schedule.invalid", e);
     let times = schedule.times().map_err(invalid)?;
@@ -95,15 +95,15 @@ pub(super) fn decide_on_view(
         view.put(&decision.standing)?;
     }
     for (id, ask) in &decision.orders {
-        let order = Order {
+        let order = Attribution {
             by: format!("schedule {}", schedule.name),
             reason: "its next occurrence is due, and starts when this has ended".into(),
         };
         view.ask(
             *id,
             match ask {
-                Ask::Cancel => Message::Cancel(order),
-                Ask::Terminate => Message::Terminate(order),
+                EndRequest::Cancel => Message::Cancel(order),
+                EndRequest::Terminate => Message::Terminate(order),
             },
         );
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use store::Timestamp;
 
 /// The most occurrences of one schedule that may wait.
-pub const MOST_BUFFERED: u32 = 100;
+pub const MAX_BUFFERED: u32 = 100;
 /// The longest name.
-const LONGEST_NAME: usize = 63;
+const MAX_NAME_LENGTH: usize = 63;
 /// The most excluded days and spans.
-const MOST_EXCLUDED: usize = 366;
+const MAX_EXCLUDED: usize = 366;
 /// Occurrences looked at to see that none is moved past the next.
 const SAMPLED: usize = 60;
 
@@ -215,19 +215,19 @@ impl Schedule {
             Err(ScheduleError::Field { name: self.name.chars().take(80).collect(), field, why })
         };
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-        if self.name.is_empty() || self.name.len() > LONGEST_NAME || !self.name.chars().all(plain) {
-            let why = format!("use 1 to {LONGEST_NAME} of a-z, 0-9, - and _");
+        if self.name.is_empty() || self.name.len() > MAX_NAME_LENGTH || !self.name.chars().all(plain) {
+            let why = format!("use 1 to {MAX_NAME_LENGTH} of a-z, 0-9, - and _");
             return wrong("name", why);
         }
         let times = self.times()?;
-        if self.buffer == 0 || self.buffer > MOST_BUFFERED {
-            return wrong("buffer", format!("use 1 to {MOST_BUFFERED}"));
+        if self.buffer == 0 || self.buffer > MAX_BUFFERED {
+            return wrong("buffer", format!("use 1 to {MAX_BUFFERED}"));
         }
         if self.catch_up == CatchUp::None && self.window.is_some() {
             return wrong("window", "nothing is made up for, so leave it out, or set catch_up".into());
         }
-        if self.exclude.len() > MOST_EXCLUDED {
-            return wrong("exclude", format!("name at most {MOST_EXCLUDED} days and spans"));
+        if self.exclude.len() > MAX_EXCLUDED {
+            return wrong("exclude", format!("name at most {MAX_EXCLUDED} days and spans"));
         }
         if let Some(days) = self.exclude.iter().find(|days| days.to.is_some_and(|to| to < days.from)) {
             return wrong("exclude", format!("the span from {} ends before it begins", days.from));

@@ -25,11 +25,11 @@ mod times;
 
 pub use backfill::{BACKFILL_MOST, BACKFILL_USUAL, Span as BackfillSpan};
 pub use catching_up::CatchingUp;
-pub use definition::{CatchUp, Exclusion, Firing, MOST_BUFFERED, Overlap, Schedule, Target};
+pub use definition::{CatchUp, Exclusion, Firing, MAX_BUFFERED, Overlap, Schedule, Target};
 pub use occurrence::{
-    Backfill, Failing, Fate as OccurrenceFate, Occurrence, Origin, Paused, Standing, Triggered,
+    Backfill, Failing, Fate as OccurrenceFate, Occurrence, Origin, Paused, ScheduleStatus, TriggerRequest,
 };
-pub use runner::Kept;
+pub use runner::ScheduleRun;
 pub use set_back::SetBack;
-pub use starter::{Starter, Unstarted};
+pub use starter::{StartFailure, Starter};
 pub use times::{Fold, Gap, ScheduleError, Times};

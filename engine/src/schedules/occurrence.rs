@@ -128,7 +128,7 @@ impl Entity for Occurrence {
 
 /// Which occurrence a person's request under a key asked for: the same key asks for no other one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Triggered {
+pub struct TriggerRequest {
     /// Whose key, and the key.
     pub key: String,
     /// Tells whether it is the same request.
@@ -141,7 +141,7 @@ pub struct Triggered {
     pub at: Timestamp,
 }
 
-impl Entity for Triggered {
+impl Entity for TriggerRequest {
     const COLLECTION: &'static str = "triggers";
 
     fn id(&self) -> String {
@@ -151,11 +151,11 @@ impl Entity for Triggered {
 
 /// Where a schedule stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ScheduleStatus {
     /// Which schedule's.
     #[serde(default)]
     pub name: String,
-    /// Every moment up to here has its occurrence on record, but for those of [`Standing::catching_up`].
+    /// Every moment up to here has its occurrence on record, but for those of [`ScheduleStatus::catching_up`].
     pub done: Timestamp,
     /// The latest version of the definition, also when it was deleted since.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -230,7 +230,7 @@ pub struct Backfill {
     pub at: Timestamp,
 }
 
-impl Entity for Standing {
+impl Entity for ScheduleStatus {
     const COLLECTION: &'static str = "schedules";
 
     fn id(&self) -> String {

@@ -1,68 +1,72 @@
 //! Whether one occurrence is started now, waits, or is left out. A part of [`decide`](super::decide).
 
 use super::{
-    decide::{Ask, Deciding, MOST_RUNNING, Tried, Verdict, attributed_reason},
+    decide::{Decider, EndRequest, MAX_RUNNING, OccurrenceDecision, StartOutcome, attributed_reason},
     occurrence::Fate,
     times::utc,
 };
-use crate::{CatchUp, MOST_BUFFERED, Occurrence, Origin, Overlap};
+use crate::{CatchUp, MAX_BUFFERED, Occurrence, Origin, Overlap};
 use std::time::Duration;
 use store::Timestamp;
 
 /// An occurrence that is less late than this is on time: engines look every few seconds, and start within some.
-pub(crate) const PUNCTUAL: Duration = Duration::from_secs(60);
+pub(crate) const ON_TIME: Duration = Duration::from_secs(60);
 
-impl Deciding<'_> {
-    pub(crate) fn verdict(&mut self, occurrence: &Occurrence, recorded: bool) -> Verdict {
+impl Decider<'_> {
+    pub(crate) fn verdict(&mut self, occurrence: &Occurrence, recorded: bool) -> OccurrenceDecision {
         match self.wish(occurrence) {
-            Verdict::Wait(..) if !recorded && self.is_full() => {
-                let why = format!("{MOST_BUFFERED} wait already, which is the most that may");
-                Verdict::Drop(Fate::Skipped, why)
+            OccurrenceDecision::Wait(..) if !recorded && self.is_full() => {
+                let why = format!("{MAX_BUFFERED} wait already, which is the most that may");
+                OccurrenceDecision::Drop(Fate::Skipped, why)
             }
             verdict => verdict,
         }
     }
 
-    fn wish(&mut self, occurrence: &Occurrence) -> Verdict {
+    fn wish(&mut self, occurrence: &Occurrence) -> OccurrenceDecision {
         let by_clock = occurrence.origin == Origin::Clock;
         if occurrence.due() > self.facts.now {
-            return Verdict::Wait(Fate::Pending, String::new());
+            return OccurrenceDecision::Wait(Fate::Pending, String::new());
         }
         if by_clock && let Some(paused) = &self.standing.paused {
             return match occurrence.fate {
-                Fate::Pending => Verdict::Drop(Fate::Paused, attributed_reason(&paused.by, &paused.reason)),
-                fate => Verdict::Wait(fate, occurrence.reason.clone()),
+                Fate::Pending => {
+                    OccurrenceDecision::Drop(Fate::Paused, attributed_reason(&paused.by, &paused.reason))
+                }
+                fate => OccurrenceDecision::Wait(fate, occurrence.reason.clone()),
             };
         }
         if by_clock
             && occurrence.fate == Fate::Pending
             && let Some(why) = self.too_late(occurrence)
         {
-            return Verdict::Drop(Fate::Missed, why);
+            return OccurrenceDecision::Drop(Fate::Missed, why);
         }
         match self.beside_others(occurrence) {
-            Verdict::Start => self.at_once(occurrence),
+            OccurrenceDecision::Start => self.at_once(occurrence),
             other => other,
         }
     }
 
     /// Whether it starts at once, where no other occurrence of the schedule is in the way.
-    fn at_once(&self, occurrence: &Occurrence) -> Verdict {
+    fn at_once(&self, occurrence: &Occurrence) -> OccurrenceDecision {
         if !self.facts.starting {
-            return Verdict::Wait(occurrence.fate, occurrence.reason.clone());
+            return OccurrenceDecision::Wait(occurrence.fate, occurrence.reason.clone());
         }
         let patient = occurrence.origin == Origin::Backfill || occurrence.fate == Fate::Buffered;
         match self.facts.tried.get(&occurrence.nominal) {
-            None | Some(Tried::Known(_)) => Verdict::Start,
-            Some(Tried::Later) => Verdict::Wait(occurrence.fate, occurrence.reason.clone()),
-            Some(Tried::Refused(why)) => Verdict::Drop(Fate::Failed, why.clone()),
-            Some(Tried::Busy(_)) if patient => Verdict::Wait(Fate::Buffered, occurrence.reason.clone()),
-            Some(Tried::Busy(why)) => Verdict::Drop(Fate::Skipped, why.clone()),
+            None | Some(StartOutcome::Known(_)) => OccurrenceDecision::Start,
+            Some(StartOutcome::Later) => OccurrenceDecision::Wait(occurrence.fate, occurrence.reason.clone()),
+            Some(StartOutcome::Refused(why)) => OccurrenceDecision::Drop(Fate::Failed, why.clone()),
+            Some(StartOutcome::Busy(_)) if patient => {
+                OccurrenceDecision::Wait(Fate::Buffered, occurrence.reason.clone())
+            }
+            Some(StartOutcome::Busy(why)) => OccurrenceDecision::Drop(Fate::Skipped, why.clone()),
         }
     }
 
     /// What the overlap policy says, earlier runs being as they are.
-    fn beside_others(&mut self, occurrence: &Occurrence) -> Verdict {
+    fn beside_others(&mut self, occurrence: &Occurrence) -> OccurrenceDecision {
         let schedule = self.facts.schedule;
         let running = self.standing.running.len();
         let open = match (self.standing.running.first(), self.facts.tried.get(&occurrence.nominal)) {
@@ -70,43 +74,47 @@ impl Deciding<'_> {
                 let which = first.execution.map(|id| id.to_string()).unwrap_or_default();
                 format!("execution {which} of {} is open", utc(first.nominal))
             }
-            (None, Some(Tried::Busy(why))) => why.clone(),
-            (None, None | Some(Tried::Refused(_) | Tried::Later | Tried::Known(_))) => return Verdict::Start,
+            (None, Some(StartOutcome::Busy(why))) => why.clone(),
+            (None, None | Some(StartOutcome::Refused(_) | StartOutcome::Later | StartOutcome::Known(_))) => {
+                return OccurrenceDecision::Start;
+            }
         };
-        if schedule.overlap == Overlap::Allow && running < MOST_RUNNING {
-            return Verdict::Start;
+        if schedule.overlap == Overlap::Allow && running < MAX_RUNNING {
+            return OccurrenceDecision::Start;
         }
         // What waits has been promised its turn, whatever the schedule says by now.
         if occurrence.origin == Origin::Backfill || occurrence.fate == Fate::Buffered {
-            return Verdict::Wait(Fate::Buffered, occurrence.reason.clone());
+            return OccurrenceDecision::Wait(Fate::Buffered, occurrence.reason.clone());
         }
         let buffered = self.standing.waiting.iter().filter(|other| is_buffered(other));
         match schedule.overlap {
-            Overlap::Allow => {
-                Verdict::Drop(Fate::Skipped, format!("{running} runs are open, which is the most that may"))
-            }
-            Overlap::Skip => Verdict::Drop(Fate::Skipped, open),
+            Overlap::Allow => OccurrenceDecision::Drop(
+                Fate::Skipped,
+                format!("{running} runs are open, which is the most that may"),
+            ),
+            Overlap::Skip => OccurrenceDecision::Drop(Fate::Skipped, open),
             Overlap::BufferOne => match buffered.map(|other| other.nominal).next() {
-                None => Verdict::Wait(Fate::Buffered, open),
-                Some(other) => {
-                    Verdict::Drop(Fate::Merged, format!("into that of {}, which waits", utc(other)))
-                }
+                None => OccurrenceDecision::Wait(Fate::Buffered, open),
+                Some(other) => OccurrenceDecision::Drop(
+                    Fate::Merged,
+                    format!("into that of {}, which waits", utc(other)),
+                ),
             },
             Overlap::BufferAll => {
                 let waiting = buffered.count();
                 if waiting < usize::try_from(schedule.buffer).unwrap_or(usize::MAX) {
-                    Verdict::Wait(Fate::Buffered, open)
+                    OccurrenceDecision::Wait(Fate::Buffered, open)
                 } else {
-                    Verdict::Drop(Fate::Skipped, format!("{waiting} wait already, as many as may"))
+                    OccurrenceDecision::Drop(Fate::Skipped, format!("{waiting} wait already, as many as may"))
                 }
             }
-            Overlap::CancelOther => self.make_room(occurrence, Ask::Cancel, open),
-            Overlap::TerminateOther => self.make_room(occurrence, Ask::Terminate, open),
+            Overlap::CancelOther => self.make_room(occurrence, EndRequest::Cancel, open),
+            Overlap::TerminateOther => self.make_room(occurrence, EndRequest::Terminate, open),
         }
     }
 
     /// Tells every earlier run to end, once each, and lets the latest occurrence wait for that.
-    fn make_room(&mut self, occurrence: &Occurrence, ask: Ask, open: String) -> Verdict {
+    fn make_room(&mut self, occurrence: &Occurrence, ask: EndRequest, open: String) -> OccurrenceDecision {
         let (merged, waiting) =
             std::mem::take(&mut self.standing.waiting).into_iter().partition::<Vec<_>, _>(is_buffered);
         self.standing.waiting = waiting;
@@ -119,14 +127,14 @@ impl Deciding<'_> {
                 self.orders.push((id, ask));
             }
         }
-        Verdict::Wait(Fate::Buffered, open)
+        OccurrenceDecision::Wait(Fate::Buffered, open)
     }
 
     /// Why an occurrence is not made up for, if it is not.
     fn too_late(&mut self, occurrence: &Occurrence) -> Option<String> {
         let schedule = self.facts.schedule;
         let late = self.facts.now.since(occurrence.due());
-        if late < PUNCTUAL {
+        if late < ON_TIME {
             return None;
         }
         let by = format!("{} s late", late.as_secs());

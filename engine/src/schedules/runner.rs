@@ -4,15 +4,15 @@
 //! that keep the same schedule one starts an occurrence, and a crash leaves both or neither.
 
 use super::{
-    decide::{Decision, Tried},
-    decision_view::{Told, Which, decide_on_view},
+    decide::{Decision, StartOutcome},
+    decision_view::{DecisionInput, ScheduleSource, decide_on_view},
     definition::Version,
     occurrence::Fate,
     times::utc,
 };
 use crate::{
-    Decided, Engine, Entity as _, Error, Occurrence, Origin, Request, SECOND, Schedule, Standing, Starter,
-    Target, Unstarted,
+    Decided, Engine, Entity as _, Error, Occurrence, Origin, Request, SECOND, Schedule, ScheduleStatus,
+    StartFailure, Starter, Target,
     model::documents::parse::parse,
     runtime::{decisions::reads::are_unchanged, ledger::decide_cached},
 };
@@ -20,20 +20,20 @@ use std::collections::BTreeMap;
 use store::{Commit, ExecutionId, Key, Put, Read, Timestamp};
 
 /// Decisions that one call commits, at most; what is left is for the next.
-pub(super) const MOST_ROUNDS: usize = 500;
+pub(super) const MAX_ROUNDS: usize = 500;
 /// How soon a schedule is looked at again whose runs may end at any time.
 const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// What came of starting an occurrence.
-enum Began {
+enum StartResult {
     Now,
     Changed,
-    Not(Tried),
+    Not(StartOutcome),
 }
 
 /// What came of keeping a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct ScheduleRun {
     /// What was started, in order.
     pub fired: Vec<Occurrence>,
     /// When to look again; `None` when nothing is to come.
@@ -46,10 +46,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's; `schedule.invalid` for a definition that this version cannot read.
-    pub async fn keep_schedule(&self, name: &str, starter: &dyn Starter) -> Result<Kept, Error> {
-        let which = Which::Stored(name);
-        let (mut kept, mut tried) = (Kept::default(), BTreeMap::new());
-        for _ in 0..MOST_ROUNDS {
+    pub async fn keep_schedule(&self, name: &str, starter: &dyn Starter) -> Result<ScheduleRun, Error> {
+        let which = ScheduleSource::Stored(name);
+        let (mut kept, mut tried) = (ScheduleRun::default(), BTreeMap::new());
+        for _ in 0..MAX_ROUNDS {
             let fresh = self.fresh();
             let Some(round) = self.decided(which, fresh, &tried).await? else { continue };
             let Some((schedule, decision)) = round.result.map_err(Error::Undecided)? else {
@@ -73,12 +73,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             };
             let began = self.begin_occurrence(&schedule, started, (round.reads, round.puts), starter).await?;
             match began {
-                Began::Now => {
+                StartResult::Now => {
                     self.counted(&decision);
                     kept.fired.push(started.clone());
                 }
-                Began::Changed => self.inner.metrics.conflict(),
-                Began::Not(why) => drop(tried.insert(started.nominal, why)),
+                StartResult::Changed => self.inner.metrics.conflict(),
+                StartResult::Not(why) => drop(tried.insert(started.nominal, why)),
             }
         }
         kept.next = Some(self.inner.clock.now());
@@ -92,11 +92,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         occurrence: &Occurrence,
         (reads, puts): (Vec<Read>, Vec<Put>),
         starter: &dyn Starter,
-    ) -> Result<Began, Error> {
+    ) -> Result<StartResult, Error> {
         let (name, moment) = (&schedule.name, occurrence.nominal.0);
         let Some((workflow, data, by)) = self.target(schedule, occurrence.version).await? else {
             let why = format!("version {} of the schedule is not on record", occurrence.version);
-            return Ok(Began::Not(Tried::Refused(why)));
+            return Ok(StartResult::Not(StartOutcome::Refused(why)));
         };
         let key = format!("schedule:{name}/{moment}");
         let mut request = Request::of(by.clone()).once(&key, &key).with(reads, puts).scheduled(name);
@@ -104,17 +104,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
             request = request.named(id);
         }
         Ok(match starter.start(&workflow, &data, &by, request).await {
-            Ok(begun) if occurrence.execution != Some(begun.id) => Began::Not(Tried::Known(begun.id)),
-            Ok(_) => Began::Now,
-            Err(Unstarted::Changed) => Began::Changed,
-            Err(Unstarted::Busy(why)) => Began::Not(Tried::Busy(why)),
-            Err(Unstarted::Refused(why)) => {
-                tracing::warn!(schedule = name, nominal = moment, why, "an occurrence cannot be started");
-                Began::Not(Tried::Refused(why))
+            Ok(begun) if occurrence.execution != Some(begun.id) => {
+                StartResult::Not(StartOutcome::Known(begun.id))
             }
-            Err(Unstarted::Later(why)) => {
+            Ok(_) => StartResult::Now,
+            Err(StartFailure::Changed) => StartResult::Changed,
+            Err(StartFailure::Busy(why)) => StartResult::Not(StartOutcome::Busy(why)),
+            Err(StartFailure::Refused(why)) => {
+                tracing::warn!(schedule = name, nominal = moment, why, "an occurrence cannot be started");
+                StartResult::Not(StartOutcome::Refused(why))
+            }
+            Err(StartFailure::Later(why)) => {
                 tracing::warn!(schedule = name, nominal = moment, why, "an occurrence has to wait");
-                Began::Not(Tried::Later)
+                StartResult::Not(StartOutcome::Later)
             }
         })
     }
@@ -126,12 +128,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// One decision; `None` when it has to be made again.
     pub(super) async fn decided(
         &self,
-        which: Which<'_>,
+        which: ScheduleSource<'_>,
         fresh: ExecutionId,
-        tried: &BTreeMap<Timestamp, Tried>,
+        tried: &BTreeMap<Timestamp, StartOutcome>,
     ) -> Result<Option<Decided<Option<(Schedule, Decision)>>>, Error> {
         let ended = self.ended(which.name()).await?;
-        let input = Told { fresh, ended: &ended, tried, starting: true };
+        let input = DecisionInput { fresh, ended: &ended, tried, starting: true };
         let (store, now) = (&*self.inner.store, self.inner.clock.now());
         let decided =
             decide_cached(&self.inner.document_cache, store, now, |view| decide_on_view(view, which, &input))
@@ -144,9 +146,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Which of a schedule's runs are over, and how each ended.
     pub(super) async fn ended(&self, name: &str) -> Result<BTreeMap<ExecutionId, Option<String>>, Error> {
-        let key = Key::new(Standing::COLLECTION, name);
+        let key = Key::new(ScheduleStatus::COLLECTION, name);
         let Some(found) = self.inner.store.document(&key).await? else { return Ok(BTreeMap::new()) };
-        let standing: Standing = parse(&found)?;
+        let standing: ScheduleStatus = parse(&found)?;
         let mut ended = BTreeMap::new();
         for id in standing.running.iter().filter_map(|run| run.execution) {
             // One that is on record no more was over for long.
@@ -211,7 +213,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    fn next_look(&self, schedule: &Schedule, standing: &Standing) -> Option<Timestamp> {
+    fn next_look(&self, schedule: &Schedule, standing: &ScheduleStatus) -> Option<Timestamp> {
         let now = self.inner.clock.now();
         let moment = schedule.times().ok().and_then(|times| times.next_after(standing.done));
         let due = standing.waiting.iter().map(Occurrence::due).filter(|due| *due > now).min();

@@ -5,12 +5,12 @@
 //! schedule names times of day: then it ran a short while ago. Told in `docs/schedules.md`.
 
 use super::{
-    decide::{Deciding, MOST_AT_ONCE},
+    decide::{Decider, MAX_MOMENTS},
     occurrence::Fate,
-    occurrence_decision::PUNCTUAL,
+    occurrence_decision::ON_TIME,
     times::utc,
 };
-use crate::{HOUR, Origin, Standing, Times};
+use crate::{HOUR, Origin, ScheduleStatus, Times};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
@@ -30,19 +30,19 @@ pub struct SetBack {
 /// Moments to come that are on record, each with the next free moment in its place; `None` for one that is not.
 pub(crate) type Recorded = BTreeMap<Timestamp, Option<Timestamp>>;
 
-impl Standing {
+impl ScheduleStatus {
     /// How far the latest moment on record is ahead of the clock, if it is further than servers' clocks may be apart. The clock
     /// was set back then.
     #[must_use]
     pub fn ahead_of(&self, now: Timestamp) -> Option<Duration> {
         let latest = self.set_back.map_or(self.done, |back| back.until.max(self.done));
-        Some(latest.since(now)).filter(|ahead| *ahead > PUNCTUAL)
+        Some(latest.since(now)).filter(|ahead| *ahead > ON_TIME)
     }
 
     /// The moment after which the schedule fires next, as the clock shows `now`.
     #[must_use]
     pub fn fires_after(&self, now: Timestamp) -> Timestamp {
-        if self.done.since(now) > PUNCTUAL {
+        if self.done.since(now) > ON_TIME {
             return now;
         }
         let passed_over = self.set_back.map(|back| back.anew_after).unwrap_or_default();
@@ -51,11 +51,11 @@ impl Standing {
 }
 
 /// The moments that have come and may be on record: the next decision has to know them.
-pub(crate) fn recorded_moments(standing: &Standing, times: &Times, now: Timestamp) -> Vec<Timestamp> {
+pub(crate) fn recorded_moments(standing: &ScheduleStatus, times: &Times, now: Timestamp) -> Vec<Timestamp> {
     let Some(back) = standing.set_back else { return Vec::new() };
     let first = times.next_after(standing.done);
     let all = std::iter::successors(first, |last| times.next_after(*last));
-    all.take_while(|at| *at <= now.min(back.until)).take(MOST_AT_ONCE).collect()
+    all.take_while(|at| *at <= now.min(back.until)).take(MAX_MOMENTS).collect()
 }
 
 /// What becomes of a moment that has come.
@@ -68,12 +68,12 @@ pub(super) enum Arrival {
     Unknown,
 }
 
-impl Deciding<'_> {
+impl Decider<'_> {
     /// Goes on from the clock, if the schedule stands ahead of it.
     pub(super) fn follow_clock(&mut self) {
         let (now, ahead) = (self.facts.now, self.standing.done);
         let by = ahead.since(now);
-        if by <= PUNCTUAL {
+        if by <= ON_TIME {
             return;
         }
         let before = self.standing.set_back;
@@ -111,7 +111,7 @@ impl Deciding<'_> {
             None => Arrival::Unknown,
             Some(None) => Arrival::Taken(nominal),
             // One that is late ran, or was left out, when the clock showed its time before.
-            Some(Some(_)) if nominal <= back.anew_after || self.facts.now.since(nominal) >= PUNCTUAL => {
+            Some(Some(_)) if nominal <= back.anew_after || self.facts.now.since(nominal) >= ON_TIME => {
                 Arrival::PassedOver
             }
             Some(Some(free)) => Arrival::Taken(*free),

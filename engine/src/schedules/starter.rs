@@ -1,6 +1,6 @@
 //! Starts the executions of schedules.
 
-use crate::{BoxFuture, Class, Engine, Error, Request, Started, runtime::commit::Also};
+use crate::{BoxFuture, Class, Engine, Error, Request, Started, runtime::commit::ExtraWrites};
 use store::Fault;
 
 /// Starts what schedules are for. [`Engine`] itself takes the data as that of the workflow.
@@ -13,12 +13,12 @@ pub trait Starter: Send + Sync {
         data: &'a serde_json::Value,
         by: &'a str,
         request: Request,
-    ) -> BoxFuture<'a, Result<Started, Unstarted>>;
+    ) -> BoxFuture<'a, Result<Started, StartFailure>>;
 }
 
 /// Why an occurrence was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unstarted {
+pub enum StartFailure {
     /// Another execution stands in the way, in words: the overlap policy says what follows.
     Busy(String),
     /// Something that was read has changed: it is decided again.
@@ -29,7 +29,7 @@ pub enum Unstarted {
     Later(String),
 }
 
-impl From<Error> for Unstarted {
+impl From<Error> for StartFailure {
     fn from(error: Error) -> Self {
         match &error {
             Error::Store(store::Error::Busy { .. }) => Self::Busy(error.to_string()),
@@ -63,7 +63,7 @@ impl<P: Send + Sync + 'static> Starter for Engine<P> {
         data: &'a serde_json::Value,
         _: &'a str,
         request: Request,
-    ) -> BoxFuture<'a, Result<Started, Unstarted>> {
+    ) -> BoxFuture<'a, Result<Started, StartFailure>> {
         Box::pin(async move { Ok(self.start_named(workflow, data.clone(), request).await?) })
     }
 }
@@ -80,6 +80,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
         request: Request,
     ) -> Result<Started, Error> {
         let schema = self.machine(workflow, 0)?.schema();
-        self.begin(workflow, schema, data, request, None, Also::default()).await
+        self.begin(workflow, schema, data, request, None, ExtraWrites::default()).await
     }
 }

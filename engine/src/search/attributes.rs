@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use store::Attributes;
 
 /// The most values of one field; what there is beyond is not found by it.
-const MOST: usize = 16;
+const MAX_VALUES: usize = 16;
 /// The longest value, in bytes.
-const LONGEST: usize = 256;
+const MAX_VALUE_LENGTH: usize = 256;
 /// What those who ask for an execution write on it, kept for as long as it is.
-const KEPT: [&str; 3] = ["label", "schedule", "traceparent"];
+const CALLER_ATTRIBUTES: [&str; 3] = ["label", "schedule", "traceparent"];
 
 /// The attributes of `execution`, which had `former`; `closed` is a ballot that has just ended.
 pub(crate) fn attributes<W: Workflow>(
@@ -26,7 +26,8 @@ pub(crate) fn attributes<W: Workflow>(
     let voted = former.get("voted").into_iter().flatten().cloned();
     let voted = voted.chain(votes.map(|vote| vote.person.name.clone()));
     let parent = execution.parent.iter().map(|parent| parent.execution.to_string());
-    let kept = KEPT.map(|name| (name, former.get(name).into_iter().flatten().cloned().collect::<Vec<_>>()));
+    let kept = CALLER_ATTRIBUTES
+        .map(|name| (name, former.get(name).into_iter().flatten().cloned().collect::<Vec<_>>()));
     let own = [
         ("action", actions(execution)),
         ("error", errors(execution)),
@@ -39,9 +40,9 @@ pub(crate) fn attributes<W: Workflow>(
 
 /// The first of `values`, none too long; `None` if there are none.
 pub(crate) fn bounded(values: Vec<String>) -> Option<BTreeSet<String>> {
-    let fits = |value: &String| !value.is_empty() && value.len() <= LONGEST && !value.contains('\0');
+    let fits = |value: &String| !value.is_empty() && value.len() <= MAX_VALUE_LENGTH && !value.contains('\0');
     let values: BTreeSet<String> = values.into_iter().filter(fits).collect();
-    (!values.is_empty()).then(|| values.into_iter().take(MOST).collect())
+    (!values.is_empty()).then(|| values.into_iter().take(MAX_VALUES).collect())
 }
 
 /// What is being done or undone, or would be if it went on.

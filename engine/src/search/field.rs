@@ -55,7 +55,7 @@ pub enum Field {
 }
 
 /// What can be said of a field.
-pub(super) enum Kind {
+pub(super) enum FieldType {
     /// A text, found in any of these fields of the record.
     Text(&'static [&'static str]),
     /// One of these texts, found in this column.
@@ -79,28 +79,28 @@ impl Field {
         Self::VARIANTS.iter().copied().find(|field| field.name() == word)
     }
 
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> FieldType {
         match self {
-            Self::Tenant => Kind::Text(&["tenant"]),
-            Self::Workflow => Kind::Text(&["workflow"]),
-            Self::State => Kind::Text(&["state"]),
-            Self::Phase => Kind::Word("phase", PHASES.to_vec()),
-            Self::Reason => Kind::Word("reason", reasons().chain(outcomes()).collect()),
-            Self::Subject | Self::Resource => Kind::Text(&["subject"]),
-            Self::RequestedBy => Kind::Text(&["requested_by"]),
-            Self::Open => Kind::Flag,
-            Self::Action => Kind::Text(&["action"]),
-            Self::Error => Kind::Text(&["error"]),
-            Self::Approver => Kind::Text(&["asked", "voted"]),
-            Self::Asked => Kind::Text(&["asked"]),
-            Self::Voted => Kind::Text(&["voted"]),
-            Self::Parent => Kind::Text(&["parent"]),
-            Self::Label => Kind::Text(&["label"]),
-            Self::Schedule => Kind::Text(&["schedule"]),
-            Self::Age => Kind::Span(true),
-            Self::Idle => Kind::Span(false),
-            Self::Created => Kind::Moment(true),
-            Self::Updated => Kind::Moment(false),
+            Self::Tenant => FieldType::Text(&["tenant"]),
+            Self::Workflow => FieldType::Text(&["workflow"]),
+            Self::State => FieldType::Text(&["state"]),
+            Self::Phase => FieldType::Word("phase", PHASES.to_vec()),
+            Self::Reason => FieldType::Word("reason", reasons().chain(outcomes()).collect()),
+            Self::Subject | Self::Resource => FieldType::Text(&["subject"]),
+            Self::RequestedBy => FieldType::Text(&["requested_by"]),
+            Self::Open => FieldType::Flag,
+            Self::Action => FieldType::Text(&["action"]),
+            Self::Error => FieldType::Text(&["error"]),
+            Self::Approver => FieldType::Text(&["asked", "voted"]),
+            Self::Asked => FieldType::Text(&["asked"]),
+            Self::Voted => FieldType::Text(&["voted"]),
+            Self::Parent => FieldType::Text(&["parent"]),
+            Self::Label => FieldType::Text(&["label"]),
+            Self::Schedule => FieldType::Text(&["schedule"]),
+            Self::Age => FieldType::Span(true),
+            Self::Idle => FieldType::Span(false),
+            Self::Created => FieldType::Moment(true),
+            Self::Updated => FieldType::Moment(false),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The words of a filter, and where each stands.
 
-use crate::Misread;
+use crate::FilterError;
 
 /// A word or sign of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ fn ends_a_word(c: char) -> bool {
 }
 
 /// Cuts `text` into words.
-pub(super) fn words(text: &str) -> Result<Vec<Word>, Misread> {
+pub(super) fn words(text: &str) -> Result<Vec<Word>, FilterError> {
     let (mut rest, mut at, mut words) = (text, 1, Vec::new());
     while let Some(c) = rest.chars().next() {
         if c.is_whitespace() {
@@ -50,7 +50,7 @@ pub(super) fn words(text: &str) -> Result<Vec<Word>, Misread> {
 }
 
 /// The token at the front of `rest`, and how many bytes it takes.
-fn token(rest: &str, c: char, at: usize) -> Result<(Token, usize), Misread> {
+fn token(rest: &str, c: char, at: usize) -> Result<(Token, usize), FilterError> {
     match c {
         '(' => return Ok((Token::Open, 1)),
         ')' => return Ok((Token::Close, 1)),
@@ -64,13 +64,13 @@ fn token(rest: &str, c: char, at: usize) -> Result<(Token, usize), Misread> {
     let end = rest.find(ends_a_word).unwrap_or(rest.len());
     if end == 0 {
         let expected = "a field, a value, or one of = != ~ < <= > >= ( ) ,".to_owned();
-        return Err(Misread { at, problem: format!("{c} says nothing here"), expected, nearest: None });
+        return Err(FilterError { at, problem: format!("{c} says nothing here"), expected, nearest: None });
     }
     Ok((Token::Plain(rest.get(..end).unwrap_or_default().to_owned()), end))
 }
 
 /// A text between quotes, in which a backslash takes the next character as it is.
-fn quoted(rest: &str, quote: char, at: usize) -> Result<(Token, usize), Misread> {
+fn quoted(rest: &str, quote: char, at: usize) -> Result<(Token, usize), FilterError> {
     let (mut text, mut taken) = (String::new(), false);
     for (place, c) in rest.char_indices().skip(1) {
         match c {
@@ -84,5 +84,5 @@ fn quoted(rest: &str, quote: char, at: usize) -> Result<(Token, usize), Misread>
         }
     }
     let expected = format!("another {quote} where the value ends");
-    Err(Misread { at, problem: "the quote is not closed".into(), expected, nearest: None })
+    Err(FilterError { at, problem: "the quote is not closed".into(), expected, nearest: None })
 }

@@ -7,7 +7,7 @@ pub const CONDITIONS_LIMIT: usize = 64;
 
 /// Why a text is no filter: where, what was expected there, and what may have been meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misread {
+pub struct FilterError {
     /// The character at which it goes wrong, from 1.
     pub at: usize,
     /// What is wrong there.
@@ -18,7 +18,7 @@ pub struct Misread {
     pub nearest: Option<String>,
 }
 
-impl fmt::Display for Misread {
+impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "filter, character {}: {}", self.at, self.problem)?;
         if let Some(nearest) = &self.nearest {
@@ -28,7 +28,7 @@ impl fmt::Display for Misread {
     }
 }
 
-impl std::error::Error for Misread {}
+impl std::error::Error for FilterError {}
 
 /// The one of `known` that `word` is closest to, if it is close to any.
 #[must_use]

@@ -10,7 +10,7 @@ mod misread;
 mod parser;
 
 pub use field::Field;
-pub use misread::{CONDITIONS_LIMIT, Misread, nearest};
+pub use misread::{CONDITIONS_LIMIT, FilterError, nearest};
 
 use crate::search::parser::Parser;
 use store::{Query, Timestamp};
@@ -20,8 +20,8 @@ pub const FILTER_LIMIT: usize = 4_096;
 /// What `text` asks for at the moment `now`; an empty text asks for everything.
 ///
 /// # Errors
-/// [`Misread`]: where it goes wrong, and what would be right there.
-pub fn parse(text: &str, now: Timestamp) -> Result<Query, Misread> {
+/// [`FilterError`]: where it goes wrong, and what would be right there.
+pub fn parse(text: &str, now: Timestamp) -> Result<Query, FilterError> {
     parse_knowing(text, now, Vec::new())
 }
 
@@ -30,9 +30,9 @@ pub fn parse(text: &str, now: Timestamp) -> Result<Query, Misread> {
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_knowing(text: &str, now: Timestamp, workflows: Vec<String>) -> Result<Query, Misread> {
+pub fn parse_knowing(text: &str, now: Timestamp, workflows: Vec<String>) -> Result<Query, FilterError> {
     if text.len() > FILTER_LIMIT {
-        return Err(Misread {
+        return Err(FilterError {
             at: FILTER_LIMIT,
             problem: format!("it has {} bytes", text.len()),
             expected: format!("at most {FILTER_LIMIT}; ask twice, for less"),
@@ -53,7 +53,7 @@ mod tests {
         parse(text, NOW).unwrap_or_else(|misread| panic!("{text}: {misread}"))
     }
 
-    fn misread(text: &str) -> Misread {
+    fn misread(text: &str) -> FilterError {
         parse(text, NOW).map_or_else(|misread| misread, |query| panic!("{text}: {query:?}"))
     }
 

@@ -1,10 +1,10 @@
 //! From words to a query.
 
 use super::{
-    field::{Kind, reasons},
+    field::{FieldType, reasons},
     lex::{Token, Word},
 };
-use crate::{CONDITIONS_LIMIT, Field, Misread, nearest};
+use crate::{CONDITIONS_LIMIT, Field, FilterError, nearest};
 use chrono::{DateTime, NaiveDate};
 use std::{iter::Peekable, time::Duration, vec};
 use store::{Query, Timestamp};
@@ -26,7 +26,7 @@ pub(super) struct Parser {
     workflows: Vec<String>,
 }
 
-type Parsed<T = Query> = Result<T, Misread>;
+type Parsed<T = Query> = Result<T, FilterError>;
 
 impl Parser {
     pub(super) fn new(words: Vec<Word>, characters: usize, now: Timestamp, workflows: Vec<String>) -> Self {
@@ -98,8 +98,8 @@ impl Parser {
             "has" if !said_of => {
                 let of = self.next("a field")?;
                 let field = field(&of)?;
-                let Kind::Text(columns) = field.kind() else {
-                    let Kind::Word(column, _) = field.kind() else {
+                let FieldType::Text(columns) = field.kind() else {
+                    let FieldType::Word(column, _) = field.kind() else {
                         return Err(misread(
                             &of,
                             "a field that may have no value, such as parent or error",
@@ -159,27 +159,27 @@ impl Parser {
         };
         let unfit = || misread(sign, &format!("after {}: {}", field.name(), signs(field)), None);
         let query = match (field.kind(), said) {
-            (Kind::Text(columns), "=" | "!=") => {
+            (FieldType::Text(columns), "=" | "!=") => {
                 self.known(field, &text, value)?;
                 either(columns.iter().map(|column| Query::is(*column, &text)).collect())
             }
-            (Kind::Text(columns), "~") => {
+            (FieldType::Text(columns), "~") => {
                 let begins = |column: &&str| Query::Begins { field: (*column).into(), with: text.clone() };
                 either(columns.iter().map(begins).collect())
             }
-            (Kind::Word(column, known), "=" | "!=") => {
+            (FieldType::Word(column, known), "=" | "!=") => {
                 if !known.contains(&text.as_str()) {
                     let expected = format!("one of {}", known.join(", "));
                     return Err(misread(value, &expected, nearest(&text, known)));
                 }
                 Query::is(column, text)
             }
-            (Kind::Flag, "=" | "!=") => match text.as_str() {
+            (FieldType::Flag, "=" | "!=") => match text.as_str() {
                 "true" => Query::is("open", "true"),
                 "false" => Query::is("phase", "finished"),
                 _ => return Err(misread(value, "true or false", None)),
             },
-            (Kind::Span(start), "<" | "<=" | ">" | ">=") => {
+            (FieldType::Span(start), "<" | "<=" | ">" | ">=") => {
                 let span =
                     span(&text).ok_or_else(|| misread(value, "a span such as 90s, 15m, 2h or 3d", None))?;
                 let then = self.now.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
@@ -192,12 +192,13 @@ impl Parser {
                 };
                 range(start, turned, then)
             }
-            (Kind::Moment(start), "<" | "<=" | ">" | ">=") => {
+            (FieldType::Moment(start), "<" | "<=" | ">" | ">=") => {
                 let expected = "a moment such as 2026-11-02 or 2026-11-02T08:00:00Z";
                 let then = moment(&text).ok_or_else(|| misread(value, expected, None))?;
                 range(start, said, then)
             }
-            (Kind::Word(..) | Kind::Flag, _) | (Kind::Text(_) | Kind::Span(_) | Kind::Moment(_), _) => {
+            (FieldType::Word(..) | FieldType::Flag, _)
+            | (FieldType::Text(_) | FieldType::Span(_) | FieldType::Moment(_), _) => {
                 return Err(unfit());
             }
         };
@@ -212,7 +213,7 @@ impl Parser {
         }
         let Some(near) = nearest(text, known()) else { return Ok(()) };
         let expected = format!("one of {}", self.workflows.join(", "));
-        Err(Misread {
+        Err(FilterError {
             at: value.at,
             problem: format!("no workflow is named {text}"),
             expected,
@@ -234,7 +235,7 @@ impl Parser {
 
     fn next(&mut self, expected: &str) -> Parsed<Word> {
         let at = self.end;
-        self.words.next().ok_or_else(|| Misread {
+        self.words.next().ok_or_else(|| FilterError {
             at,
             problem: "it ends here".into(),
             expected: expected.to_owned(),
@@ -261,7 +262,7 @@ fn is(word: &Word, name: &str) -> bool {
     matches!(&word.token, Token::Plain(text) if text.eq_ignore_ascii_case(name))
 }
 
-fn misread(word: &Word, expected: &str, nearest: Option<String>) -> Misread {
+fn misread(word: &Word, expected: &str, nearest: Option<String>) -> FilterError {
     let found = match &word.token {
         Token::Plain(text) => text.as_str(),
         Token::Quoted(text) => text.as_str(),
@@ -271,13 +272,13 @@ fn misread(word: &Word, expected: &str, nearest: Option<String>) -> Misread {
         Token::Comma => ",",
     };
     let problem = format!("{found} does not belong here");
-    Misread { at: word.at, problem, expected: expected.to_owned(), nearest }
+    FilterError { at: word.at, problem, expected: expected.to_owned(), nearest }
 }
 
 fn field(word: &Word) -> Parsed<Field> {
     let names = || Field::VARIANTS.iter().map(|field| field.name());
     let Token::Plain(name) = &word.token else { return Err(misread(word, "a field", None)) };
-    Field::named(name).ok_or_else(|| Misread {
+    Field::named(name).ok_or_else(|| FilterError {
         at: word.at,
         problem: format!("no field is named {name}"),
         expected: format!("one of {}", names().collect::<Vec<_>>().join(", ")),
@@ -288,9 +289,9 @@ fn field(word: &Word) -> Parsed<Field> {
 /// What can be said of a field, for people.
 fn signs(field: Field) -> String {
     match field.kind() {
-        Kind::Text(_) => NOT_SIGNED.into(),
-        Kind::Word(..) | Kind::Flag => "= or != or in (…)".into(),
-        Kind::Span(_) | Kind::Moment(_) => "< or <= or > or >=".into(),
+        FieldType::Text(_) => NOT_SIGNED.into(),
+        FieldType::Word(..) | FieldType::Flag => "= or != or in (…)".into(),
+        FieldType::Span(_) | FieldType::Moment(_) => "< or <= or > or >=".into(),
     }
 }
 

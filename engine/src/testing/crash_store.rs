@@ -1,6 +1,6 @@
 //! A store that dies around one commit, as a process does, and comes back with what it had on disk.
 
-use super::script::Cut;
+use super::script::CrashPoint;
 use async_trait::async_trait;
 use std::{
     sync::{
@@ -15,19 +15,19 @@ use store::{
 };
 
 /// A store whose process dies around one commit, and stays dead until revived.
-pub struct Cuttable {
+pub struct CrashStore {
     inner: Arc<Memory>,
     commits: AtomicUsize,
-    cut: Option<Cut>,
+    cut: Option<CrashPoint>,
     dead: AtomicBool,
     /// How long each commit of a result takes.
     slow: Duration,
 }
 
-impl Cuttable {
+impl CrashStore {
     /// The content of `inner`, lost to view around the commit that `cut` names.
     #[must_use]
-    pub fn new(inner: Arc<Memory>, cut: Option<Cut>) -> Self {
+    pub fn new(inner: Arc<Memory>, cut: Option<CrashPoint>) -> Self {
         Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false), slow: Duration::ZERO }
     }
 
@@ -64,7 +64,7 @@ fn dead() -> store::Error {
 }
 
 #[async_trait]
-impl Store for Cuttable {
+impl Store for CrashStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, store::Error> {
         // As on a disk, where others get on meanwhile.
         tokio::task::yield_now().await;
@@ -77,11 +77,11 @@ impl Store for Cuttable {
             self.dead.store(true, Ordering::SeqCst);
             Err(dead())
         };
-        if self.cut == Some(Cut::Before(nth)) {
+        if self.cut == Some(CrashPoint::Before(nth)) {
             return die();
         }
         let receipt = store.commit(commit).await?;
-        if self.cut == Some(Cut::After(nth)) { die() } else { Ok(receipt) }
+        if self.cut == Some(CrashPoint::After(nth)) { die() } else { Ok(receipt) }
     }
     async fn load(&self, id: ExecutionId) -> Result<Option<Record>, store::Error> {
         self.alive()?.load(id).await

@@ -4,7 +4,7 @@ use super::{
     scenario::Fault,
     script::{Point, Script},
 };
-use crate::{Bend, Call, Tap};
+use crate::{Call, FaultInjector, InjectedFault};
 use serde_json::Value;
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -13,7 +13,7 @@ use std::sync::{
 
 /// An attempt, as the tap saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Deeded {
+pub(crate) struct RecordedCall {
     pub(crate) name: String,
     pub(crate) state: String,
     pub(crate) undo: bool,
@@ -22,17 +22,17 @@ pub(crate) struct Deeded {
 
 /// Notes every attempt, and bends those that the script names.
 #[derive(Default)]
-pub(super) struct ScriptTap {
+pub(super) struct ScriptedFaults {
     faults: Vec<(Point, Fault, Option<String>)>,
     /// An attempt delivered again after a crash is bent again, as a world that fails does not change its mind.
     repeats: bool,
-    pub(super) deeds: Mutex<Vec<Deeded>>,
+    pub(super) deeds: Mutex<Vec<RecordedCall>>,
     again: Mutex<Vec<(String, Fault, Option<String>)>>,
     pub(super) bent: Mutex<Option<String>>,
     lifted: AtomicBool,
 }
 
-impl ScriptTap {
+impl ScriptedFaults {
     pub(super) fn new(script: &Script) -> Self {
         Self { faults: script.faults.clone(), repeats: script.cut.is_some(), ..Self::default() }
     }
@@ -42,19 +42,19 @@ impl ScriptTap {
     }
 }
 
-impl Tap for ScriptTap {
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> Bend {
+impl FaultInjector for ScriptedFaults {
+    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault {
         let mut deeds = lock_unpoisoned(&self.deeds);
         let nth = deeds.iter().filter(|deed| deed.undo == call.undo).count();
         let key = call.key();
-        deeds.push(Deeded {
+        deeds.push(RecordedCall {
             name: name.into(),
             state: call.state.clone(),
             undo: call.undo,
             key: key.clone(),
         });
         if self.lifted.load(Ordering::SeqCst) {
-            return Bend::Not;
+            return InjectedFault::Not;
         }
         if let Some((_, fault, code)) = lock_unpoisoned(&self.again).iter().find(|(bent, _, _)| *bent == key)
         {
@@ -62,7 +62,7 @@ impl Tap for ScriptTap {
         }
         let point = Point { nth, undo: call.undo };
         let Some((_, fault, code)) = self.faults.iter().find(|(at, _, _)| *at == point) else {
-            return Bend::Not;
+            return InjectedFault::Not;
         };
         let (state, slot, attempt) = (&call.state, call.slot, call.attempt);
         lock_unpoisoned(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));

@@ -3,8 +3,8 @@
 use super::{
     report::{Family, Report},
     run::{Run, run},
-    scenario::{Fault, Scene, differences},
-    script::{Answer, Cut, Interruption, Point, Rest, Script},
+    scenario::{Fault, Scenario, differences},
+    script::{Answer, CrashPoint, Interruption, Point, RunEnd, Script},
 };
 use crate::{
     Error, Outcome, Reason, Workflow, check, diagram, model::definition::child_workflows::descendants_of,
@@ -17,15 +17,15 @@ const FORWARD: [Fault; 5] =
 /// Faults of undos.
 const BACKWARD: [Fault; 4] = [Fault::Twice, Fault::LostBefore, Fault::LostAfter, Fault::FailsForever];
 /// The most runs spent on looking for edges, per scene.
-const MOST_EXPLORED: usize = 600;
+const MAX_EXPLORED: usize = 600;
 /// The same for a scene that is not thorough.
-const MOST_GLANCED: usize = 60;
+const MAX_GLANCED: usize = 60;
 
 /// Tries `W` in each scene, in every way this module knows.
 ///
 /// # Errors
 /// When a scene itself does not work.
-pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
+pub async fn verify<W: Workflow>(scenes: &[&dyn Scenario<W>]) -> Result<Report, Error> {
     Ok(verify_all(Report::of(&diagram::<W>()), false, scenes).await?.report)
 }
 
@@ -34,7 +34,7 @@ pub async fn verify<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Err
 ///
 /// # Errors
 /// When a scene itself does not work.
-pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Result<Report, Error> {
+pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scenario<W>]) -> Result<Report, Error> {
     Ok(verify_all(with_edges_of_children::<W>(), true, scenes).await?.report)
 }
 
@@ -44,7 +44,7 @@ pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scene<W>]) -> Resu
 /// # Errors
 /// When a scene itself does not work.
 pub async fn verify_with_child<W: Workflow, C: Workflow>(
-    scenes: &[&dyn Scene<W>],
+    scenes: &[&dyn Scenario<W>],
 ) -> Result<(Report, Report), Error> {
     let Sweep { report, family, .. } = verify_all(with_edges_of_children::<W>(), true, scenes).await?;
     let child = report.of_child(&diagram::<C>(), family);
@@ -62,7 +62,7 @@ fn with_edges_of_children<W: Workflow>() -> Report {
 async fn verify_all<W: Workflow>(
     report: Report,
     children: bool,
-    scenes: &[&dyn Scene<W>],
+    scenes: &[&dyn Scenario<W>],
 ) -> Result<Sweep, Error> {
     let mut sweep = Sweep { report, children, family: Family::default(), known: BTreeSet::new() };
     sweep.report.complaints = check::<W>().iter().map(ToString::to_string).collect();
@@ -86,7 +86,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    async fn scene<W: Workflow>(&mut self, scene: &dyn Scene<W>) -> Result<(), Error> {
+    async fn scene<W: Workflow>(&mut self, scene: &dyn Scenario<W>) -> Result<(), Error> {
         let clean = self.try_one(scene, "undisturbed", &Script::default(), None, "undisturbed").await?;
         for deed in &clean.deeds {
             self.report.actions.insert(deed.name.clone());
@@ -103,7 +103,7 @@ impl Sweep {
     }
 
     /// What only happens where one execution starts others: their work in another order, and a child that somebody cancels.
-    async fn families<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+    async fn families<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let backwards = Script { backwards: true, ..Script::default() };
         let base = self.try_one(scene, "backwards", &backwards, Some(clean), "the last task first").await?;
         if base.rest != clean.rest {
@@ -126,7 +126,7 @@ impl Sweep {
     }
 
     /// Each forward action in each way; then each undo in each way, on the run with the longest way back.
-    async fn faults<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+    async fn faults<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let mut longest: Option<(Script, Run)> = None;
         for (nth, deed) in clean.deeds.iter().enumerate() {
             for fault in FORWARD {
@@ -154,20 +154,20 @@ impl Sweep {
         self.cut_everywhere(scene, &script, &base, None, "while turning back").await
     }
 
-    async fn crashes<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+    async fn crashes<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         self.cut_everywhere(scene, &Script::default(), clean, Some(clean), "while going forward").await
     }
 
     async fn cut_everywhere<W: Workflow>(
         &mut self,
-        scene: &dyn Scene<W>,
+        scene: &dyn Scenario<W>,
         script: &Script,
         base: &Run,
         clean: Option<&Run>,
         when: &str,
     ) -> Result<(), Error> {
         for nth in 1..=base.commits {
-            for (cut, side) in [(Cut::Before(nth), "before"), (Cut::After(nth), "after")] {
+            for (cut, side) in [(CrashPoint::Before(nth), "before"), (CrashPoint::After(nth), "after")] {
                 let script = Script { cut: Some(cut), ..script.clone() };
                 let what = format!("a crash {side} commit {nth} {when}");
                 let run = self
@@ -192,7 +192,11 @@ impl Sweep {
         Ok(())
     }
 
-    async fn interruptions<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+    async fn interruptions<W: Workflow>(
+        &mut self,
+        scene: &dyn Scenario<W>,
+        clean: &Run,
+    ) -> Result<(), Error> {
         for nth in 1..=clean.commits {
             let cancel = Script { interruption: Some(Interruption::Cancel(nth)), ..Script::default() };
             self.try_one(scene, "cancelled", &cancel, None, &format!("a cancel after commit {nth}")).await?;
@@ -203,7 +207,7 @@ impl Sweep {
         let middle = clean.commits / 2;
         let script = Script { interruption: Some(Interruption::Terminate(middle)), ..Script::default() };
         let run = self.try_one(scene, "terminated", &script, None, "a termination").await?;
-        if middle > 1 && !matches!(run.rest, Rest::Finished(Outcome::Terminated | Outcome::Completed)) {
+        if middle > 1 && !matches!(run.rest, RunEnd::Finished(Outcome::Terminated | Outcome::Completed)) {
             self.complain(scene, "a termination", &format!("it ended {:?}", run.rest));
         }
         Ok(())
@@ -211,11 +215,11 @@ impl Sweep {
 
     /// Answers questions differently, and fails actions with the codes that lead elsewhere, until every edge is taken or no
     /// run shows a new way.
-    async fn explore<W: Workflow>(&mut self, scene: &dyn Scene<W>, clean: &Run) -> Result<(), Error> {
+    async fn explore<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let mut seen: HashSet<Script> = HashSet::from([Script::default()]);
         let mut queue: VecDeque<Script> = self.variations(&Script::default(), clean).into();
         let mut explored = 0;
-        let most = if scene.thorough() { MOST_EXPLORED } else { MOST_GLANCED };
+        let most = if scene.thorough() { MAX_EXPLORED } else { MAX_GLANCED };
         while let Some(script) = queue.pop_front() {
             if !seen.insert(script.clone()) || explored >= most {
                 continue;
@@ -259,7 +263,7 @@ impl Sweep {
     /// One run, counted and judged; `clean` is the run it must end like if it goes the same way.
     async fn try_one<W: Workflow>(
         &mut self,
-        scene: &dyn Scene<W>,
+        scene: &dyn Scenario<W>,
         kind: &str,
         script: &Script,
         clean: Option<&Run>,
@@ -279,14 +283,14 @@ impl Sweep {
             self.complain(scene, what, &wrong);
         }
         let expected = match run.rest {
-            Rest::Finished(Outcome::Completed) => {
+            RunEnd::Finished(Outcome::Completed) => {
                 let alike = |clean: &&Run| clean.edges == run.edges && clean.family == run.family;
                 clean.filter(alike).map(|clean| &clean.after)
             }
-            Rest::Finished(Outcome::Terminated) => None,
-            Rest::Finished(_) if run.past_pivot || run.kept => None,
-            Rest::Finished(_) => Some(&run.before),
-            Rest::Parked(_) | Rest::Restless(_) => None,
+            RunEnd::Finished(Outcome::Terminated) => None,
+            RunEnd::Finished(_) if run.past_pivot || run.kept => None,
+            RunEnd::Finished(_) => Some(&run.before),
+            RunEnd::Parked(_) | RunEnd::Restless(_) => None,
         };
         let left = expected.map_or_else(Vec::new, |expected| differences(expected, &run.after));
         let fresh: Vec<_> = left.into_iter().filter(|line| self.known.insert(line.clone())).collect();
@@ -296,7 +300,7 @@ impl Sweep {
         Ok(run)
     }
 
-    fn complain<W: Workflow>(&mut self, scene: &dyn Scene<W>, what: &str, wrong: &str) {
+    fn complain<W: Workflow>(&mut self, scene: &dyn Scenario<W>, what: &str, wrong: &str) {
         let complaint = format!("{}: {what}: {wrong}", scene.name());
         if self.report.complaints.len() < 50 && !self.report.complaints.contains(&complaint) {
             self.report.complaints.push(complaint);
@@ -321,11 +325,11 @@ fn refusals(script: &Script) -> usize {
 fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
     let mut wrong = Vec::new();
     match &run.rest {
-        Rest::Restless(doing) => wrong.push(format!("it never comes to rest: {doing}")),
+        RunEnd::Restless(doing) => wrong.push(format!("it never comes to rest: {doing}")),
         // People and the world may say no again to the child that follows one that they have said no to.
-        Rest::Parked(_) if !run.family.is_empty() && refusals(script) > 1 => {}
-        Rest::Parked(reason) => wrong.push(format!("it is parked again after a retry: {reason:?}")),
-        Rest::Finished(_) => {}
+        RunEnd::Parked(_) if !run.family.is_empty() && refusals(script) > 1 => {}
+        RunEnd::Parked(reason) => wrong.push(format!("it is parked again after a retry: {reason:?}")),
+        RunEnd::Finished(_) => {}
     }
     let undo_bent = script.faults.iter().any(|(point, fault, _)| point.undo && *fault == Fault::FailsForever);
     match run.parked {

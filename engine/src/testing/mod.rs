@@ -15,8 +15,8 @@ mod scenario;
 pub(crate) mod script;
 mod stage;
 
-pub use crash_store::Cuttable;
+pub use crash_store::CrashStore;
 pub use fault_sweep::{verify, verify_with_child, verify_with_children};
 pub use report::Report;
-pub use scenario::{Fault, Meanwhile, Scene, World};
-pub use script::Cut;
+pub use scenario::{ConcurrentChange, Fault, Scenario, World};
+pub use script::CrashPoint;

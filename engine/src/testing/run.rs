@@ -1,11 +1,11 @@
 //! One run from request to rest, on the in-memory store and a clock that jumps to whatever is due next.
 
 use super::{
-    crash_store::Cuttable,
-    fault_injector::{Deeded, ScriptTap, lock_unpoisoned},
-    scenario::Scene,
-    script::{Answer, Rest, Script},
-    stage::Stage,
+    crash_store::CrashStore,
+    fault_injector::{RecordedCall, ScriptedFaults, lock_unpoisoned},
+    scenario::Scenario,
+    script::{Answer, RunEnd, Script},
+    stage::RunEnvironment,
 };
 use crate::{Edge, Error, Execution, ManualClock, Phase, Reason, Workflow};
 use serde_json::Value;
@@ -16,11 +16,11 @@ use std::{
 use store::{Commit, ExecutionId, Filter, Key, Memory, Store as _, Timestamp};
 
 pub(crate) struct Run {
-    pub(crate) rest: Rest,
+    pub(crate) rest: RunEnd,
     /// Why it was parked on the way, if it was.
     pub(crate) parked: Option<Reason>,
     pub(crate) past_pivot: bool,
-    pub(crate) deeds: Vec<Deeded>,
+    pub(crate) deeds: Vec<RecordedCall>,
     pub(crate) edges: Vec<Edge>,
     /// The ways that the executions it started took, each one's together.
     pub(crate) family: Vec<Vec<Edge>>,
@@ -39,16 +39,16 @@ pub(crate) struct Run {
     pub(crate) complaints: Vec<String>,
 }
 
-pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> Result<Run, Error> {
+pub(crate) async fn run<W: Workflow>(scene: &dyn Scenario<W>, script: &Script) -> Result<Run, Error> {
     let world = scene.world();
     let memory = Arc::new(Memory::new());
     memory.commit(Commit { documents: world.documents, ..Commit::default() }).await?;
-    let mut stage: Stage<W> = Stage {
+    let mut stage: RunEnvironment<W> = RunEnvironment {
         memory: memory.clone(),
-        store: Arc::new(Cuttable::new(memory.clone(), script.cut)),
+        store: Arc::new(CrashStore::new(memory.clone(), script.cut)),
         clock: Arc::new(ManualClock::at(Timestamp(1_767_225_600_000))),
         platform: Arc::new(world.platform),
-        tap: Arc::new(ScriptTap::new(script)),
+        tap: Arc::new(ScriptedFaults::new(script)),
         edges: Arc::default(),
         questions: Vec::new(),
         left: HashSet::new(),
@@ -91,7 +91,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scene<W>, script: &Script) -> R
 }
 
 fn undone<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
-    let undone = execution.trail.iter().filter(|mark| mark.fate == crate::Fate::Undone);
+    let undone = execution.trail.iter().filter(|mark| mark.fate == crate::UndoState::Undone);
     undone.map(|mark| format!("{}: {}", mark.state, mark.undo)).collect()
 }
 

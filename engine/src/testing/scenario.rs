@@ -1,6 +1,6 @@
 //! The world a workflow is tried in, and what is done to it there.
 
-use crate::{ActionError, Bend, Undecided, View, Workflow};
+use crate::{ActionError, InjectedFault, Undecided, View, Workflow};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Debug};
 use store::{Key, Put};
@@ -23,20 +23,24 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn bend(self, code: Option<&str>) -> Bend {
+    pub(crate) fn bend(self, code: Option<&str>) -> InjectedFault {
         let failed = || ActionError::permanent(code.unwrap_or("sweep.failed"), "made to fail");
         match self {
-            Self::FailsBefore | Self::FailsForever => Bend::Before(failed()),
-            Self::FailsAfter => Bend::After(failed()),
-            Self::Twice => Bend::Twice,
-            Self::LostBefore => Bend::Before(ActionError::unknown("sweep.lost", "made to lose the request")),
-            Self::LostAfter => Bend::After(ActionError::unknown("sweep.lost", "made to lose the answer")),
+            Self::FailsBefore | Self::FailsForever => InjectedFault::Before(failed()),
+            Self::FailsAfter => InjectedFault::After(failed()),
+            Self::Twice => InjectedFault::Twice,
+            Self::LostBefore => {
+                InjectedFault::Before(ActionError::unknown("sweep.lost", "made to lose the request"))
+            }
+            Self::LostAfter => {
+                InjectedFault::After(ActionError::unknown("sweep.lost", "made to lose the answer"))
+            }
         }
     }
 }
 
 /// A starting point: data, and a world to run it in. Called anew for each run.
-pub trait Scene<W: Workflow>: Send + Sync {
+pub trait Scenario<W: Workflow>: Send + Sync {
     /// Names it in complaints.
     fn name(&self) -> String;
 
@@ -57,7 +61,7 @@ pub trait Scene<W: Workflow>: Send + Sync {
     }
 
     /// What somebody else does to the ledger while the run goes on.
-    fn meanwhile(&self) -> Option<Meanwhile> {
+    fn meanwhile(&self) -> Option<ConcurrentChange> {
         None
     }
 
@@ -70,7 +74,7 @@ pub trait Scene<W: Workflow>: Send + Sync {
 
 /// A change of the ledger that is no part of the run, such as a user who wants something no more.
 #[derive(Clone, Copy, Debug)]
-pub struct Meanwhile {
+pub struct ConcurrentChange {
     /// It happens once the run has made so many commits.
     pub after: usize,
     /// Decides it.

@@ -23,7 +23,7 @@ pub(crate) struct Point {
 
 /// When the process dies: around the `nth` commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cut {
+pub enum CrashPoint {
     /// Before it: nothing of it is kept.
     Before(usize),
     /// After it: all of it is kept, and nobody hears of it.
@@ -45,7 +45,7 @@ pub(crate) enum Interruption {
 pub(crate) struct Script {
     pub(crate) answers: Vec<Answer>,
     pub(crate) faults: Vec<(Point, Fault, Option<String>)>,
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<CrashPoint>,
     pub(crate) interruption: Option<Interruption>,
     /// Of what is due, the last is worked on first.
     pub(crate) backwards: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Script {
 
 /// How a run came to rest.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Rest {
+pub(crate) enum RunEnd {
     Finished(Outcome),
     Parked(Reason),
     /// Neither, within the bound on events: what it was doing.

@@ -1,14 +1,14 @@
 //! The environment of one run: engine, clock, store, and the people who answer.
 
 use super::{
-    crash_store::Cuttable,
-    fault_injector::{ScriptTap, lock_unpoisoned},
-    scenario::Meanwhile,
-    script::{Answer, Interruption, Rest, Script},
+    crash_store::CrashStore,
+    fault_injector::{ScriptedFaults, lock_unpoisoned},
+    scenario::ConcurrentChange,
+    script::{Answer, Interruption, RunEnd, Script},
 };
 use crate::{
-    Clock as _, Edge, Engine, Error, Event, Execution, MINUTE, ManualClock, Order, Person, Phase, Reason,
-    Request, SECOND, Verdict, Workflow, model::erased_workflow::Awaits,
+    Attribution, Clock as _, Edge, Engine, Error, Event, Execution, MINUTE, ManualClock, Person, Phase,
+    Reason, Request, SECOND, Verdict, Workflow, model::erased_workflow::AwaitedInput,
 };
 use serde_json::Value;
 use std::{
@@ -20,35 +20,35 @@ use strum::VariantArray as _;
 
 /// What tells a question from the next of the same execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Left {
+pub(super) enum OpenQuestion {
     /// To people: the visit, and the stage of the approval; a reminder is no other question.
     People(u32, usize),
     Signal(Revision),
 }
 
 /// The bound on what a run may need: events delivered, questions answered, jumps of the clock.
-const MOST_MOVES: usize = 5_000;
+const MAX_MOVES: usize = 5_000;
 
-pub(super) struct Stage<W: Workflow> {
+pub(super) struct RunEnvironment<W: Workflow> {
     pub(super) memory: Arc<Memory>,
-    pub(super) store: Arc<Cuttable>,
+    pub(super) store: Arc<CrashStore>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) platform: Arc<W::Platform>,
-    pub(super) tap: Arc<ScriptTap>,
+    pub(super) tap: Arc<ScriptedFaults>,
     pub(super) edges: Arc<Mutex<BTreeMap<ExecutionId, Vec<Edge>>>>,
     pub(super) questions: Vec<Vec<Answer>>,
     /// Questions that are left until time answers them, or puts them otherwise.
-    pub(super) left: HashSet<(ExecutionId, Left)>,
+    pub(super) left: HashSet<(ExecutionId, OpenQuestion)>,
     /// Executions that an operator has tried to mend.
     pub(super) mended: HashSet<ExecutionId>,
     pub(super) script: Script,
     /// What others do, until they have done it.
-    pub(super) meanwhile: Option<Meanwhile>,
+    pub(super) meanwhile: Option<ConcurrentChange>,
     pub(super) interrupted: bool,
     pub(super) kind: std::marker::PhantomData<fn() -> W>,
 }
 
-impl<W: Workflow> Stage<W> {
+impl<W: Workflow> RunEnvironment<W> {
     /// An engine as after a start of the process: nothing is remembered but what the store holds.
     fn engine(&self) -> Engine<W::Platform> {
         let edges = self.edges.clone();
@@ -82,10 +82,10 @@ impl<W: Workflow> Stage<W> {
         serde_json::from_slice(&record.body).map_err(|e| Error::Unreadable { id, why: e.to_string() })
     }
 
-    pub(super) async fn play(&mut self, id: ExecutionId) -> Result<(Rest, Option<Reason>), Error> {
+    pub(super) async fn play(&mut self, id: ExecutionId) -> Result<(RunEnd, Option<Reason>), Error> {
         let mut parked = None;
         let mut engine = self.engine();
-        for _ in 0..MOST_MOVES {
+        for _ in 0..MAX_MOVES {
             if self.store.is_dead() {
                 self.restart();
                 engine = self.engine();
@@ -106,14 +106,14 @@ impl<W: Workflow> Stage<W> {
                 if open.is_empty()
                     && let Phase::Finished { outcome, .. } = self.execution(id).await?.phase
                 {
-                    return Ok((Rest::Finished(outcome), parked));
+                    return Ok((RunEnd::Finished(outcome), parked));
                 }
                 self.answer(&engine, &open).await?;
                 continue;
             };
             let reason = reason_of(stuck);
             if !self.mended.insert(stuck.id) {
-                return Ok((Rest::Parked(reason), parked.or(Some(reason))));
+                return Ok((RunEnd::Parked(reason), parked.or(Some(reason))));
             }
             parked = parked.or((stuck.id == id).then_some(reason));
             self.tap.lift();
@@ -123,7 +123,7 @@ impl<W: Workflow> Stage<W> {
             }
         }
         let execution = self.execution(id).await?;
-        Ok((Rest::Restless(format!("{} in {}", execution.phase_name(), execution.state_name())), parked))
+        Ok((RunEnd::Restless(format!("{} in {}", execution.phase_name(), execution.state_name())), parked))
     }
 
     /// Performs what is due first, or last if the script goes backwards, and says whether anything was.
@@ -235,27 +235,31 @@ impl<W: Workflow> Stage<W> {
         for record in open {
             let awaits = engine.machine(&record.workflow, record.schema)?.awaits(record)?;
             let others: &[Answer] = match &awaits {
-                Awaits::People { .. } => &[Answer::No, Answer::Late],
-                Awaits::Signal(_) => &[Answer::Late],
-                Awaits::Nothing => continue,
+                AwaitedInput::People { .. } => &[Answer::No, Answer::Late],
+                AwaitedInput::Signal(_) => &[Answer::Late],
+                AwaitedInput::Nothing => continue,
             };
             let question = match awaits {
-                Awaits::People { visit, stage } => Left::People(visit, stage),
-                Awaits::Signal(_) | Awaits::Nothing => Left::Signal(record.revision),
+                AwaitedInput::People { visit, stage } => OpenQuestion::People(visit, stage),
+                AwaitedInput::Signal(_) | AwaitedInput::Nothing => OpenQuestion::Signal(record.revision),
             };
             if self.left.contains(&(record.id, question)) {
                 continue;
             }
             return match (self.question(others), awaits) {
-                (Answer::Late, _) | (_, Awaits::Nothing) => {
+                (Answer::Late, _) | (_, AwaitedInput::Nothing) => {
                     self.left.insert((record.id, question));
                     Ok(())
                 }
-                (_, Awaits::Signal(name)) => {
+                (_, AwaitedInput::Signal(name)) => {
                     self.tell(engine, record.id, Event::Signalled { name: name.into() }).await
                 }
-                (Answer::Yes, Awaits::People { .. }) => self.vote(engine, record.id, Verdict::Approve).await,
-                (Answer::No, Awaits::People { .. }) => self.vote(engine, record.id, Verdict::Refuse).await,
+                (Answer::Yes, AwaitedInput::People { .. }) => {
+                    self.vote(engine, record.id, Verdict::Approve).await
+                }
+                (Answer::No, AwaitedInput::People { .. }) => {
+                    self.vote(engine, record.id, Verdict::Refuse).await
+                }
             };
         }
         self.pass_time().await
@@ -305,8 +309,8 @@ fn reason_of(record: &Record) -> Reason {
     Reason::VARIANTS.iter().find(named).copied().unwrap_or(Reason::LimitReached)
 }
 
-fn order() -> Order {
-    Order { by: "operator".into(), reason: "as scripted".into() }
+fn order() -> Attribution {
+    Attribution { by: "operator".into(), reason: "as scripted".into() }
 }
 
 fn has_parent(body: &[u8]) -> bool {

@@ -1,8 +1,8 @@
 //! Actions are persisted by their `NAME`, whatever their types are called.
 
 use crate::{
-    Action, ActionError, Call, DAY, Engine, Flaw, LedgerAction, ManualClock, Order, Outcome, Person, Plan,
-    Request, Step, Subject, Undecided, View, Workflow, act, await_signal, check, diagram, end,
+    Action, ActionError, Attribution, Call, DAY, Engine, Flaw, LedgerAction, ManualClock, Outcome, Person,
+    Plan, Request, Step, Subject, Undecided, View, Workflow, act, await_signal, check, diagram, end,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -166,7 +166,7 @@ async fn an_undo_whose_type_was_renamed_takes_back_what_an_earlier_release_did()
     let id = lent(&engine::<FIRST>(&store, &library)).await;
 
     let later = engine::<RENAMED>(&store, &library);
-    later.cancel(id, Order { by: "ada".into(), reason: "read it already".into() }).await.unwrap();
+    later.cancel(id, Attribution { by: "ada".into(), reason: "read it already".into() }).await.unwrap();
     later.run_until_idle().await.unwrap();
 
     assert_eq!(*library.lock().unwrap(), ["Lend", "Reshelve"]);

@@ -2,8 +2,8 @@
 
 use crate::tests::one_approval::{Question, START, person};
 use crate::{
-    BreakGlass, DAY, Engine, Entity, Error, Escalation, HOUR, ManualClock, Notification, Order, PlanDigest,
-    Procedure, Refusal, Reminders, Request, Review, ReviewDone, Seat, Verdict, Vote,
+    Attribution, BreakGlass, DAY, Engine, Entity, Error, Escalation, HOUR, ManualClock, Notification,
+    PlanDigest, Procedure, Refusal, Reminders, Request, Review, ReviewDone, Seat, Verdict, Vote,
 };
 use std::sync::Arc;
 use store::{Commit, ExecutionId, Key, Memory, Put, Store};
@@ -170,7 +170,7 @@ async fn the_closed_approval_tells_of_votes_taken_back() {
         async move { engine.vote(bench.id, &person(name, &["ops"]), Verdict::Approve, digest, "fine").await }
     };
     yes("ada").await.unwrap();
-    let order = |by: &str| Order { by: by.into(), reason: "not so fast".into() };
+    let order = |by: &str| Attribution { by: by.into(), reason: "not so fast".into() };
     engine.withdraw_vote(bench.id, order("ada")).await.unwrap();
     let none = engine.withdraw_vote(bench.id, order("ada")).await;
     assert!(matches!(none, Err(Error::Refused(Refusal::NoVote { .. }))));
@@ -228,7 +228,7 @@ async fn a_decision_taken_alone_is_told_and_stays_on_a_list_until_somebody_else_
 async fn a_decision_taken_alone_while_paused_is_told_once() {
     let glass = BreakGlass { any_of: vec!["breakglass".into()], reason_at_least: 10, destroys: false };
     let bench = Bench::of(Procedure { break_glass: Some(glass), ..Procedure::default() }).await;
-    let order = || Order { by: "olga".into(), reason: String::new() };
+    let order = || Attribution { by: "olga".into(), reason: String::new() };
     let deliver = |event| {
         let engine = bench.engine();
         async move { engine.deliver(bench.id, event).await.unwrap() }
@@ -255,7 +255,7 @@ mod sweep {
     use crate::tests::one_approval::Question;
     use crate::{
         Workflow,
-        testing::{Scene, World, verify},
+        testing::{Scenario, World, verify},
     };
     use serde_json::Value;
     use std::collections::BTreeMap;
@@ -263,7 +263,7 @@ mod sweep {
 
     struct Plain;
 
-    impl Scene<Question> for Plain {
+    impl Scenario<Question> for Plain {
         fn name(&self) -> String {
             "a question that is escalated and extended".into()
         }

@@ -2,8 +2,8 @@
 
 use crate::tests::one_approval::{Asked, Question, START, State, mandate, person};
 use crate::{
-    Authoriser, BreakGlass, DAY, Escalation, Event, HOUR, Order, Phase, Procedure, Refusal, Reminders,
-    Ruling, Seat, Verdict, Vote, What,
+    ApprovalChange, Attribution, Authoriser, BreakGlass, DAY, Escalation, Event, HOUR, Phase, Procedure,
+    Refusal, Reminders, Ruling, Seat, Verdict, Vote,
 };
 use store::Timestamp;
 
@@ -114,7 +114,7 @@ fn a_delegation_that_is_over_or_not_begun_or_of_another_role_does_not_count() {
     assert!(matches!(asked.cast(early), Err(Refusal::NotDelegated { .. })));
     let others = by(&asked, mandate("ada", "eve", START, later));
     assert!(matches!(asked.cast(others), Err(Refusal::NotDelegated { .. })));
-    let some = crate::Mandate { roles: vec!["finance".into()], ..mandate("ada", "dan", START, later) };
+    let some = crate::VoteDelegation { roles: vec!["finance".into()], ..mandate("ada", "dan", START, later) };
     let of_another_role = by(&asked, some);
     assert!(matches!(asked.cast(of_another_role), Err(Refusal::NotEntitled { .. })));
     let none = Vote { mandates: vec![], ..by(&asked, mandate("ada", "dan", START, later)) };
@@ -154,7 +154,7 @@ fn a_vote_can_be_taken_back_before_it_decides_and_cast_again() {
     assert_eq!(asked.ballot().taken(), 0);
     let history = &asked.ballot().history;
     assert!(
-        matches!(&history[..], [h] if matches!(&h.what, What::Withdrawn { vote, by, .. } if vote.person.name == "ada" && by == "ada"))
+        matches!(&history[..], [h] if matches!(&h.what, ApprovalChange::Withdrawn { vote, by, .. } if vote.person.name == "ada" && by == "ada"))
     );
     asked.agree("ada", &["ops"]).unwrap();
     asked.agree("bob", &["ops"]).unwrap();
@@ -294,7 +294,7 @@ fn votes_are_void_as_soon_as_the_plan_changes() {
     let ballot = asked.ballot();
     assert_eq!((ballot.digest.clone(), ballot.taken()), (asked.exec.digest(), 1));
     assert!(
-        matches!(&ballot.history[..], [h] if matches!(&h.what, What::Voided { digest, votes } if *digest == old && votes.len() == 1))
+        matches!(&ballot.history[..], [h] if matches!(&h.what, ApprovalChange::Voided { digest, votes } if *digest == old && votes.len() == 1))
     );
     asked.agree("ada", &["ops"]).unwrap();
     assert_eq!(asked.exec.state, State::Listening);
@@ -361,7 +361,7 @@ fn nobody_destroys_alone_unless_policy_says_so() {
 #[test]
 fn a_ruling_never_changes() {
     let mut asked = Asked::of(Question::held_by(Procedure { extend: Some(HOUR), ..escalating() }));
-    let order = Order { by: "olga".into(), reason: String::new() };
+    let order = Attribution { by: "olga".into(), reason: String::new() };
     asked.take(Event::PauseRequested(order)).unwrap();
     asked.agree("ada", &["ops"]).unwrap();
     asked.agree("bob", &["ops"]).unwrap();

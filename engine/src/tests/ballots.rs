@@ -5,8 +5,8 @@ use crate::tests::{
     random::Random,
 };
 use crate::{
-    ActionError, Ballot, BreakGlass, DAY, Escalation, Event, HOUR, MINUTE, Mandate, Order, Person,
-    PlanDigest, Procedure, Reminders, Repair, Ruling, Seat, Ticket, Verdict, Vote, What,
+    ActionError, ApprovalChange, Attribution, Ballot, BreakGlass, DAY, Escalation, Event, HOUR, MINUTE,
+    Person, PlanDigest, Procedure, Reminders, Repair, Ruling, Seat, TaskRef, Verdict, Vote, VoteDelegation,
 };
 use serde_json::json;
 use store::Timestamp;
@@ -23,14 +23,14 @@ const ROLES: [&[&str]; 7] = [
 ];
 
 /// Who stands in for whom, when.
-fn mandates(random: &mut Random) -> Vec<Mandate> {
+fn mandates(random: &mut Random) -> Vec<VoteDelegation> {
     (0..random.below(9))
         .map(|_| {
             let since = START.after(HOUR * u32::try_from(random.below(10)).unwrap());
             let until = since.after(HOUR * u32::try_from(random.below(30)).unwrap());
             let (from, to) = (*random.pick(&NAMES), *random.pick(&NAMES));
             let roles = if random.one_in(3) { vec!["ops".into()] } else { vec![] };
-            Mandate { roles, ..mandate(from, to, since, until) }
+            VoteDelegation { roles, ..mandate(from, to, since, until) }
         })
         .collect()
 }
@@ -62,7 +62,7 @@ fn procedure(random: &mut Random) -> Procedure {
     }
 }
 
-fn vote(asked: &Asked, known: &[Mandate], random: &mut Random) -> (Vote, PlanDigest) {
+fn vote(asked: &Asked, known: &[VoteDelegation], random: &mut Random) -> (Vote, PlanDigest) {
     let who = |random: &mut Random| usize::try_from(random.below(NAMES.len() as u64)).unwrap();
     let of = |place: usize| person(NAMES[place], ROLES[place]);
     let place = |name: &str| NAMES.iter().position(|known| *known == name).unwrap();
@@ -104,7 +104,7 @@ fn seated(voters: &[&Person], seats: &[Seat]) -> bool {
 }
 
 /// Whether `ballot` may have been granted, by the rules and not by the code.
-fn lawful(ballot: &Ballot, known: &[Mandate], roles: &dyn Fn(&str) -> Vec<String>) {
+fn lawful(ballot: &Ballot, known: &[VoteDelegation], roles: &dyn Fn(&str) -> Vec<String>) {
     let mut names = Vec::new();
     for vote in &ballot.votes {
         assert_eq!(vote.verdict, Verdict::Approve);
@@ -123,7 +123,7 @@ fn lawful(ballot: &Ballot, known: &[Mandate], roles: &dyn Fn(&str) -> Vec<String
             assert!(!stands, "{} stands for the requester", person.name);
         }
         if let Some(principal) = &vote.on_behalf_of {
-            let holds = |mandate: &&Mandate| {
+            let holds = |mandate: &&VoteDelegation| {
                 mandate.from == principal.name
                     && mandate.to == vote.person.name
                     && mandate.since <= vote.at
@@ -150,12 +150,19 @@ fn lawful(ballot: &Ballot, known: &[Mandate], roles: &dyn Fn(&str) -> Vec<String
 
 /// How often an entry of the timetable is in a ballot's history: as often as policy says, and no more.
 fn timely(ballot: &Ballot) {
-    let times = |wanted: fn(&What) -> bool| ballot.history.iter().filter(|h| wanted(&h.what)).count();
-    assert!(times(|what| matches!(what, What::Escalated { .. })) <= ballot.procedure.escalate.len());
-    assert!(times(|what| matches!(what, What::Extended { .. })) <= 1);
+    let times =
+        |wanted: fn(&ApprovalChange) -> bool| ballot.history.iter().filter(|h| wanted(&h.what)).count();
+    assert!(
+        times(|what| matches!(what, ApprovalChange::Escalated { .. })) <= ballot.procedure.escalate.len()
+    );
+    assert!(times(|what| matches!(what, ApprovalChange::Extended { .. })) <= 1);
     assert!(ballot.history.is_sorted_by_key(|happened| happened.at));
-    let reminded: Vec<_> =
-        ballot.history.iter().filter(|h| h.what == What::Reminded).map(|happened| happened.at).collect();
+    let reminded: Vec<_> = ballot
+        .history
+        .iter()
+        .filter(|h| h.what == ApprovalChange::Reminded)
+        .map(|happened| happened.at)
+        .collect();
     let before = reminded.len();
     let mut distinct = reminded;
     distinct.dedup();
@@ -165,7 +172,7 @@ fn timely(ballot: &Ballot) {
 struct History {
     asked: Asked,
     random: Random,
-    known: Vec<Mandate>,
+    known: Vec<VoteDelegation>,
     /// What has been decided, and on what.
     ruled: Option<(Ruling, u32)>,
 }
@@ -182,7 +189,7 @@ impl History {
     fn event(&mut self) -> Event {
         let visit = self.asked.exec.visit;
         let name = (*self.random.pick(&NAMES)).to_owned();
-        let order = Order { by: name, reason: "so".into() };
+        let order = Attribution { by: name, reason: "so".into() };
         match self.random.below(22) {
             0..=9 => {
                 let (vote, digest) = vote(&self.asked, &self.known, &mut self.random);
@@ -199,8 +206,8 @@ impl History {
     }
 
     /// What operators may do beside: mend what is parked, agree to somebody else's command, say how an attempt ended.
-    fn steer(&mut self, order: Order) -> Event {
-        let (ticket, slot) = (Ticket { visit: self.asked.exec.visit, slot: 0 }, 0);
+    fn steer(&mut self, order: Attribution) -> Event {
+        let (ticket, slot) = (TaskRef { visit: self.asked.exec.visit, slot: 0 }, 0);
         let evidence = "so they say".to_owned();
         let repair = match self.random.below(5) {
             0 => Repair::Edit { patch: json!({ "plan": self.random.below(5) }) },
@@ -292,8 +299,9 @@ fn what_is_granted_was_granted_by_enough_entitled_people_in_time_on_this_plan() 
                 granted += 1;
                 let by = &history.asked.exec.authorisation.as_ref().unwrap().by;
                 broken += usize::from(matches!(by, crate::Authoriser::BreakGlass { .. }));
-                escalated +=
-                    usize::from(before.history.iter().any(|h| matches!(h.what, What::Escalated { .. })));
+                escalated += usize::from(
+                    before.history.iter().any(|h| matches!(h.what, ApprovalChange::Escalated { .. })),
+                );
                 delegated += usize::from(before.votes.iter().any(|vote| vote.on_behalf_of.is_some()));
             }
         }

@@ -1,8 +1,8 @@
 //! Decisions on the same document queue, and several are committed together.
 
 use crate::{
-    ActionError, Behalf, Engine, Entity, Error, ManualClock, Metrics, Options, SystemClock, on_behalf,
-    testing::Cuttable,
+    ActionError, AuditContext, Engine, Entity, Error, ManualClock, Metrics, Options, SystemClock,
+    testing::CrashStore, with_actor,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -44,13 +44,13 @@ impl Entity for Plain {
     }
 }
 
-fn engine(store: &Arc<Cuttable>) -> Engine<()> {
+fn engine(store: &Arc<CrashStore>) -> Engine<()> {
     Engine::new(store.clone(), Arc::new(SystemClock), ())
 }
 
-fn slow_store() -> (Arc<Memory>, Arc<Cuttable>) {
+fn slow_store() -> (Arc<Memory>, Arc<CrashStore>) {
     let memory = Arc::new(Memory::new());
-    (memory.clone(), Arc::new(Cuttable::new(memory, None)))
+    (memory.clone(), Arc::new(CrashStore::new(memory, None)))
 }
 
 async fn enter(engine: Engine<()>, name: String) -> Result<usize, Error> {
@@ -196,8 +196,9 @@ async fn every_decision_of_a_commit_has_its_own_entry_in_the_history() {
     let engine = engine(&store);
 
     let asked = (0..30).map(|n| {
-        let of = Behalf { by: format!("user-{n}"), asked: "POST /v1/names".into(), at: "/v1/names".into() };
-        tokio::spawn(on_behalf(of, enter(engine.clone(), n.to_string())))
+        let of =
+            AuditContext { by: format!("user-{n}"), asked: "POST /v1/names".into(), at: "/v1/names".into() };
+        tokio::spawn(with_actor(of, enter(engine.clone(), n.to_string())))
     });
     for one in asked.collect::<Vec<_>>() {
         one.await.unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! What the engine itself adds to the time that actions take: nothing that a clock shows.
 
-use crate::tests::one_step::{Bench, Toil};
-use crate::{Execution, Workflow as _, runtime::adapter::execution_cache::Decoded};
+use crate::tests::one_step::{Bench, OneStep};
+use crate::{Execution, Workflow as _, runtime::adapter::execution_cache::ExecutionCache};
 use std::time::Duration;
 use store::{ExecutionId, Record, Revision, Timestamp};
 use tokio::time::{Instant, timeout};
@@ -11,7 +11,7 @@ async fn a_step_takes_no_longer_than_its_action() {
     let bench = Bench::new();
     let begun = Instant::now();
 
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(id).await, "completed");
@@ -22,7 +22,7 @@ async fn a_step_takes_no_longer_than_its_action() {
 async fn attempts_at_keys_that_limit_nothing_do_not_wait_for_each_other() {
     let bench = Bench::new();
     let keys = ["tenant/acme", "action/dig", "cluster/eu-1", "yard/all"];
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     // As if another attempt were just passing them.
     let other = bench.engine.inner.limits.lock_keys(keys.into_iter()).await;
 
@@ -38,8 +38,8 @@ fn record(body: &[u8]) -> Record {
     Record {
         id: ExecutionId::new(Timestamp(1), [0; 10]),
         revision: Revision(1),
-        workflow: Toil::NAME.into(),
-        schema: Toil::SCHEMA,
+        workflow: OneStep::NAME.into(),
+        schema: OneStep::SCHEMA,
         tenant: "acme".into(),
         subject: String::new(),
         guard: None,
@@ -57,8 +57,8 @@ fn record(body: &[u8]) -> Record {
 
 #[test]
 fn what_was_decoded_of_these_very_bytes_is_taken_once_and_of_no_others() {
-    let decoded = Decoded::<Toil>::default();
-    let execution = || Execution::new(Toil::of("acme", "dig"), "ada", Timestamp(1));
+    let decoded = ExecutionCache::<OneStep>::default();
+    let execution = || Execution::new(OneStep::of("acme", "dig"), "ada", Timestamp(1));
     decoded.keep(&record(b"one"), execution());
     assert!(decoded.take(&record(b"one")).is_some());
     assert!(decoded.take(&record(b"one")).is_none(), "it has been taken");

@@ -2,8 +2,8 @@
 
 use super::random::Random;
 use crate::{
-    Closed, Gate, Limit, Rate, SECOND,
-    limits::limiter::{Terms, Verdict},
+    KeyClosure, Limit, Limiter, Rate, SECOND,
+    limits::limiter::{KeyTerms, KeyVerdict},
 };
 use store::{ExecutionId, TaskId, Timestamp};
 
@@ -16,8 +16,8 @@ fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
     for seed in 0..100 {
         let mut dice = Random::new(seed);
         let limit = Limit { concurrency: Some(3), ..Limit::of("cluster/eu-1") };
-        let terms = Terms { limit: Some(&limit), ..Terms::default() };
-        let (mut gate, mut inside) = (Gate::default(), Vec::<(TaskId, Timestamp)>::new());
+        let terms = KeyTerms { limit: Some(&limit), ..KeyTerms::default() };
+        let (mut gate, mut inside) = (Limiter::default(), Vec::<(TaskId, Timestamp)>::new());
         let mut now = Timestamp(1_000);
         for n in 1..200 {
             now = now.after(SECOND * u32::try_from(dice.below(5)).unwrap());
@@ -40,7 +40,7 @@ fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
                     }
                     1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it is inside already"),
                     _ => {
-                        gate.leave(task, now, Verdict::Answered, None);
+                        gate.leave(task, now, KeyVerdict::Answered, None);
                         inside.remove(chosen);
                     }
                 }
@@ -55,8 +55,8 @@ fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
         let mut dice = Random::new(seed);
         let rate = Rate { times: 1 + dice.below(7) as u32, per: 2 * SECOND, burst: 1 + dice.below(4) as u32 };
         let limit = Limit { rate: Some(rate), ..Limit::of("cluster/eu-1") };
-        let terms = Terms { limit: Some(&limit), ..Terms::default() };
-        let (mut gate, mut begun, mut now) = (Gate::default(), Vec::new(), Timestamp(1_000_000));
+        let terms = KeyTerms { limit: Some(&limit), ..KeyTerms::default() };
+        let (mut gate, mut begun, mut now) = (Limiter::default(), Vec::new(), Timestamp(1_000_000));
         for n in 1..400 {
             now = Timestamp(now.0 + dice.below(300));
             match gate.admits(task(n), now, terms) {
@@ -86,12 +86,12 @@ fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
 /// What one action was told does not undo what another was, nor what a person has said.
 #[test]
 fn a_key_stays_closed_for_as_long_as_the_longest_of_all_that_closed_it_say() {
-    let by = |who: &str, until: Option<u64>| Closed {
+    let by = |who: &str, until: Option<u64>| KeyClosure {
         until: until.map(Timestamp),
         why: "told to".into(),
         by: who.into(),
     };
-    let mut gate = Gate::default();
+    let mut gate = Limiter::default();
     for (closing, stands) in [
         (by("Dig", Some(90)), "Dig"),
         (by("Fill", Some(60)), "Dig"),

@@ -1,12 +1,12 @@
 //! Limits as executions meet them: put off, woken, fair, and given back whatever happens.
 
 use super::{
-    one_step::{Bench, Reply, Toil},
+    one_step::{Bench, OneStep, Reply},
     random::Random,
 };
 use crate::{
-    ActionError, Breaker, BreakerRule, BreakerState, Clock as _, Closed, Engine, Event, HOUR, Limit, MINUTE,
-    Order, Rate, RetryPolicy, SECOND,
+    ActionError, Attribution, Breaker, BreakerRule, BreakerState, Clock as _, Engine, Event, HOUR,
+    KeyClosure, Limit, MINUTE, Rate, RetryPolicy, SECOND,
 };
 use std::sync::{
     Arc,
@@ -16,8 +16,8 @@ use store::{ExecutionId, Store as _};
 
 const KEY: &str = "cluster/eu-1";
 
-fn order() -> Order {
-    Order { by: "ada".into(), reason: "no longer wanted".into() }
+fn order() -> Attribution {
+    Attribution { by: "ada".into(), reason: "no longer wanted".into() }
 }
 
 pub(super) fn why(bench: &Bench, id: ExecutionId) -> String {
@@ -31,16 +31,16 @@ pub(super) fn why(bench: &Bench, id: ExecutionId) -> String {
 #[tokio::test]
 async fn a_limit_holds_across_engines() {
     let mut bench = Bench::new();
-    let store = Arc::new(crate::testing::Cuttable::new(bench.store.clone(), None));
+    let store = Arc::new(crate::testing::CrashStore::new(bench.store.clone(), None));
     let engine =
-        || Engine::new(store.clone(), bench.clock.clone(), bench.yard.clone()).with::<Toil>().unwrap();
+        || Engine::new(store.clone(), bench.clock.clone(), bench.yard.clone()).with::<OneStep>().unwrap();
     let (one, two) = (engine(), engine());
     bench.engine = one;
     bench.at_most(KEY, 3).await;
     for n in 0..40 {
         let (tenant, name) = (["a", "b", "c"][n % 3], format!("dig {n}"));
         bench.yard.on(&name, [Reply::Gate]);
-        bench.start(Toil::of(tenant, &name)).await;
+        bench.start(OneStep::of(tenant, &name)).await;
     }
     let over = Arc::new(AtomicBool::new(false));
     for worker in 0..12 {
@@ -83,9 +83,9 @@ async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been()
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("first", [Reply::Gate]);
-    bench.start(Toil::of("a", "first")).await;
+    bench.start(OneStep::of("a", "first")).await;
     let first = bench.begin(1).await;
-    let second = bench.start(Toil::of("a", "second")).await;
+    let second = bench.start(OneStep::of("a", "second")).await;
     for _ in 0..5 {
         bench.clock.advance(5 * SECOND);
         bench.engine.run_until_idle().await.unwrap();
@@ -109,13 +109,13 @@ async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("holder", [Reply::Gate]);
-    bench.start(Toil::of("a", "holder")).await;
+    bench.start(OneStep::of("a", "holder")).await;
     let holder = bench.begin(1).await;
     for n in 0..50 {
-        bench.start(Toil::of("a", &format!("a{n}"))).await;
+        bench.start(OneStep::of("a", &format!("a{n}"))).await;
     }
     bench.engine.run_until_idle().await.unwrap();
-    let late = bench.start(Toil::of("b", "b")).await;
+    let late = bench.start(OneStep::of("b", "b")).await;
     bench.engine.run_until_idle().await.unwrap();
     assert!(bench.engine.waits_at(late)[0].why.to_string().ends_with("1 before it"), "{}", why(&bench, late));
 
@@ -134,10 +134,10 @@ async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_li
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("first", [Reply::Gate]);
-    bench.start(Toil::of("a", "first")).await;
+    bench.start(OneStep::of("a", "first")).await;
     let first = bench.begin(1).await;
-    let queued = bench.start(Toil::of("a", "queued")).await;
-    let behind = bench.start(Toil::of("a", "behind")).await;
+    let queued = bench.start(OneStep::of("a", "queued")).await;
+    let behind = bench.start(OneStep::of("a", "behind")).await;
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(why(&bench, behind), "cluster/eu-1: 1 of 1 in use, 1 before it");
 
@@ -160,10 +160,10 @@ async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
     let mut bench = Bench::new();
     let told = ActionError::pending("yard.crowded", SECOND).retry_after(90 * SECOND);
     bench.yard.on("first", [Reply::Fail(told)]);
-    bench.start(Toil::of("a", "first")).await;
+    bench.start(OneStep::of("a", "first")).await;
     bench.engine.run_until_idle().await.unwrap();
-    let elsewhere = Toil { keys: vec!["cluster/eu-2".into()], ..Toil::of("a", "elsewhere") };
-    let barred = bench.start(Toil::of("b", "second")).await;
+    let elsewhere = OneStep { keys: vec!["cluster/eu-2".into()], ..OneStep::of("a", "elsewhere") };
+    let barred = bench.start(OneStep::of("b", "second")).await;
     bench.start(elsewhere).await;
     bench.settle(89 * SECOND).await;
     // What all yards have in common is told as well: it is a key of the step.
@@ -191,12 +191,12 @@ async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
     for n in 0..5 {
         let name = format!("dig {n}");
         bench.yard.on(&name, [refused()]);
-        let toil = Toil { retry: retry.clone(), ..Toil::of("a", &name) };
+        let toil = OneStep { retry: retry.clone(), ..OneStep::of("a", &name) };
         ids.push(bench.start(toil).await);
     }
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.yard.begun().len(), 5, "each has failed once");
-    let new = bench.start(Toil::of("b", "new")).await;
+    let new = bench.start(OneStep::of("b", "new")).await;
     bench.settle(59 * SECOND).await;
     assert_eq!(bench.yard.begun().len(), 5, "and nothing has been tried since");
     assert_eq!(why(&bench, new), "cluster/eu-1: left alone for a while after 5 failures in a row");
@@ -224,9 +224,9 @@ async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
 async fn an_undo_waits_for_its_key_and_is_not_dropped() {
     let bench = Bench::new();
     bench.yard.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
-    let id = bench.start(Toil::of("a", "dig")).await;
+    let id = bench.start(OneStep::of("a", "dig")).await;
     bench.engine.work_next().await.unwrap();
-    let closed = Closed { until: None, why: "works on the fence".into(), by: "ada".into() };
+    let closed = KeyClosure { until: None, why: "works on the fence".into(), by: "ada".into() };
     bench.engine.close_key(KEY, closed).await.unwrap().unwrap();
     bench.settle(30 * HOUR).await;
     assert_eq!(bench.yard.begun(), ["dig"]);
@@ -246,7 +246,7 @@ async fn an_undo_does_not_wait_at_a_rate_which_is_meant_for_new_work() {
     let rate = Some(Rate { times: 1, per: HOUR, burst: 1 });
     bench.limit(Limit { rate, ..Limit::of(KEY) }).await;
     bench.yard.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
-    let id = bench.start(Toil::of("a", "dig")).await;
+    let id = bench.start(OneStep::of("a", "dig")).await;
 
     bench.engine.run_until_idle().await.unwrap();
 
@@ -260,7 +260,7 @@ async fn an_operator_opens_what_a_breaker_has_barred() {
     let breaker = Some(BreakerRule { after: 1, span: HOUR, cap: HOUR });
     bench.limit(Limit { breaker, ..Limit::of(KEY) }).await;
     bench.yard.on("dig", [Reply::Fail(ActionError::unknown("yard.silent", "told to"))]);
-    let id = bench.start(Toil::of("a", "dig")).await;
+    let id = bench.start(OneStep::of("a", "dig")).await;
     bench.settle(MINUTE).await;
     let row = bench.engine.limits().await.unwrap().remove(0);
     assert!(matches!(row.breaker.state, BreakerState::Tripped { .. }), "{row:?}");
@@ -278,9 +278,9 @@ async fn what_begins_is_spread_as_its_rate_says() {
     let rate = Some(Rate { times: 2, per: 10 * SECOND, burst: 3 });
     bench.limit(Limit { rate, ..Limit::of("cluster/*") }).await;
     for n in 0..8 {
-        bench.start(Toil::of("a", &format!("a{n}"))).await;
+        bench.start(OneStep::of("a", &format!("a{n}"))).await;
     }
-    bench.start(Toil { keys: vec!["cluster/eu-2".into()], ..Toil::of("a", "other") }).await;
+    bench.start(OneStep { keys: vec!["cluster/eu-2".into()], ..OneStep::of("a", "other") }).await;
 
     let mut begun = Vec::new();
     for _ in 0..6 {
@@ -295,9 +295,9 @@ async fn what_begins_is_spread_as_its_rate_says() {
 #[tokio::test]
 async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resumed() {
     let bench = Bench::new();
-    let closed = Closed { until: None, by: "ops".into(), why: "maintenance".into() };
+    let closed = KeyClosure { until: None, by: "ops".into(), why: "maintenance".into() };
     bench.engine.close_key(KEY, closed).await.unwrap().unwrap();
-    let job = bench.start(Toil::of("a", "dig")).await;
+    let job = bench.start(OneStep::of("a", "dig")).await;
     bench.engine.deliver(job, Event::PauseRequested(order())).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 

@@ -1,23 +1,23 @@
 //! A held store performs nothing, says what it would, and asks first once it is let go.
 
-use crate::Awaited;
-use crate::tests::one_step::{Bench, Toil};
+use crate::PendingWork;
+use crate::tests::one_step::{Bench, OneStep};
 use std::sync::atomic::Ordering;
 use store::{Hold, Store as _, Timestamp};
 
 #[tokio::test]
 async fn what_was_scheduled_before_a_hold_is_shown_and_then_asked_about_first() {
     let bench = Bench::new();
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     bench.store.hold(Hold { since: Timestamp(3), why: "restored".into() }).await.unwrap();
 
     assert_eq!(bench.engine.run_until_idle().await.unwrap(), 0);
 
     let pending = bench.engine.pending(None, 10).await.unwrap();
     assert_eq!(pending.next, None);
-    let called = pending.items.iter().find(|one| matches!(one.what, Awaited::Calls { .. })).unwrap();
+    let called = pending.items.iter().find(|one| matches!(one.what, PendingWork::Calls { .. })).unwrap();
     assert_eq!((called.record.id, called.slot), (id, 0));
-    let Awaited::Calls { action, undo, untold } = &called.what else { unreachable!() };
+    let PendingWork::Calls { action, undo, untold } = &called.what else { unreachable!() };
     assert_eq!((action.as_str(), *undo, *untold), ("Dig", false, "parked"));
     assert!(bench.yard.begun().is_empty());
     assert!(!bench.engine.unhold(Timestamp(4)).await.unwrap());

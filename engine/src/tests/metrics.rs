@@ -1,6 +1,6 @@
 //! What is counted of attempts, and what can be asked of one that is under way.
 
-use crate::tests::one_step::{Bench, Reply, Toil};
+use crate::tests::one_step::{Bench, OneStep, Reply};
 use crate::{
     ActionError, Clock as _, DAY, Engine, HOUR, ManualClock, Metrics, Outcome, Person, Plan, Request, Step,
     Subject, Workflow, await_signal, end,
@@ -22,7 +22,7 @@ async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
     let (bench, mut registry) = (Bench::new(), Registry::default());
     let engine = bench.another().metrics(Metrics::registered(&mut registry));
     bench.yard.on("dig", [Reply::Fail(ActionError::transient("yard.wet", "it rains"))]);
-    engine.start(Toil::of("acme", "dig"), Request::by(&Person::new("ada", ["ops"]))).await.unwrap();
+    engine.start(OneStep::of("acme", "dig"), Request::by(&Person::new("ada", ["ops"]))).await.unwrap();
     engine.run_until_idle().await.unwrap();
     bench.clock.advance(HOUR);
     engine.run_until_idle().await.unwrap();
@@ -41,7 +41,7 @@ async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
 async fn what_an_attempt_says_is_told_while_it_runs_and_by_nobody_else() {
     let bench = Bench::new();
     bench.yard.on("dig", [Reply::Say("2 of 8"), Reply::Gate]);
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     assert_eq!(bench.engine.said(id), None, "nothing is under way");
 
     let work = bench.begin(1).await;

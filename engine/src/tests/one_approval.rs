@@ -1,9 +1,10 @@
 //! A workflow that asks one question, and then goes past the point of no return.
 
 use crate::{
-    Action, ActionError, Ballot, Bell, Call, DAY, Escalation, Event, Execution, HOUR, MINUTE, Mandate, Order,
-    Outcome, Person, Plan, PlanDigest, Procedure, Refusal, Seat, Step, Subject, Transition, Verdict, Vote,
-    Workflow, act, approval, await_signal, end, model::approval::timetable::Moment, transition,
+    Action, ActionError, Attribution, Ballot, Call, DAY, Escalation, Event, Execution, HOUR, MINUTE, Outcome,
+    Person, Plan, PlanDigest, Procedure, Refusal, Seat, Step, Subject, TimetableAlarm, Transition, Verdict,
+    Vote, VoteDelegation, Workflow, act, approval, await_signal, end,
+    model::approval::timetable::TimetableEvent, transition,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -121,8 +122,15 @@ pub(super) fn person(name: &str, roles: &[&str]) -> Person {
     Person::new(name, roles.iter().copied())
 }
 
-pub(super) fn mandate(from: &str, to: &str, since: Timestamp, until: Timestamp) -> Mandate {
-    Mandate { id: format!("{from}-{to}"), from: from.into(), to: to.into(), roles: vec![], since, until }
+pub(super) fn mandate(from: &str, to: &str, since: Timestamp, until: Timestamp) -> VoteDelegation {
+    VoteDelegation {
+        id: format!("{from}-{to}"),
+        from: from.into(),
+        to: to.into(),
+        roles: vec![],
+        since,
+        until,
+    }
 }
 
 impl Asked {
@@ -162,7 +170,7 @@ impl Asked {
     }
 
     pub(super) fn withdraw(&mut self, by: &str) -> Result<(), Refusal> {
-        let order = Order { by: by.into(), reason: "on second thoughts".into() };
+        let order = Attribution { by: by.into(), reason: "on second thoughts".into() };
         self.take(Event::VoteWithdrawn(order)).map(|_| ())
     }
 
@@ -170,12 +178,12 @@ impl Asked {
     pub(super) fn alarm(&self) -> Option<(Timestamp, Event)> {
         let visit = self.exec.visit;
         let (due, moment) = self.exec.ballot.as_ref()?.next()?;
-        let bell = Bell { visit, due };
+        let bell = TimetableAlarm { visit, due };
         let event = match moment {
-            Moment::Reminder => Event::Reminded(bell),
-            Moment::Escalation => Event::Escalated(bell),
-            Moment::Extension => Event::Extended(bell),
-            Moment::Deadline => Event::DeadlinePassed { visit },
+            TimetableEvent::Reminder => Event::Reminded(bell),
+            TimetableEvent::Escalation => Event::Escalated(bell),
+            TimetableEvent::Extension => Event::Extended(bell),
+            TimetableEvent::Deadline => Event::DeadlinePassed { visit },
         };
         Some((due, event))
     }

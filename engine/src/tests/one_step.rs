@@ -19,7 +19,7 @@ use strum::{IntoStaticStr, VariantArray};
 use tokio::sync::Semaphore;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Toil {
+pub(super) struct OneStep {
     pub(super) name: String,
     pub(super) tenant: String,
     pub(super) keys: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) struct Toil {
     pub(super) within: Duration,
 }
 
-impl Toil {
+impl OneStep {
     pub(super) fn of(tenant: &str, name: &str) -> Self {
         Self {
             name: name.into(),
@@ -52,19 +52,19 @@ pub(super) enum State {
     Done,
 }
 
-impl Workflow for Toil {
+impl Workflow for OneStep {
     const NAME: &'static str = "toil";
     const SCHEMA: u32 = 1;
     const INITIAL: State = State::Digging;
     type State = State;
-    type Platform = Yard;
+    type Platform = FakePlatform;
 
     fn step(&self, state: State) -> Step<Self> {
         let places =
             if self.keeps_places { WhilePending::KeepsItsPlaces } else { WhilePending::FreesItsPlaces };
         match state {
             State::Digging => {
-                let step = act(Dig { name: self.name.clone(), keys: self.keys.clone() })
+                let step = act(FakeAction { name: self.name.clone(), keys: self.keys.clone() })
                     .undo(Fill { name: self.name.clone(), keys: self.keys.clone() })
                     .retry(self.retry.clone())
                     .attempt_within(self.attempt_within)
@@ -108,7 +108,7 @@ pub(super) enum Reply {
 }
 
 #[derive(Default)]
-pub(super) struct Yard {
+pub(super) struct FakePlatform {
     /// What was begun: name, attempt, and what an earlier attempt had said.
     pub(super) log: Mutex<Vec<(String, u32, Option<String>)>>,
     pub(super) replies: Mutex<BTreeMap<String, VecDeque<Reply>>>,
@@ -125,7 +125,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-impl Yard {
+impl FakePlatform {
     pub(super) fn on(&self, what: &str, replies: impl IntoIterator<Item = Reply>) {
         self.replies.lock().unwrap().entry(what.into()).or_default().extend(replies);
     }
@@ -164,18 +164,18 @@ impl Yard {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Dig {
+struct FakeAction {
     name: String,
     keys: Vec<String>,
 }
-impl Action for Dig {
+impl Action for FakeAction {
     const NAME: &'static str = "Dig";
-    type Platform = Yard;
+    type Platform = FakePlatform;
     type Output = ();
     // It must not be sent again unless it is known not to have happened: whatever counts as a delivery is told.
     const REPEAT: Repeat = Repeat::AfterProbe;
 
-    async fn run(&self, on: &Yard, call: &Call) -> Result<(), ActionError> {
+    async fn run(&self, on: &FakePlatform, call: &Call) -> Result<(), ActionError> {
         on.perform(&self.name, call).await
     }
 
@@ -183,7 +183,7 @@ impl Action for Dig {
         self.keys.clone()
     }
 
-    async fn probe(&self, on: &Yard, _: &Call) -> Result<Probe<()>, ActionError> {
+    async fn probe(&self, on: &FakePlatform, _: &Call) -> Result<Probe<()>, ActionError> {
         on.probes.fetch_add(1, Ordering::SeqCst);
         Ok(Probe::NotDone)
     }
@@ -196,10 +196,10 @@ struct Fill {
 }
 impl Action for Fill {
     const NAME: &'static str = "Fill";
-    type Platform = Yard;
+    type Platform = FakePlatform;
     type Output = ();
 
-    async fn run(&self, on: &Yard, call: &Call) -> Result<(), ActionError> {
+    async fn run(&self, on: &FakePlatform, call: &Call) -> Result<(), ActionError> {
         on.perform(&format!("undo {}", self.name), call).await
     }
 
@@ -215,10 +215,10 @@ struct Fail {
 }
 impl Action for Fail {
     const NAME: &'static str = "Fail";
-    type Platform = Yard;
+    type Platform = FakePlatform;
     type Output = ();
 
-    async fn run(&self, on: &Yard, _: &Call) -> Result<(), ActionError> {
+    async fn run(&self, on: &FakePlatform, _: &Call) -> Result<(), ActionError> {
         let reply =
             on.replies.lock().unwrap().get_mut(&format!("end {}", self.name)).and_then(VecDeque::pop_front);
         match reply {
@@ -230,26 +230,26 @@ impl Action for Fail {
 
 /// An engine on the in-memory store and a clock that stands still.
 pub(super) struct Bench {
-    pub(super) engine: Engine<Yard>,
+    pub(super) engine: Engine<FakePlatform>,
     pub(super) store: Arc<Memory>,
     pub(super) clock: Arc<ManualClock>,
-    pub(super) yard: Arc<Yard>,
+    pub(super) yard: Arc<FakePlatform>,
 }
 
 impl Bench {
     pub(super) fn new() -> Self {
         let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(1_000_000))));
-        let yard = Arc::new(Yard { gate: Some(Semaphore::new(0)), ..Yard::default() });
-        let engine = Engine::new(store.clone(), clock.clone(), yard.clone()).with::<Toil>().unwrap();
+        let yard = Arc::new(FakePlatform { gate: Some(Semaphore::new(0)), ..FakePlatform::default() });
+        let engine = Engine::new(store.clone(), clock.clone(), yard.clone()).with::<OneStep>().unwrap();
         Self { engine, store, clock, yard }
     }
 
     /// Another process on the same store: it remembers nothing but what is stored.
-    pub(super) fn another(&self) -> Engine<Yard> {
-        Engine::new(self.store.clone(), self.clock.clone(), self.yard.clone()).with::<Toil>().unwrap()
+    pub(super) fn another(&self) -> Engine<FakePlatform> {
+        Engine::new(self.store.clone(), self.clock.clone(), self.yard.clone()).with::<OneStep>().unwrap()
     }
 
-    pub(super) async fn start(&self, toil: Toil) -> ExecutionId {
+    pub(super) async fn start(&self, toil: OneStep) -> ExecutionId {
         let request = Request::by(&Person::new("ada", ["ops"]));
         self.engine.start(toil, request).await.unwrap().id
     }
@@ -272,7 +272,7 @@ impl Bench {
         work
     }
 
-    pub(super) async fn until(&self, holds: impl Fn(&Yard) -> bool) {
+    pub(super) async fn until(&self, holds: impl Fn(&FakePlatform) -> bool) {
         for _ in 0..10_000 {
             if holds(&self.yard) {
                 return;

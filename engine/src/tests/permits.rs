@@ -2,16 +2,16 @@
 
 use super::{
     limits::why,
-    one_step::{Bench, Reply, Toil},
+    one_step::{Bench, OneStep, Reply},
 };
-use crate::{ActionError, Clock as _, Event, HOUR, MINUTE, Order, SECOND};
+use crate::{ActionError, Attribution, Clock as _, Event, HOUR, MINUTE, SECOND};
 use std::{sync::atomic::Ordering, time::Duration};
 use store::Store as _;
 
 const KEY: &str = "cluster/eu-1";
 
-fn order() -> Order {
-    Order { by: "ada".into(), reason: "no longer wanted".into() }
+fn order() -> Attribution {
+    Attribution { by: "ada".into(), reason: "no longer wanted".into() }
 }
 
 /// S47: the attempt of what is killed ends, and what waits for its key goes on, without waiting for a lease to lapse or to be
@@ -21,9 +21,9 @@ async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("first", [Reply::Hang]);
-    let first = bench.start(Toil::of("a", "first")).await;
+    let first = bench.start(OneStep::of("a", "first")).await;
     let work = bench.begin(1).await;
-    let queued = bench.start(Toil::of("a", "queued")).await;
+    let queued = bench.start(OneStep::of("a", "queued")).await;
     bench.engine.run_until_idle().await.unwrap();
 
     let killed = tokio::time::Instant::now();
@@ -44,12 +44,12 @@ async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
         let mut bench = Bench::new();
         bench.at_most(KEY, 1).await;
         bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", HOUR))]);
-        let first = bench.start(Toil { keeps_places: true, ..Toil::of("a", "first") }).await;
+        let first = bench.start(OneStep { keeps_places: true, ..OneStep::of("a", "first") }).await;
         bench.engine.run_until_idle().await.unwrap();
         if restarted {
             bench.engine = bench.another();
         }
-        let queued = bench.start(Toil::of("a", "queued")).await;
+        let queued = bench.start(OneStep::of("a", "queued")).await;
         bench.engine.run_until_idle().await.unwrap();
         assert_eq!(why(&bench, queued), "cluster/eu-1: 1 of 1 in use, 0 before it");
         bench.clock.advance(MINUTE);
@@ -69,10 +69,10 @@ async fn a_step_says_whether_a_pending_action_keeps_its_place() {
         let bench = Bench::new();
         bench.at_most(KEY, 1).await;
         bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", 10 * MINUTE))]);
-        bench.start(Toil { keeps_places, ..Toil::of("a", "first") }).await;
+        bench.start(OneStep { keeps_places, ..OneStep::of("a", "first") }).await;
         bench.engine.run_until_idle().await.unwrap();
 
-        bench.start(Toil::of("a", "second")).await;
+        bench.start(OneStep::of("a", "second")).await;
         bench.engine.run_until_idle().await.unwrap();
 
         assert_eq!(bench.yard.begun().len(), if keeps_places { 1 } else { 2 });
@@ -88,12 +88,12 @@ async fn a_crash_frees_the_place_when_the_lease_lapses() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("first", [Reply::Hang, Reply::Hang]);
-    bench.start(Toil::of("a", "first")).await;
+    bench.start(OneStep::of("a", "first")).await;
     let dying = bench.begin(1).await;
     dying.abort();
     bench.until(|yard| yard.inside.load(Ordering::SeqCst) == 0).await;
     let survivor = bench.another();
-    let second = bench.start(Toil::of("b", "second")).await;
+    let second = bench.start(OneStep::of("b", "second")).await;
 
     bench.clock.advance(29 * SECOND);
     survivor.run_until_idle().await.unwrap();
@@ -117,9 +117,9 @@ async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("first", [Reply::Hang]);
-    bench.start(Toil::of("a", "first")).await;
+    bench.start(OneStep::of("a", "first")).await;
     let _work = bench.begin(1).await;
-    let second = bench.start(Toil::of("b", "second")).await;
+    let second = bench.start(OneStep::of("b", "second")).await;
     for _ in 0..9 {
         bench.clock.advance(10 * SECOND);
         tokio::time::sleep(10 * SECOND + Duration::from_millis(1)).await;
@@ -135,7 +135,7 @@ async fn a_task_delivered_again_goes_on_in_its_own_place() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.yard.on("first", [Reply::Hang]);
-    let first = bench.start(Toil::of("a", "first")).await;
+    let first = bench.start(OneStep::of("a", "first")).await;
     // Its lease lapses before its place does.
     let lease = bench.store.lease("dying", bench.clock.now(), 20 * SECOND, 1).await.unwrap().remove(0);
     let engine = bench.engine.clone();

@@ -2,8 +2,8 @@
 
 use crate::tests::one_approval::{Pass, START, person};
 use crate::{
-    ActionError, DAY, Event, Execution, Order, Outcome, Plan, Refusal, Repair, Seat, Step, Subject, Ticket,
-    Verdict, Vote, Workflow, act, approval, end, transition,
+    ActionError, Attribution, DAY, Event, Execution, Outcome, Plan, Refusal, Repair, Seat, Step, Subject,
+    TaskRef, Verdict, Vote, Workflow, act, approval, end, transition,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -67,7 +67,7 @@ fn take(exec: &mut Execution<Purchase>, event: Event) -> Result<(), Refusal> {
 }
 
 fn edit(exec: &mut Execution<Purchase>, by: &str, patch: serde_json::Value) -> Result<(), Refusal> {
-    let order = Order { by: by.into(), reason: "so".into() };
+    let order = Attribution { by: by.into(), reason: "so".into() };
     take(exec, Event::Repaired { repair: Repair::Edit { patch }, order })
 }
 
@@ -78,7 +78,7 @@ fn agree(exec: &mut Execution<Purchase>, name: &str) -> Result<(), Refusal> {
 }
 
 fn settle(exec: &mut Execution<Purchase>, result: Result<serde_json::Value, ActionError>) {
-    let ticket = Ticket { visit: exec.visit, slot: 0 };
+    let ticket = TaskRef { visit: exec.visit, slot: 0 };
     take(exec, Event::Settled { ticket, result, tried: None }).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Limits as operators set them: which is in force, what is refused, and what waits when one is changed.
 
-use crate::tests::one_step::{Bench, Reply, Toil};
+use crate::tests::one_step::{Bench, OneStep, Reply};
 use crate::{BreakerRule, DAY, HOUR, Limit, MINUTE, Rate, SECOND};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
         bench.at_most("action/Dig", 1).await;
         for n in 0..3 {
             bench.yard.on(&format!("dig {n}"), [Reply::Gate]);
-            bench.start(Toil::of("a", &format!("dig {n}"))).await;
+            bench.start(OneStep::of("a", &format!("dig {n}"))).await;
         }
         let _first = bench.begin(1).await;
         bench.engine.run_until_idle().await.unwrap();
@@ -70,7 +70,9 @@ async fn the_narrowest_limit_counts() {
         for n in 0..4 {
             let name = format!("{cluster} {n}");
             bench.yard.on(&name, [Reply::Gate]);
-            bench.start(Toil { keys: vec![format!("cluster/{cluster}")], ..Toil::of("a", &name) }).await;
+            bench
+                .start(OneStep { keys: vec![format!("cluster/{cluster}")], ..OneStep::of("a", &name) })
+                .await;
         }
         let before = bench.yard.begun().len();
         for n in 0..allowed {

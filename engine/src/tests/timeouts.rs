@@ -1,10 +1,10 @@
 //! Retries end where their policy says, and a failure says which limit of time was reached.
 
-use crate::tests::one_step::{Bench, Reply, Toil, Yard};
+use crate::tests::one_step::{Bench, FakePlatform, OneStep, Reply};
 use crate::{
     ActionError, Clock as _, Engine, HOUR, MINUTE, ManualClock, Options, Person, Request, RetryPolicy,
     SECOND, TimeLimit, TimedOut,
-    testing::{Cut, Cuttable},
+    testing::{CrashPoint, CrashStore},
 };
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -27,7 +27,7 @@ async fn no_attempt_is_scheduled_that_would_begin_past_the_budget() {
     bench.yard.on("dig", vec![busy(); 9]);
     let retry = RetryPolicy { first: 2 * SECOND, factor: 1, budget: 3 * SECOND, ..RetryPolicy::default() };
 
-    let id = bench.start(Toil { retry, ..Toil::of("acme", "dig") }).await;
+    let id = bench.start(OneStep { retry, ..OneStep::of("acme", "dig") }).await;
     bench.engine.run_until_idle().await.unwrap();
     bench.clock.advance(2 * SECOND);
     bench.engine.run_until_idle().await.unwrap();
@@ -45,7 +45,7 @@ async fn polling_ends_with_the_budget() {
     bench.yard.on("dig", vec![Reply::Fail(ActionError::pending("yard.digging", 2 * SECOND)); 9]);
     let retry = RetryPolicy { budget: 5 * SECOND, ..RetryPolicy::default() };
 
-    let id = bench.start(Toil { retry, ..Toil::of("acme", "dig") }).await;
+    let id = bench.start(OneStep { retry, ..OneStep::of("acme", "dig") }).await;
     bench.settle(MINUTE).await;
 
     let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
@@ -59,7 +59,7 @@ async fn an_attempt_without_an_answer_says_so_with_its_number_and_its_last_word(
     let bench = Bench::new();
     bench.yard.on("dig", [busy(), Reply::Say("half way"), Reply::Hang]);
 
-    let id = bench.start(Toil { attempt_within: 20 * SECOND, ..Toil::of("acme", "dig") }).await;
+    let id = bench.start(OneStep { attempt_within: 20 * SECOND, ..OneStep::of("acme", "dig") }).await;
     bench.engine.run_until_idle().await.unwrap();
     bench.clock.advance(SECOND);
     bench.engine.run_until_idle().await.unwrap();
@@ -76,7 +76,8 @@ async fn an_attempt_that_falls_silent_says_so_with_its_number_and_its_last_word(
     for silence in [2 * SECOND, 25 * SECOND, 10 * MINUTE] {
         let bench = Bench::new();
         bench.yard.on("dig", [Reply::Say("half way"), Reply::Hang]);
-        let toil = Toil { heartbeat: Some(silence), attempt_within: 10 * HOUR, ..Toil::of("acme", "dig") };
+        let toil =
+            OneStep { heartbeat: Some(silence), attempt_within: 10 * HOUR, ..OneStep::of("acme", "dig") };
         let begun = tokio::time::Instant::now();
 
         let id = bench.start(toil).await;
@@ -98,7 +99,7 @@ async fn an_attempt_that_goes_on_saying_something_may_take_longer_than_its_silen
         ["1 of 4", "2 of 4", "3 of 4", "4 of 4"].map(|said| [Reply::Take(3 * SECOND), Reply::Say(said)]);
     bench.yard.on("dig", slow.into_iter().flatten());
 
-    let id = bench.start(Toil { heartbeat: Some(4 * SECOND), ..Toil::of("acme", "dig") }).await;
+    let id = bench.start(OneStep { heartbeat: Some(4 * SECOND), ..OneStep::of("acme", "dig") }).await;
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(id).await, "completed");
@@ -113,7 +114,7 @@ async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() 
     bench.yard.on("dig", vec![busy(); 30]);
     let retry = RetryPolicy { first: 40 * SECOND, cap: HOUR, attempts: 30, ..RetryPolicy::default() };
 
-    let id = bench.start(Toil { retry, within: 2 * MINUTE, ..Toil::of("acme", "dig") }).await;
+    let id = bench.start(OneStep { retry, within: 2 * MINUTE, ..OneStep::of("acme", "dig") }).await;
     bench.settle(HOUR).await;
 
     let cause = bench.cause(id).await;
@@ -129,7 +130,7 @@ async fn what_an_attempt_last_said_is_given_to_those_that_follow() {
     let bench = Bench::new();
     bench.yard.on("dig", [Reply::Say("1 of 3"), Reply::Say("2 of 3"), busy(), busy(), Reply::Say("3 of 3")]);
 
-    bench.start(Toil::of("acme", "dig")).await;
+    bench.start(OneStep::of("acme", "dig")).await;
     bench.settle(MINUTE).await;
 
     let said: Vec<_> = bench.yard.log.lock().unwrap().iter().map(|(_, n, said)| (*n, said.clone())).collect();
@@ -150,7 +151,7 @@ async fn a_code_that_the_policy_never_retries_is_attempted_once_whatever_its_cla
         bench.yard.on("dig", vec![Reply::Fail(error.clone()); 9]);
         let retry = RetryPolicy { never: vec!["yard.gone".into()], ..RetryPolicy::default() };
 
-        let id = bench.start(Toil { retry, ..Toil::of("acme", "dig") }).await;
+        let id = bench.start(OneStep { retry, ..OneStep::of("acme", "dig") }).await;
         bench.settle(HOUR).await;
 
         let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
@@ -166,7 +167,7 @@ async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
     let bench = Bench::new();
     let told = ActionError::transient("yard.crowded", "told to").retry_after(90 * SECOND);
     bench.yard.on("dig", [Reply::Fail(told)]);
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     bench.engine.run_until_idle().await.unwrap();
     for key in ["cluster/eu-1", "yard/all"] {
         assert!(bench.engine.open_key(key).await.unwrap());
@@ -183,12 +184,13 @@ async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
 /// Cut off from its store, an engine gives up what it is at before another may take it.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses() {
-    let hanging = async |store: Arc<Cuttable>| {
-        let (clock, yard) = (Arc::new(ManualClock::at(Timestamp(1_000_000))), Arc::new(Yard::default()));
+    let hanging = async |store: Arc<CrashStore>| {
+        let (clock, yard) =
+            (Arc::new(ManualClock::at(Timestamp(1_000_000))), Arc::new(FakePlatform::default()));
         yard.on("dig", [Reply::Hang]);
-        let engine = Engine::new(store.clone(), clock, yard.clone()).with::<Toil>().unwrap();
+        let engine = Engine::new(store.clone(), clock, yard.clone()).with::<OneStep>().unwrap();
         let request = Request::by(&Person::new("ada", ["ops"]));
-        engine.start(Toil::of("acme", "dig"), request).await.unwrap();
+        engine.start(OneStep::of("acme", "dig"), request).await.unwrap();
         let working = engine.clone();
         tokio::spawn(async move { working.work_next().await.unwrap() });
         while yard.inside.load(Ordering::SeqCst) == 0 {
@@ -196,16 +198,16 @@ async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses
         }
         (engine, yard)
     };
-    let tried = Arc::new(Cuttable::new(Arc::new(Memory::new()), None));
+    let tried = Arc::new(CrashStore::new(Arc::new(Memory::new()), None));
     hanging(tried.clone()).await;
-    let next = Cut::Before(tried.commits() + 1);
-    let store = Arc::new(Cuttable::new(Arc::new(Memory::new()), Some(next)));
+    let next = CrashPoint::Before(tried.commits() + 1);
+    let store = Arc::new(CrashStore::new(Arc::new(Memory::new()), Some(next)));
     let (engine, yard) = hanging(store.clone()).await;
 
     tokio::time::sleep(2 * MINUTE).await;
     assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "as long as the store hears, it goes on");
     let request = Request::by(&Person::new("ada", ["ops"]));
-    engine.start(Toil::of("acme", "other"), request).await.unwrap_err();
+    engine.start(OneStep::of("acme", "other"), request).await.unwrap_err();
     assert!(store.is_dead());
 
     let lease = Options::default().lease;
@@ -220,9 +222,9 @@ async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses
 async fn a_result_that_waits_to_be_committed_is_not_handed_to_another() {
     let bench = Bench::new();
     let lease = Options::default().lease;
-    let slow = Arc::new(Cuttable::new(bench.store.clone(), None).slowed(lease * 3));
-    let engine = Engine::new(slow, bench.clock.clone(), bench.yard.clone()).with::<Toil>().unwrap();
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let slow = Arc::new(CrashStore::new(bench.store.clone(), None).slowed(lease * 3));
+    let engine = Engine::new(slow, bench.clock.clone(), bench.yard.clone()).with::<OneStep>().unwrap();
+    let id = bench.start(OneStep::of("acme", "dig")).await;
 
     let working = tokio::spawn(async move { engine.run_until_idle().await.unwrap() });
     let mut taken = 0;
@@ -249,7 +251,7 @@ async fn refusals(bench: &Bench) -> usize {
 async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a_refusal() {
     let bench = Bench::new();
     bench.yard.on("dig", [Reply::Hang]);
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     let working = bench.begin(1).await;
 
     tokio::time::advance(Options::default().lease).await;
@@ -267,7 +269,7 @@ async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a
 async fn whoever_stood_still_and_finds_that_another_has_its_work_says_so_in_the_history() {
     let bench = Bench::new();
     bench.yard.on("dig", [Reply::Hang]);
-    let id = bench.start(Toil::of("acme", "dig")).await;
+    let id = bench.start(OneStep::of("acme", "dig")).await;
     let working = bench.begin(1).await;
     bench.clock.advance(Options::default().lease);
     bench.another().run_until_idle().await.unwrap();

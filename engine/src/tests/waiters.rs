@@ -2,8 +2,8 @@
 
 use super::random::Random;
 use crate::{
-    Barred, SECOND,
-    limits::waiters::{Lines, Waiter},
+    Deferral, SECOND,
+    limits::waiters::{WaitQueues, Waiter},
 };
 use std::collections::BTreeMap;
 use store::{ExecutionId, TaskId, Timestamp};
@@ -16,7 +16,7 @@ fn task(n: u64) -> TaskId {
 }
 
 fn waiter(tenant: &str, since: Timestamp) -> Waiter {
-    let why = Barred::Full { in_use: 1, of: 1, before: 0 };
+    let why = Deferral::Full { in_use: 1, of: 1, before: 0 };
     Waiter { tenant: tenant.into(), since, due: since, why }
 }
 
@@ -26,7 +26,7 @@ fn waiter(tenant: &str, since: Timestamp) -> Waiter {
 fn what_a_waiter_is_told_of_its_place_is_so_and_tenants_take_turns() {
     for seed in 0..100 {
         let mut dice = Random::new(seed);
-        let (mut lines, mut waiting) = (Lines::default(), BTreeMap::new());
+        let (mut lines, mut waiting) = (WaitQueues::default(), BTreeMap::new());
         let now = Timestamp(1_000);
         let mut passed: BTreeMap<&str, usize> = BTreeMap::new();
         for n in 1..150 {
@@ -66,7 +66,7 @@ fn what_a_waiter_is_told_of_its_place_is_so_and_tenants_take_turns() {
 
 #[test]
 fn a_head_that_does_not_come_is_in_nobodys_way_for_long() {
-    let mut lines = Lines::default();
+    let mut lines = WaitQueues::default();
     lines.join(KEY, task(1), waiter("a", Timestamp(0)));
     lines.join(KEY, task(2), Waiter { due: Timestamp(200_000), ..waiter("a", Timestamp(1)) });
 

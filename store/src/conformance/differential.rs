@@ -37,7 +37,7 @@ impl Dice {
 }
 
 /// Stores under comparison: whatever is asked of the first is asked of all, and must be answered alike.
-pub struct Twins {
+pub struct Differential {
     stores: Vec<Arc<dyn Store>>,
     dice: Dice,
     /// Counts the sequences, and with it the names that they use.
@@ -64,7 +64,7 @@ fn alike<T: PartialEq + Debug>(what: &str, all: Vec<T>) -> Outcome {
     )
 }
 
-impl Twins {
+impl Differential {
     /// Empty stores, the first of which is right, and the numbers that are drawn.
     #[must_use]
     pub fn new(stores: Vec<Arc<dyn Store>>, seed: u64) -> Self {

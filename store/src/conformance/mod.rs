@@ -22,7 +22,7 @@ mod search;
 mod tasks;
 
 pub use case::{CaseFn, Cases, Outcome, Running};
-pub use differential::Twins;
+pub use differential::Differential;
 
 use crate::Store;
 use std::{fmt, future::Future, sync::Arc};
@@ -48,14 +48,14 @@ pub const CASES: &[Cases] = &[
 
 /// A promise that a store broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenPromise {
     /// The promise.
     pub case: &'static str,
     /// What was seen instead.
     pub why: String,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenPromise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.case, self.why)
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Broken {
 ///
 /// # Errors
 /// Every promise that was broken.
-pub async fn run<F>(make: impl Fn() -> F) -> Result<usize, Vec<Broken>>
+pub async fn run<F>(make: impl Fn() -> F) -> Result<usize, Vec<BrokenPromise>>
 where
     F: Future<Output = Arc<dyn Store>>,
 {
@@ -74,7 +74,7 @@ where
     for (case, start) in CASES.iter().copied().flatten() {
         count += 1;
         if let Err(why) = start(make().await).await {
-            broken.push(Broken { case, why });
+            broken.push(BrokenPromise { case, why });
         }
     }
     if broken.is_empty() { Ok(count) } else { Err(broken) }

@@ -1,7 +1,7 @@
 //! What the threads of an embedded store share.
 
 use crate::{
-    Error, ExecutionId, Hold, Tally,
+    Error, ExecutionId, Histogram, Hold,
     embedded::{
         commit::apply::Lookup,
         event::EventCount,
@@ -54,13 +54,13 @@ const SYNCS: &[f64] = &[0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.
 /// What was made durable together, and how long that took.
 #[derive(Debug)]
 pub(crate) struct Syncs {
-    pub(crate) groups: Tally,
-    pub(crate) seconds: Tally,
+    pub(crate) groups: Histogram,
+    pub(crate) seconds: Histogram,
 }
 
 impl Default for Syncs {
     fn default() -> Self {
-        Self { groups: Tally::between(GROUPS), seconds: Tally::between(SYNCS) }
+        Self { groups: Histogram::between(GROUPS), seconds: Histogram::between(SYNCS) }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
-    Page, Query, Receipt, Record, SEARCH_LOOKS, Sequence, Store, Task, TaskId, Timestamp, model::limits,
+    Page, Query, Receipt, Record, SEARCH_SCAN_LIMIT, Sequence, Store, Task, TaskId, Timestamp, model::limits,
     sync::lock_unpoisoned,
 };
 use async_trait::async_trait;
@@ -83,7 +83,7 @@ impl Store for Embedded {
 
     async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
         let query = query.clone();
-        self.read(move |shared| shared.search(&query, after, limit, SEARCH_LOOKS)).await
+        self.read(move |shared| shared.search(&query, after, limit, SEARCH_SCAN_LIMIT)).await
     }
 
     async fn unreadable(&self) -> Result<Vec<(ExecutionId, String)>, Error> {

@@ -60,7 +60,7 @@ struct Wrapped {
 /// The line that stays of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Destroyed {
+pub struct DestroyedKey {
     /// Which key it was.
     pub key: String,
     /// When it was destroyed.
@@ -138,7 +138,7 @@ impl KeyFolder {
     ///
     /// # Errors
     /// [`Error::Invalid`] for the platform's own key, [`Error::Unavailable`] for the disk's.
-    pub fn destroy(&self, owner: &str, at: Timestamp) -> Result<Vec<Destroyed>, Error> {
+    pub fn destroy(&self, owner: &str, at: Timestamp) -> Result<Vec<DestroyedKey>, Error> {
         if owner.is_empty() {
             return Err(Error::Invalid { what: "the platform's own record key is never destroyed".into() });
         }
@@ -146,7 +146,7 @@ impl KeyFolder {
         let file = self.file(owner, "key");
         if let Some(wrapped) = parsed::<Wrapped>(&file)? {
             if destroyed.iter().all(|gone| gone.key != wrapped.key) {
-                destroyed.push(Destroyed { key: wrapped.key, at });
+                destroyed.push(DestroyedKey { key: wrapped.key, at });
                 self.replace(&self.file(owner, "destroyed"), &destroyed)?;
             }
             erase(&file)?;
@@ -156,7 +156,7 @@ impl KeyFolder {
     }
 
     /// The keys of `owner` that were destroyed, in order.
-    fn destroyed(&self, owner: &str) -> Result<Vec<Destroyed>, Error> {
+    fn destroyed(&self, owner: &str) -> Result<Vec<DestroyedKey>, Error> {
         Ok(parsed(&self.file(owner, "destroyed"))?.unwrap_or_default())
     }
 

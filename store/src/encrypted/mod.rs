@@ -1,6 +1,6 @@
 //! A store whose bodies are sealed: readable with the record key of whom they are about, and with it destroyed by nobody.
 //!
-//! [`Sealed`] stands before any [`Store`] and passes everything on; what a body was is known to neither the disk, nor an
+//! [`Encrypted`] stands before any [`Store`] and passes everything on; what a body was is known to neither the disk, nor an
 //! export, nor a back-up. Sealed are the bodies of records and the details of their history, each under the key of the record's
 //! tenant, the bodies of its tasks too, and documents under the platform's. The columns that people search by stay as they are.
 
@@ -10,8 +10,8 @@ mod undecryptable;
 
 pub use crate::model::encrypted_body::KeyId;
 pub use cipher::Secret;
-pub use key_folder::{Destroyed, KeyFolder};
-pub use undecryptable::Unopened;
+pub use key_folder::{DestroyedKey, KeyFolder};
+pub use undecryptable::Undecryptable;
 
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
@@ -39,12 +39,12 @@ const OWNERS_LIMIT: usize = 100_000;
 ///
 /// # Errors
 /// The store's.
-pub async fn is_sealed(store: &dyn Store) -> Result<bool, Error> {
+pub async fn is_encrypted(store: &dyn Store) -> Result<bool, Error> {
     Ok(store.document(&Key::new(NOTE.0, NOTE.1)).await?.is_some())
 }
 
 /// A store with sealed bodies, over one that does not know of it.
-pub struct Sealed<S: ?Sized> {
+pub struct Encrypted<S: ?Sized> {
     inner: Arc<S>,
     keys: Arc<KeyFolder>,
     platform_workflows: BTreeSet<&'static str>,
@@ -53,7 +53,7 @@ pub struct Sealed<S: ?Sized> {
     noted: AtomicBool,
 }
 
-impl<S: Store + ?Sized> Sealed<S> {
+impl<S: Store + ?Sized> Encrypted<S> {
     /// Seals what is written to `inner` from now on; what was written unsealed stays as it is, and is read. Executions of the
     /// workflows in `platform_workflows` are the platform's own, whomever they are about: what must outlast a tenant.
     ///
@@ -107,10 +107,10 @@ impl<S: Store + ?Sized> Sealed<S> {
     }
 
     /// The body as it was, or why it cannot be had.
-    fn decrypt(&self, about: &str, body: Vec<u8>) -> Result<Result<Vec<u8>, Unopened>, Error> {
+    fn decrypt(&self, about: &str, body: Vec<u8>) -> Result<Result<Vec<u8>, Undecryptable>, Error> {
         let Some(envelope) = EncryptedBody::from_bytes(&body) else { return Ok(Ok(body)) };
         let envelope = envelope.map_err(|why| Error::Corrupt { what: about.into(), why })?;
-        let lost = |destroyed_at| Unopened {
+        let lost = |destroyed_at| Undecryptable {
             owner: envelope.owner.into(),
             key: envelope.key.to_string(),
             destroyed_at,
@@ -127,20 +127,20 @@ impl<S: Store + ?Sized> Sealed<S> {
     /// The record with its body, or with what says why there is none: whoever reads it still learns its columns.
     fn decrypted_record(&self, mut record: Record) -> Result<Record, Error> {
         let body = self.decrypt(&about_record(record.id), record.body)?;
-        record.body = body.unwrap_or_else(Unopened::into_body);
+        record.body = body.unwrap_or_else(Undecryptable::into_body);
         Ok(record)
     }
 
     fn decrypted_entry(&self, mut entry: Entry) -> Result<Entry, Error> {
         let detail = self.decrypt(&about_entry(entry.execution), entry.detail)?;
-        entry.detail = detail.unwrap_or_else(Unopened::into_body);
+        entry.detail = detail.unwrap_or_else(Undecryptable::into_body);
         Ok(entry)
     }
 
     /// A task whose body cannot be opened for now is not handed on: it comes again when its lease has lapsed.
     fn decrypted_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
         let task = self.decrypted_task(lease.task.clone())?;
-        if let Some(Unopened { destroyed_at: None, .. }) = Unopened::of(&task.body) {
+        if let Some(Undecryptable { destroyed_at: None, .. }) = Undecryptable::of(&task.body) {
             tracing::error!(task = %task.id, "the record key of a task is missing; bring the folder of record keys back");
             return Ok(None);
         }
@@ -149,7 +149,7 @@ impl<S: Store + ?Sized> Sealed<S> {
 
     fn decrypted_task(&self, mut task: Task) -> Result<Task, Error> {
         let body = self.decrypt(&about_task(task.id.execution), task.body)?;
-        task.body = body.unwrap_or_else(Unopened::into_body);
+        task.body = body.unwrap_or_else(Undecryptable::into_body);
         Ok(task)
     }
 
@@ -180,7 +180,7 @@ fn about_document(key: &Key) -> String {
 }
 
 #[async_trait]
-impl<S: Store + ?Sized> Store for Sealed<S> {
+impl<S: Store + ?Sized> Store for Encrypted<S> {
     async fn commit(&self, mut commit: Commit) -> Result<Receipt, Error> {
         limits::check(&commit)?;
         if let Some(write) = &mut commit.record {

@@ -9,7 +9,7 @@ const BEGINNING: &[u8] = br#"{"sealed":"#;
 
 /// Said in the place of the body of a record, or of the detail of a history entry, as `{"sealed": ..}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unopened {
+pub struct Undecryptable {
     /// For whom it was sealed; empty for the platform.
     pub owner: String,
     /// The key that it was sealed with.
@@ -21,10 +21,10 @@ pub struct Unopened {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Marker {
-    sealed: Unopened,
+    sealed: Undecryptable,
 }
 
-impl Unopened {
+impl Undecryptable {
     /// What is said of `body`, if it is not a body but says why there is none.
     #[must_use]
     pub fn of(body: &[u8]) -> Option<Self> {
@@ -41,7 +41,7 @@ impl Unopened {
     }
 }
 
-impl fmt::Display for Unopened {
+impl fmt::Display for Undecryptable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, key, destroyed_at } = self;
         let owner = if owner.is_empty() { "the platform" } else { owner };

@@ -1,6 +1,6 @@
 //! The state of a store, for `/readyz` and `/metrics`.
 
-use crate::{Hold, Sequence, Tally};
+use crate::{Histogram, Hold, Sequence};
 
 /// How a store is, for `/readyz` and `/metrics`. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Health {
     /// Free bytes of the volume that the store's folder is on, if it has one and that is known.
     pub free_bytes: Option<u64>,
     /// Commits that were made durable with one sync. Without bounds where nothing is known of it.
-    pub groups: Tally,
+    pub groups: Histogram,
     /// How long the device took for a write and its sync, in seconds. Without bounds where nothing is known of it.
-    pub sync_seconds: Tally,
+    pub sync_seconds: Histogram,
 }

@@ -2,14 +2,14 @@
 
 /// Counts values by how large they are. Without bounds nothing is counted.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct Histogram {
     bounds: &'static [f64],
     /// One for each bound, and one for what is beyond them all.
     counts: Vec<u64>,
     sum: f64,
 }
 
-impl Tally {
+impl Histogram {
     /// Nothing yet, between `bounds`, which grow.
     #[cfg(any(feature = "embedded", test))]
     pub(crate) fn between(bounds: &'static [f64]) -> Self {
@@ -51,11 +51,11 @@ mod tests {
 
     #[test]
     fn a_value_is_counted_once_below_the_first_bound_that_it_does_not_exceed() {
-        let mut tally = Tally::between(&[1.0, 2.0]);
+        let mut tally = Histogram::between(&[1.0, 2.0]);
         [0.5, 1.0, 2.0, 7.0].into_iter().for_each(|value| tally.note(value));
         assert_eq!(tally.buckets().collect::<Vec<_>>(), [(1.0, 2), (2.0, 1), (f64::INFINITY, 1)]);
         assert_eq!((tally.count(), tally.sum()), (4, 10.5));
-        let mut none = Tally::default();
+        let mut none = Histogram::default();
         none.note(1.0);
         assert_eq!((none.count(), none.buckets().count()), (0, 0));
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use std::time::Duration;
 
 /// How many records one page of [`Store::search`] looks at, at the most.
-pub const SEARCH_LOOKS: usize = 1_000;
+pub const SEARCH_SCAN_LIMIT: usize = 1_000;
 
 /// A durable, shared memory of executions and documents.
 ///
@@ -60,7 +60,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Page<Record, ExecutionId>, Error>;
 
     /// Up to `limit` records that `query` accepts, by id (oldest first), beginning after `after`. A store may end a page
-    /// early, as `partial`, once it has looked at [`SEARCH_LOOKS`] records; it then goes on from `next`. What is said of
+    /// early, as `partial`, once it has looked at [`SEARCH_SCAN_LIMIT`] records; it then goes on from `next`. What is said of
     /// [`Store::list`] and of unreadable records holds here.
     async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error>;
 

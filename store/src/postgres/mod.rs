@@ -24,7 +24,7 @@ mod watermark;
 
 pub use open::Schema;
 pub use options::PostgresOptions;
-pub use processes::EngineRow;
+pub use processes::EngineProcess;
 
 use self::{commit::writer::Request, shared::Shared};
 use crate::{

@@ -30,7 +30,7 @@ ORDER BY e.started_at, e.id";
 
 /// A process that writes to the database, or did.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct EngineRow {
+pub struct EngineProcess {
     /// Names this one start of it.
     pub id: Uuid,
     /// What it is called; several may bear one name.
@@ -60,7 +60,7 @@ impl Postgres {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the database is away.
-    pub async fn engines(&self) -> Result<Vec<EngineRow>, Error> {
+    pub async fn engines(&self) -> Result<Vec<EngineProcess>, Error> {
         self.shared.engines().await
     }
 
@@ -109,11 +109,11 @@ impl Shared {
         taking_leave.await.map_err(|error| unavailable(&error))
     }
 
-    async fn engines(&self) -> Result<Vec<EngineRow>, Error> {
+    async fn engines(&self) -> Result<Vec<EngineProcess>, Error> {
         self.with_retries(|| async move {
             let rows = sqlx::query(LIST).fetch_all(&self.pool).await?;
             let engine = |row: &sqlx::postgres::PgRow| {
-                Ok(EngineRow {
+                Ok(EngineProcess {
                     id: row.try_get("id")?,
                     name: row.try_get("name")?,
                     version: row.try_get("version")?,

@@ -39,7 +39,7 @@ async fn embedded_is_memorys_twin() {
     let folder = tempfile::tempdir().unwrap();
     let (embedded, _) = open(folder.path(), options());
     let embedded = Arc::new(embedded);
-    let mut twins = conformance::Twins::new(vec![Arc::new(Memory::new()), embedded.clone()], 7);
+    let mut twins = conformance::Differential::new(vec![Arc::new(Memory::new()), embedded.clone()], 7);
 
     for _ in 0..500 {
         twins.sequence(6).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use store::ExecutionId;
 use tests::books::account::{World, fencing, gpus, h100, job, tenant, workspace};
 use workflows::{
-    reclaim::{Cause, Gone as Ended, Planned, Reclaim, Verdict, preview},
+    reclaim::{EvictionEnd as Ended, PlanVerdict, PlannedReclaim, Reclaim, ReclaimCause, preview},
     scheduling::admission::*,
     tenancy::*,
 };
@@ -29,35 +29,35 @@ fn lent() -> World {
 }
 
 fn reclaim() -> Reclaim {
-    let cause = Cause::Demand { workspace: workspace("a"), workload: "a-0".to_owned() };
+    let cause = ReclaimCause::Demand { workspace: workspace("a"), workload: "a-0".to_owned() };
     Reclaim::new(tenant(), h100(), cause)
 }
 
-fn plan(world: &World, reclaim: &Reclaim) -> Planned {
+fn plan(world: &World, reclaim: &Reclaim) -> PlannedReclaim {
     world.books.weigh(|view| preview(view, reclaim)).unwrap().0.planned.unwrap()
 }
 
-fn names(planned: &Planned) -> BTreeSet<String> {
+fn names(planned: &PlannedReclaim) -> BTreeSet<String> {
     planned.victims.iter().map(|victim| victim.workload.name.clone()).collect()
 }
 
-fn fenced(world: &mut World, planned: &Planned) {
+fn fenced(world: &mut World, planned: &PlannedReclaim) {
     let fencing = fencing(by(), "a", "a-0", names(planned));
     let answer = world.decide(|view| fence(view, &fencing)).unwrap();
-    assert!(matches!(answer, Fenced::Done { .. }), "{answer:?}");
+    assert!(matches!(answer, FenceOutcome::Done { .. }), "{answer:?}");
 }
 
 fn free(world: &mut World, victim: &str) {
-    world.decide(|view| release_victim(view, &tenant(), by(), victim, Gone::Evicted)).unwrap();
+    world.decide(|view| release_victim(view, &tenant(), by(), victim, VictimExit::Evicted)).unwrap();
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
 /// The demand is back, and three of its four victims are gone; answers with the fourth.
 fn three_of_four(world: &mut World, together: u64) -> (Reclaim, String) {
-    let asked = world.submit(&Request { together, ..job("a", "a-0", 4) }).unwrap();
-    assert_eq!(asked.admission.answer, Answer::Queue);
+    let asked = world.submit(&WorkloadRequest { together, ..job("a", "a-0", 4) }).unwrap();
+    assert_eq!(asked.admission.answer, AdmissionVerdict::Queue);
     let planned = plan(world, &reclaim());
-    assert_eq!((planned.verdict, planned.victims.len()), (Verdict::Evict, 4), "{:?}", planned.why);
+    assert_eq!((planned.verdict, planned.victims.len()), (PlanVerdict::Evict, 4), "{:?}", planned.why);
     fenced(world, &planned);
     let mut victims = names(&planned);
     let last = victims.pop_last().unwrap();
@@ -70,7 +70,7 @@ fn three_of_four(world: &mut World, together: u64) -> (Reclaim, String) {
 
 fn granted(world: &mut World) {
     let granted = world.decide(|view| grant(view, &tenant(), &h100(), by())).unwrap();
-    assert!(matches!(granted, Granted::Done { admission: Some(_), .. }), "{granted:?}");
+    assert!(matches!(granted, GrantOutcome::Done { admission: Some(_), .. }), "{granted:?}");
     assert_eq!(world.workload("a-0").state, WorkloadState::Admitted);
     assert_eq!(world.violations(), Vec::<String>::new());
 }
@@ -88,7 +88,7 @@ fn one_victim_is_enough_in_the_place_of_one_that_does_not_end() {
 
         assert_eq!(
             (further.verdict, further.victims.len()),
-            (Verdict::Evict, 1),
+            (PlanVerdict::Evict, 1),
             "{together}: {:?}",
             further.why
         );
@@ -113,7 +113,7 @@ fn another_gives_way_where_what_a_victim_gave_up_cannot_be_used() {
 
     let further = plan(&world, &reclaim);
 
-    assert_eq!((further.verdict, further.victims.len()), (Verdict::Evict, 1), "{:?}", further.why);
+    assert_eq!((further.verdict, further.victims.len()), (PlanVerdict::Evict, 1), "{:?}", further.why);
     fenced(&mut world, &further);
     free(&mut world, &further.victims[0].workload.name);
     granted(&mut world);
@@ -132,12 +132,12 @@ fn an_owner_gets_its_own_of_what_is_left() {
     world.submit(&job("rest", "fills", left)).unwrap();
     world.see();
     let asked = world.submit(&job("a", "a-0", 4)).unwrap();
-    assert_eq!(asked.admission.answer, Answer::Queue, "{:?}", asked.admission.weighed);
+    assert_eq!(asked.admission.answer, AdmissionVerdict::Queue, "{:?}", asked.admission.weighed);
     assert_eq!(asked.news.demands.len(), 1);
 
     let planned = plan(&world, &reclaim());
 
-    assert_eq!((planned.verdict, planned.victims.len()), (Verdict::Evict, 4), "{:?}", planned.why);
+    assert_eq!((planned.verdict, planned.victims.len()), (PlanVerdict::Evict, 4), "{:?}", planned.why);
     fenced(&mut world, &planned);
     for victim in names(&planned) {
         free(&mut world, &victim);

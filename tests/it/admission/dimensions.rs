@@ -5,13 +5,13 @@ use std::time::Duration;
 use tests::books::account::{World, gpus, h100, job, workspace};
 use workflows::{
     policy::{PlatformPolicy, publish},
-    scheduling::admission::{Request, Rules, admit},
+    scheduling::admission::{Rules, WorkloadRequest, admit},
     tenancy::*,
 };
 
 /// The only dimension that stands in the way, and its codes.
 fn against(admission: &Admission) -> Vec<(Dimension, String)> {
-    let against = admission.weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+    let against = admission.weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
     against.map(|finding| (finding.dimension, finding.code.clone())).collect()
 }
 
@@ -32,9 +32,9 @@ fn quota_alone_can_stand_in_the_way() {
     two_pods.requests.insert(Resource::Pods, 2);
     let two_pods = world.submit(&two_pods).unwrap().admission;
 
-    assert_eq!(never.answer, Answer::Reject);
+    assert_eq!(never.answer, AdmissionVerdict::Reject);
     assert!(against(&never).contains(&(Dimension::Quota, "quota.exceeded".into())), "{:?}", against(&never));
-    assert_eq!(two_pods.answer, Answer::Reject);
+    assert_eq!(two_pods.answer, AdmissionVerdict::Reject);
     assert_eq!(against(&two_pods), one(Dimension::Quota, "quota.exceeded"));
     let pods = two_pods.weighed.iter().find(|finding| finding.code == "quota.exceeded").unwrap();
     assert_eq!(pods.resource, Some(Resource::Pods), "the component is named");
@@ -49,7 +49,7 @@ fn a_reservation_alone_can_stand_in_the_way() {
 
     let lent = world.submit(&job("a", "owner", 4)).unwrap();
 
-    assert_eq!(lent.admission.answer, Answer::Queue);
+    assert_eq!(lent.admission.answer, AdmissionVerdict::Queue);
     assert_eq!(against(&lent.admission), one(Dimension::Reservation, "reservation.lent"));
     assert_eq!(lent.news.demands.len(), 1, "and it is called back at once");
 }
@@ -62,11 +62,14 @@ fn what_can_be_borrowed_alone_can_stand_in_the_way() {
     let little = world.submit(&job("b", "little", 6)).unwrap().admission;
     let later = world.submit(&job("b", "later", 1)).unwrap().admission;
 
-    assert_eq!((much.answer, against(&much)), (Answer::Reject, one(Dimension::Borrowable, "borrow.never")));
-    assert_eq!(little.answer, Answer::Admit);
+    assert_eq!(
+        (much.answer, against(&much)),
+        (AdmissionVerdict::Reject, one(Dimension::Borrowable, "borrow.never"))
+    );
+    assert_eq!(little.answer, AdmissionVerdict::Admit);
     assert_eq!(
         (later.answer, against(&later)),
-        (Answer::Queue, one(Dimension::Borrowable, "borrow.none_idle"))
+        (AdmissionVerdict::Queue, one(Dimension::Borrowable, "borrow.none_idle"))
     );
 }
 
@@ -78,7 +81,7 @@ fn ownership_alone_can_stand_in_the_way() {
 
     assert_eq!(
         (admission.answer, against(&admission)),
-        (Answer::Queue, one(Dimension::Ownership, "nodes.too_few"))
+        (AdmissionVerdict::Queue, one(Dimension::Ownership, "nodes.too_few"))
     );
 }
 
@@ -86,10 +89,10 @@ fn ownership_alone_can_stand_in_the_way() {
 fn availability_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(24, None, None))]);
     for (name, gpus) in [("x", 6), ("y", 6)] {
-        world.submit(&Request { together: gpus, ..job("a", name, gpus) }).unwrap();
+        world.submit(&WorkloadRequest { together: gpus, ..job("a", name, gpus) }).unwrap();
     }
 
-    let apart = world.submit(&Request { together: 4, ..job("a", "apart", 4) }).unwrap().admission;
+    let apart = world.submit(&WorkloadRequest { together: 4, ..job("a", "apart", 4) }).unwrap().admission;
     let busy = world.submit(&job("a", "busy", 5)).unwrap().admission;
     world.pass(Duration::from_secs(121));
     let stale = world.submit(&job("a", "stale", 1)).unwrap().admission;
@@ -105,21 +108,21 @@ fn availability_alone_can_stand_in_the_way() {
 #[test]
 fn policy_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);
-    let stays = |name: &str, gpus| Request { preemptible: false, ..job("b", name, gpus) };
+    let stays = |name: &str, gpus| WorkloadRequest { preemptible: false, ..job("b", name, gpus) };
 
     let never = world.submit(&stays("never", 5)).unwrap().admission;
     world.submit(&stays("own", 3)).unwrap();
     let later = world.submit(&stays("later", 2)).unwrap().admission;
-    let service = Request { class: WorkloadClass::Service, ..job("b", "service", 2) };
+    let service = WorkloadRequest { class: WorkloadClass::Service, ..job("b", "service", 2) };
     let service = world.submit(&service).unwrap().admission;
 
     assert_eq!(
         (never.answer, against(&never)),
-        (Answer::Reject, one(Dimension::Policy, "policy.not_preemptible"))
+        (AdmissionVerdict::Reject, one(Dimension::Policy, "policy.not_preemptible"))
     );
     assert_eq!(
         (later.answer, against(&later)),
-        (Answer::Queue, one(Dimension::Policy, "policy.not_preemptible"))
+        (AdmissionVerdict::Queue, one(Dimension::Policy, "policy.not_preemptible"))
     );
     assert_eq!(against(&service), one(Dimension::Policy, "policy.work_borrows_not"));
 }
@@ -143,15 +146,15 @@ fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
     let own = world.submit(&job("lab", "own", 2)).unwrap();
     let refused = world.submit(&job("lab", "greedy", 5)).unwrap().admission;
 
-    assert_eq!(own.admission.answer, Answer::Admit);
+    assert_eq!(own.admission.answer, AdmissionVerdict::Admit);
     assert_ne!(own.placed[0].node, world.workload("serving").placed[0].node, "not beside production");
     assert_eq!(
         (refused.answer, against(&refused)),
-        (Answer::Reject, one(Dimension::Policy, "policy.kept_apart"))
+        (AdmissionVerdict::Reject, one(Dimension::Policy, "policy.kept_apart"))
     );
     world.allow("jobs", WorkspaceClass::Batch, gpus(4, None, None));
     let from_batch = world.submit(&job("lab", "third", 4)).unwrap().admission;
-    assert_eq!(from_batch.answer, Answer::Admit, "{:?}", against(&from_batch));
+    assert_eq!(from_batch.answer, AdmissionVerdict::Admit, "{:?}", against(&from_batch));
     assert_eq!(world.books.all::<Loan>()[0].lender, workspace("jobs"));
 }
 
@@ -161,10 +164,13 @@ fn pinned_work_is_let_in_nowhere_else() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     amend(&mut world, &[("pins: []", "pins: [{label: hipaa, cluster: south-1}]")]).unwrap();
 
-    let pinned = Request { labels: ["hipaa".to_owned()].into(), ..job("a", "pinned", 1) };
+    let pinned = WorkloadRequest { labels: ["hipaa".to_owned()].into(), ..job("a", "pinned", 1) };
     let pinned = world.submit(&pinned).unwrap().admission;
 
-    assert_eq!((pinned.answer, against(&pinned)), (Answer::Reject, one(Dimension::Policy, "policy.pinned")));
+    assert_eq!(
+        (pinned.answer, against(&pinned)),
+        (AdmissionVerdict::Reject, one(Dimension::Policy, "policy.pinned"))
+    );
 }
 
 /// S-49.
@@ -173,7 +179,7 @@ fn half_a_gpu_is_refused_with_what_to_ask_for() {
     let mut request = serde_json::to_value(job("a", "half", 1)).unwrap();
     request["requests"]["gpu/H100"] = serde_json::json!(0.5);
 
-    let error = serde_json::from_value::<Request>(request).unwrap_err().to_string();
+    let error = serde_json::from_value::<WorkloadRequest>(request).unwrap_err().to_string();
 
     assert!(error.contains("gpu/H100/1g.10gb"), "{error}");
 }
@@ -207,7 +213,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
         world.see();
         for name in ["a", "b"] {
             world.allow(name, WorkspaceClass::Batch, allowances.clone().into());
-            let request = Request { requests: [(slice.clone(), 2)].into(), ..job(name, name, 1) };
+            let request = WorkloadRequest { requests: [(slice.clone(), 2)].into(), ..job(name, name, 1) };
             world.submit(&request).unwrap();
         }
         assert_eq!(world.violations(), Vec::<String>::new());

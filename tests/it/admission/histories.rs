@@ -15,10 +15,10 @@ pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// S-19: what was used is charged once, and what was borrowed is credited once.
 fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseError> {
     let world = &history.world;
-    let closed = world.books.all::<Usage>();
+    let closed = world.books.all::<MonthlyUsage>();
     let running = admission::usage_so_far(&world.cohort(), world.books.now);
     let all = || closed.iter().chain(&running).filter_map(|usage| usage.spent.get(&history.kind));
-    let sum = |of: &dyn Fn(&Spent) -> u64| all().map(of).sum::<u64>();
+    let sum = |of: &dyn Fn(&UsageCounters) -> u64| all().map(of).sum::<u64>();
     prop_assert_eq!(sum(&|spent| spent.taken()), history.spent);
     prop_assert_eq!(sum(&|spent| spent.borrowed), sum(&|spent| spent.lent));
     // The account is counted up when it changes; since then all has been as it says.

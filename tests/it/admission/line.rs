@@ -4,7 +4,7 @@ use std::time::Duration;
 use store::{ExecutionId, Timestamp};
 use tests::books::account::{World, fencing, gpus, h100, job, tenant};
 use workflows::{
-    scheduling::admission::{self, Fence, Gone, MOST_WOKEN, Request},
+    scheduling::admission::{self, Fence, MAX_ADMITTED_PER_COMMIT, VictimExit, WorkloadRequest},
     tenancy::*,
 };
 
@@ -14,7 +14,7 @@ fn pass(world: &mut World, span: Duration) {
     world.pass(span);
     let mut news = world.see().news;
     while news.more {
-        news = world.decide(|view| admission::wake(view, &tenant())).unwrap();
+        news = world.decide(|view| admission::admit_queued(view, &tenant())).unwrap();
     }
 }
 
@@ -35,7 +35,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
 
     for _ in 0..24 {
         pass(&mut world, HOUR / 12);
-        let mut running: Vec<(String, Running)> =
+        let mut running: Vec<(String, RunningEntry)> =
             ["a", "b"].iter().flat_map(|name| world.running(name)).collect();
         running.sort_by_key(|(name, running)| (running.admitted_at, name.clone()));
         for (name, _) in running.iter().take(2) {
@@ -81,14 +81,14 @@ fn one_that_waited_too_long_is_passed_by_nobody() {
     world.submit(&job("a", "first", 4)).unwrap();
     world.submit(&job("a", "large", 8)).unwrap();
     let small = world.submit(&job("a", "small", 4)).unwrap().admission;
-    assert_eq!(small.answer, Answer::Admit, "nothing idles for one that does not fit");
+    assert_eq!(small.answer, AdmissionVerdict::Admit, "nothing idles for one that does not fit");
 
     for _ in 0..9 {
         pass(&mut world, HOUR);
     }
     world.finish("first").unwrap();
     let late = world.submit(&job("a", "late", 4)).unwrap().admission;
-    assert_eq!(late.answer, Answer::Queue);
+    assert_eq!(late.answer, AdmissionVerdict::Queue);
     assert!(late.weighed.iter().any(|finding| finding.code == "line.ahead"), "{:#?}", late.weighed);
 
     world.finish("small").unwrap();
@@ -105,10 +105,10 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     ]);
     world.submit(&job("lender", "lends-later", 12)).unwrap();
     world.submit(&job("a", "runs", 4)).unwrap();
-    let firm = Request { preemptible: false, ..job("a", "firm", 1) };
+    let firm = WorkloadRequest { preemptible: false, ..job("a", "firm", 1) };
     assert_eq!(
         world.submit(&firm).unwrap().admission.answer,
-        Answer::Queue,
+        AdmissionVerdict::Queue,
         "its own is in use, and it may not borrow"
     );
     world.pass(HOUR / 60);
@@ -123,7 +123,7 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     assert_eq!(world.workload("firm").state, WorkloadState::Waiting);
     assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own line keeps its order");
     assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "eleven of its GPUs would idle");
-    assert_eq!(world.submit(&job("b", "asks", 1)).unwrap().admission.answer, Answer::Admit);
+    assert_eq!(world.submit(&job("b", "asks", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
     world.finish("runs").unwrap();
     assert_eq!(world.workload("firm").state, WorkloadState::Admitted);
     assert_eq!(world.workload("behind-firm").state, WorkloadState::Admitted);
@@ -133,7 +133,7 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
 fn a_full_line_says_so_and_takes_nobody_else() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     world.submit(&job("a", "runs", 8)).unwrap();
-    let waits = |n: usize| InLine {
+    let waits = |n: usize| QueuedWorkload {
         workload: format!("{n:0>64}"),
         priority: i32::MIN,
         since: Timestamp(u64::MAX),
@@ -148,7 +148,7 @@ fn a_full_line_says_so_and_takes_nobody_else() {
         cooling_until: Some(Timestamp(u64::MAX)),
     };
     let (tenant, workspace) = (tenant(), tests::books::account::workspace("a"));
-    let line = Line { tenant, workspace, waiting: (0..520).map(waits).collect() };
+    let line = WorkspaceQueue { tenant, workspace, waiting: (0..520).map(waits).collect() };
     world.decide(|view| view.put(&line)).unwrap();
 
     let refused = world.submit(&job("a", "one-too-many", 1)).unwrap_err();
@@ -167,12 +167,12 @@ fn a_large_release_wakes_everyone_over_several_commits() {
     }
 
     let first = world.finish("large").unwrap().news;
-    let second = world.decide(|view| admission::wake(view, &tenant())).unwrap();
-    let third = world.decide(|view| admission::wake(view, &tenant())).unwrap();
+    let second = world.decide(|view| admission::admit_queued(view, &tenant())).unwrap();
+    let third = world.decide(|view| admission::admit_queued(view, &tenant())).unwrap();
 
-    assert_eq!((first.admitted.len(), first.more), (MOST_WOKEN, true));
-    assert_eq!((second.admitted.len(), second.more), (MOST_WOKEN, true));
-    assert_eq!((third.admitted.len(), third.more), (80 - 2 * MOST_WOKEN, false));
+    assert_eq!((first.admitted.len(), first.more), (MAX_ADMITTED_PER_COMMIT, true));
+    assert_eq!((second.admitted.len(), second.more), (MAX_ADMITTED_PER_COMMIT, true));
+    assert_eq!((third.admitted.len(), third.more), (80 - 2 * MAX_ADMITTED_PER_COMMIT, false));
     assert_eq!(world.balance("a").used, 80);
 }
 
@@ -199,7 +199,7 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     let victims = [loan.workload.clone()].into();
     let fence = Fence { workload: None, ..fencing(by, loan.lender.as_str(), "", victims) };
     world.decide(|view| admission::fence(view, &fence)).unwrap();
-    world.decide(|view| admission::release_victim(view, &tenant(), by, "long", Gone::Evicted)).unwrap();
+    world.decide(|view| admission::release_victim(view, &tenant(), by, "long", VictimExit::Evicted)).unwrap();
     assert_eq!(world.workload("waits").state, WorkloadState::Admitted);
     world.decide(|view| admission::grant(view, &tenant(), &h100(), by)).unwrap();
     assert_eq!(world.violations(), Vec::<String>::new());
@@ -228,10 +228,10 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
     let more = world.submit(&job("b", "more", 1)).unwrap().admission;
     let later = world.submit(&job("b", "later", 14)).unwrap().admission;
 
-    assert_eq!(half.answer, Answer::Admit);
-    assert_eq!(more.answer, Answer::Queue);
+    assert_eq!(half.answer, AdmissionVerdict::Admit);
+    assert_eq!(more.answer, AdmissionVerdict::Queue);
     // More than may be borrowed during that hour, but not more than ever.
-    assert_eq!(later.answer, Answer::Queue, "{:?}", later.weighed);
+    assert_eq!(later.answer, AdmissionVerdict::Queue, "{:?}", later.weighed);
     assert!(later.weighed.iter().any(|finding| finding.code == "quota.slowed"), "{:?}", later.weighed);
     pass(&mut world, HOUR);
     assert_eq!(world.workload("more").state, WorkloadState::Admitted);
@@ -271,7 +271,7 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
 
     let own = world.submit(&job("big", "own", 10)).unwrap().admission;
 
-    assert_eq!(own.answer, Answer::Admit);
+    assert_eq!(own.answer, AdmissionVerdict::Admit);
     assert_eq!((world.balance("big").lent, world.balance("small").lent), (0, 6));
     let loans = world.books.all::<Loan>();
     assert_eq!(loans.iter().filter(|loan| loan.state == LoanState::Returned).count(), 1);
@@ -309,7 +309,7 @@ fn a_gpu_seen_in_use_that_nobody_was_given_is_given_to_nobody() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     world.pass(Duration::from_secs(1));
     let kind = h100().gpu().unwrap().clone();
-    let seen = admission::Seen { usable: 8, busy: 3 };
+    let seen = admission::ObservedKind { usable: 8, busy: 3 };
     let nodes = [("n-0000".parse().unwrap(), [(kind, seen)].into())].into();
     let observation = admission::Observation { at: world.books.now, nodes };
 
@@ -318,7 +318,7 @@ fn a_gpu_seen_in_use_that_nobody_was_given_is_given_to_nobody() {
 
     assert_eq!(observed.drift.len(), 1);
     assert_eq!(world.occupancy().drifts, 1);
-    assert_eq!(wide.answer, Answer::Queue);
+    assert_eq!(wide.answer, AdmissionVerdict::Queue);
     world.pass(Duration::from_secs(1));
     world.see();
     assert_eq!(world.workload("wide").state, WorkloadState::Admitted);
@@ -331,9 +331,9 @@ fn a_workspace_that_is_frozen_lets_nothing_in_until_it_is_thawed() {
     let names = [tests::books::account::workspace("a")];
     world.decide(|view| admission::freeze(view, &tenant(), &names, by)).unwrap();
 
-    let waits = world.submit(&Request { preemptible: false, ..job("a", "x", 1) }).unwrap().admission;
+    let waits = world.submit(&WorkloadRequest { preemptible: false, ..job("a", "x", 1) }).unwrap().admission;
     world.decide(|view| admission::thaw(view, &tenant(), &names, other)).unwrap();
-    assert_eq!((waits.answer, world.workload("x").state), (Answer::Queue, WorkloadState::Waiting));
+    assert_eq!((waits.answer, world.workload("x").state), (AdmissionVerdict::Queue, WorkloadState::Waiting));
     world.decide(|view| admission::thaw(view, &tenant(), &names, by)).unwrap();
 
     assert_eq!(world.workload("x").state, WorkloadState::Admitted);
@@ -349,17 +349,17 @@ fn usage_is_counted_by_month_to_the_millisecond() {
     pass(&mut world, 30 * 24 * HOUR);
     world.finish("x").unwrap();
 
-    let january = world.books.find::<Usage>("acme/b/2026-01").unwrap();
+    let january = world.books.find::<MonthlyUsage>("acme/b/2026-01").unwrap();
     let february = admission::usage_so_far(&world.cohort(), world.books.now);
     let february = february.iter().find(|usage| usage.workspace.as_str() == "b").unwrap();
     let end = world.books.now;
 
     assert_eq!(january.to, february.from);
     assert_eq!(january.to.0, 1_769_904_000_000, "2026-02-01T00:00:00Z");
-    let of = |usage: &Usage| usage.spent[&h100()];
+    let of = |usage: &MonthlyUsage| usage.spent[&h100()];
     assert_eq!(of(&january).own, 4 * (january.to.0 - started.0));
     assert_eq!(of(&january).borrowed, 2 * (january.to.0 - started.0));
     assert_eq!(of(february).borrowed, 2 * (end.0 - january.to.0));
-    let credited = world.books.find::<Usage>("acme/lender/2026-01").unwrap();
+    let credited = world.books.find::<MonthlyUsage>("acme/lender/2026-01").unwrap();
     assert_eq!(of(&credited).lent, of(&january).borrowed);
 }

@@ -6,14 +6,14 @@ use store::{Commit, Memory, Store, Timestamp};
 use tests::books::account::{World, gpus, h100, job, tenant, workspace};
 use workflows::{
     scheduling::{
-        admission::{self, Request},
-        planner::{Kind, Preemption, Quota, Sharing, Snapshot},
+        admission::{self, WorkloadRequest},
+        planner::{Preemption, Quota, ResourceKind, Sharing, Snapshot},
     },
     tenancy::*,
 };
 
 /// Commits a decision as the engine does: decided again until what it rests on still stands.
-async fn submit(store: Arc<Memory>, now: Timestamp, request: Request) -> Answer {
+async fn submit(store: Arc<Memory>, now: Timestamp, request: WorkloadRequest) -> AdmissionVerdict {
     loop {
         let decided = engine::decide(&*store, now, |view| admission::submit(view, &request)).await.unwrap();
         let commit = Commit { reads: decided.reads, documents: decided.puts, ..Commit::default() };
@@ -44,7 +44,7 @@ async fn of_64_who_ask_for_the_last_gpu_exactly_one_gets_it() {
     });
     let mut admitted = 0;
     for answer in asking.collect::<Vec<_>>() {
-        admitted += u32::from(answer.await.unwrap() == Answer::Admit);
+        admitted += u32::from(answer.await.unwrap() == AdmissionVerdict::Admit);
     }
 
     assert_eq!(admitted, 1);
@@ -60,7 +60,7 @@ proptest! {
     /// Admission and the reclaim planner count alike (4.1 of the specification), whatever was granted before.
     #[test]
     fn admission_and_the_planner_agree_on_what_is_available(all in vec(limits(), 1..6)) {
-        let kind = Kind::gpu("H100");
+        let kind = ResourceKind::gpu("H100");
         let mut cohort = Cohort::new(tenant(), Timestamp(0));
         let mut snapshot = Snapshot::new();
         snapshot.add_cohort("acme", None, Sharing::default()).unwrap();

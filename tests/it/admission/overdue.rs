@@ -4,7 +4,7 @@ use std::time::Duration;
 use tests::books::account::{World, gpus, h100, job, tenant};
 use workflows::{
     policy::{PlatformPolicy, publish},
-    scheduling::admission::{self, Request},
+    scheduling::admission::{self, WorkloadRequest},
     tenancy::*,
 };
 
@@ -14,7 +14,7 @@ fn wait_long(world: &mut World) {
         world.pass(Duration::from_secs(3_600));
         let mut news = world.see().news;
         while news.more {
-            news = world.decide(|view| admission::wake(view, &tenant())).unwrap();
+            news = world.decide(|view| admission::admit_queued(view, &tenant())).unwrap();
         }
     }
 }
@@ -23,7 +23,7 @@ fn state(world: &World, workload: &str) -> WorkloadState {
     world.workload(workload).state
 }
 
-fn asks(world: &mut World, request: &Request) -> Answer {
+fn asks(world: &mut World, request: &WorkloadRequest) -> AdmissionVerdict {
     world.submit(request).unwrap().admission.answer
 }
 
@@ -33,9 +33,9 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("a", gpus(4, None, None))]);
     world.submit(&job("a", "runs", 2)).unwrap();
     world.submit(&job("lender", "lends-later", 8)).unwrap();
-    assert_eq!(asks(&mut world, &job("a", "elder", 8)), Answer::Queue);
+    assert_eq!(asks(&mut world, &job("a", "elder", 8)), AdmissionVerdict::Queue);
     wait_long(&mut world);
-    assert_eq!(asks(&mut world, &job("a", "own", 2)), Answer::Queue, "though inside its own");
+    assert_eq!(asks(&mut world, &job("a", "own", 2)), AdmissionVerdict::Queue, "though inside its own");
 
     world.finish("lends-later").unwrap();
 
@@ -52,11 +52,11 @@ fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
         ("b", gpus(0, None, None)),
     ]);
     world.submit(&job("a", "runs", 4)).unwrap();
-    let service = Request { class: WorkloadClass::Service, ..job("a", "service", 1) };
-    assert_eq!(asks(&mut world, &service), Answer::Queue);
+    let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 1) };
+    assert_eq!(asks(&mut world, &service), AdmissionVerdict::Queue);
     wait_long(&mut world);
 
-    assert_eq!(asks(&mut world, &job("b", "borrows", 1)), Answer::Admit);
+    assert_eq!(asks(&mut world, &job("b", "borrows", 1)), AdmissionVerdict::Admit);
 }
 
 /// One that can never be admitted, as its workspace's own was made smaller, does not stand before its line for ever.
@@ -64,20 +64,20 @@ fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
 fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     let mut world = World::new(1).with(&[("lender", gpus(4, None, None)), ("a", gpus(4, None, None))]);
     world.submit(&job("a", "runs", 4)).unwrap();
-    let service = Request { class: WorkloadClass::Service, ..job("a", "service", 2) };
-    assert_eq!(asks(&mut world, &service), Answer::Queue);
+    let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 2) };
+    assert_eq!(asks(&mut world, &service), AdmissionVerdict::Queue);
     wait_long(&mut world);
     world.finish("runs").unwrap();
     assert_eq!(state(&world, "service"), WorkloadState::Admitted, "its own is enough");
     world.submit(&job("a", "again", 4)).unwrap();
-    let second = Request { name: "second".to_owned(), ..service };
-    assert_eq!(asks(&mut world, &second), Answer::Queue);
+    let second = WorkloadRequest { name: "second".to_owned(), ..service };
+    assert_eq!(asks(&mut world, &second), AdmissionVerdict::Queue);
     wait_long(&mut world);
 
     world.allow("a", WorkspaceClass::Batch, gpus(1, None, None));
 
     assert_eq!(state(&world, "second"), WorkloadState::Waiting);
-    assert_eq!(asks(&mut world, &job("a", "younger", 1)), Answer::Queue, "what is lent is used");
+    assert_eq!(asks(&mut world, &job("a", "younger", 1)), AdmissionVerdict::Queue, "what is lent is used");
     world.finish("again").unwrap();
     assert_eq!(state(&world, "second"), WorkloadState::Waiting);
     assert_eq!(state(&world, "younger"), WorkloadState::Admitted);
@@ -90,16 +90,16 @@ fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
     world.allow("prod", WorkspaceClass::Production, gpus(6, None, None));
     world.allow("lab", WorkspaceClass::Research, gpus(0, None, None));
     world.submit(&job("prod", "lends-later", 6)).unwrap();
-    assert_eq!(asks(&mut world, &job("lab", "large", 4)), Answer::Queue);
+    assert_eq!(asks(&mut world, &job("lab", "large", 4)), AdmissionVerdict::Queue);
     let rule = "anti_colocate: [{region: eu-west, class_a: production, class_b: research}]";
     let text = PlatformPolicy::amended(&[("anti_colocate: []", rule)]).unwrap();
     world.decide(|view| publish(view, &text, "test")).unwrap();
     wait_long(&mut world);
 
-    assert_eq!(asks(&mut world, &job("lab", "small", 2)), Answer::Admit);
+    assert_eq!(asks(&mut world, &job("lab", "small", 2)), AdmissionVerdict::Admit);
 
     let never = world.submit(&job("lab", "as-large", 4)).unwrap().admission;
-    assert_eq!(never.answer, Answer::Reject, "who asks now is told at once");
+    assert_eq!(never.answer, AdmissionVerdict::Reject, "who asks now is told at once");
     assert!(never.weighed.iter().any(|finding| finding.code == "borrow.never"), "{:#?}", never.weighed);
 }
 
@@ -123,13 +123,14 @@ fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
         world.allow(name, WorkspaceClass::Batch, both(whole, slices));
     }
     world.submit(&job("lender", "lends-later", 6)).unwrap();
-    assert_eq!(asks(&mut world, &job("a", "elder", 8)), Answer::Queue);
-    let younger = Request { requests: [(h100(), 4), (slice.clone(), 1)].into(), ..job("a", "younger", 4) };
-    assert_eq!(asks(&mut world, &younger), Answer::Queue);
+    assert_eq!(asks(&mut world, &job("a", "elder", 8)), AdmissionVerdict::Queue);
+    let younger =
+        WorkloadRequest { requests: [(h100(), 4), (slice.clone(), 1)].into(), ..job("a", "younger", 4) };
+    assert_eq!(asks(&mut world, &younger), AdmissionVerdict::Queue);
     wait_long(&mut world);
 
-    let slices = Request { requests: [(slice, 1)].into(), ..job("b", "slices", 1) };
+    let slices = WorkloadRequest { requests: [(slice, 1)].into(), ..job("b", "slices", 1) };
 
-    assert_eq!(asks(&mut world, &slices), Answer::Admit);
-    assert_eq!(asks(&mut world, &job("b", "whole", 1)), Answer::Queue, "the elder is held a place");
+    assert_eq!(asks(&mut world, &slices), AdmissionVerdict::Admit);
+    assert_eq!(asks(&mut world, &job("b", "whole", 1)), AdmissionVerdict::Queue, "the elder is held a place");
 }

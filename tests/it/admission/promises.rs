@@ -47,12 +47,12 @@ pub fn nobody_was_let_past_a_limit(
 }
 
 /// A place in line.
-fn place(waits: &InLine) -> (Timestamp, String) {
+fn place(waits: &QueuedWorkload) -> (Timestamp, String) {
     (waits.since, waits.workload.clone())
 }
 
 /// Whether one that waits may borrow at the moment.
-fn borrower(world: &World, waits: &InLine) -> bool {
+fn borrower(world: &World, waits: &QueuedWorkload) -> bool {
     let cooling = waits.cooling_until.is_some_and(|until| world.books.now < until);
     waits.preemptible && world.workload(&waits.workload).class == WorkloadClass::Batch && !cooling
 }
@@ -76,9 +76,9 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         })
         .sum();
     let rules = rules(world);
-    let overdue = |waits: &InLine| rules.raised(world.books.now.since(waits.entered_at)).1;
+    let overdue = |waits: &QueuedWorkload| rules.raised(world.books.now.since(waits.entered_at)).1;
     // Nobody waits behind one that could not be admitted if it were alone.
-    let ever = |account: &Account, waits: &InLine| {
+    let ever = |account: &Account, waits: &QueuedWorkload| {
         let allowance = account.balance(kind).allowance;
         let batch = world.workload(&waits.workload).class == WorkloadClass::Batch;
         let all = cohort.potential(&allowance, kind);
@@ -94,7 +94,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         let account = &cohort.accounts[&workspace(name)];
         let balance = account.balance(kind);
         let first = old(name, account).into_iter().min_by_key(place);
-        account.admitting == Admitting::Open
+        account.admitting == AccountState::Open
             && first.is_some_and(|waits| {
                 let inside = balance.taken() + waits.requests[kind] <= balance.allowance.nominal;
                 inside || borrower(world, &waits)
@@ -102,7 +102,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
     });
     for name in NAMES {
         let account = &cohort.accounts[&workspace(name)];
-        if account.admitting != Admitting::Open {
+        if account.admitting != AccountState::Open {
             continue;
         }
         let balance = account.balance(kind);
@@ -120,7 +120,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
             let own = then <= nominal;
             let limit = balance.allowance.borrowing_limit.unwrap_or(u64::MAX - nominal);
             let borrow = borrower(world, &waits) && !slowed && then <= nominal + limit;
-            let behind = |other: InLine| place(&other) < place(&waits);
+            let behind = |other: QueuedWorkload| place(&other) < place(&waits);
             if (!own && helped) || old(name, account).into_iter().any(behind) {
                 continue;
             }
@@ -155,7 +155,7 @@ pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), Test
             .waiting(name)
             .iter()
             .any(|waits| balance.taken() + waits.requests[kind] <= balance.allowance.nominal);
-        if inside && beyond(name) && account.admitting == Admitting::Open {
+        if inside && beyond(name) && account.admitting == AccountState::Open {
             prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");
         }
     }

@@ -9,18 +9,18 @@ fn by(n: u8) -> ExecutionId {
     ExecutionId::from_bytes([n; 16])
 }
 
-fn lent() -> (World, Demand) {
+fn lent() -> (World, ReclaimDemand) {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("borrower", gpus(8, None, None))]);
     for n in 0..4 {
         world.submit(&job("borrower", &format!("b-{n}"), 4)).unwrap();
     }
     let demand = world.submit(&job("lender", "demand", 8)).unwrap();
-    assert_eq!(demand.admission.answer, Answer::Queue);
+    assert_eq!(demand.admission.answer, AdmissionVerdict::Queue);
     let [demand] = demand.news.demands.try_into().unwrap();
     (world, demand)
 }
 
-fn fencing(demand: &Demand, victims: &[&str]) -> Fence {
+fn fencing(demand: &ReclaimDemand, victims: &[&str]) -> Fence {
     let victims = victims.iter().map(ToString::to_string).collect();
     account::fencing(by(7), demand.workspace.as_str(), &demand.workload, victims)
 }
@@ -33,19 +33,21 @@ fn a_demand_inside_its_reservation_gets_its_gpus_once_they_were_seen_free() {
     std::mem::swap(&mut world, &mut world2);
 
     let fenced = world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
-    assert_eq!(fenced, Fenced::Done { aside: 0, wanted: 8 });
+    assert_eq!(fenced, FenceOutcome::Done { aside: 0, wanted: 8 });
     let early = world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();
-    assert_eq!(early, Granted::NotYet { missing: 8, codes: vec![] });
+    assert_eq!(early, GrantOutcome::NotYet { missing: 8, codes: vec![] });
 
-    world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", Gone::Evicted)).unwrap();
+    world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", VictimExit::Evicted)).unwrap();
     assert_eq!((world.balance("lender").in_transit, world.balance("borrower").used), (4, 12));
     world.finish("b-2").unwrap();
     assert_eq!(world.balance("lender").in_transit, 8, "one that ended by itself is no one else's either");
     assert_eq!(world.workload("b-3").state, WorkloadState::Waiting);
 
     let granted = world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();
-    let Granted::Done { admission: Some(admission), spared, .. } = granted else { panic!("{granted:?}") };
-    assert_eq!(admission.answer, Answer::Admit);
+    let GrantOutcome::Done { admission: Some(admission), spared, .. } = granted else {
+        panic!("{granted:?}")
+    };
+    assert_eq!(admission.answer, AdmissionVerdict::Admit);
     assert!(spared.is_empty());
     assert_eq!(world.balance("lender"), Balance { used: 8, in_transit: 0, ..world.balance("lender") });
     assert!(world.books.all::<Loan>().iter().all(|loan| loan.state == LoanState::Returned));
@@ -57,7 +59,7 @@ fn a_victim_may_not_borrow_until_it_has_cooled_down() {
     let (mut world, demand) = lent();
     world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
     for victim in ["b-2", "b-3"] {
-        world.decide(|view| release_victim(view, &tenant(), by(7), victim, Gone::Evicted)).unwrap();
+        world.decide(|view| release_victim(view, &tenant(), by(7), victim, VictimExit::Evicted)).unwrap();
     }
     world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();
 
@@ -74,7 +76,7 @@ fn a_victim_may_not_borrow_until_it_has_cooled_down() {
 fn a_reclaim_that_is_given_up_leaves_everything_as_it_was() {
     let (mut world, demand) = lent();
     world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
-    world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", Gone::Evicted)).unwrap();
+    world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", VictimExit::Evicted)).unwrap();
 
     let ended = world.decide(|view| unfence(view, &tenant(), &h100(), by(7))).unwrap();
 

@@ -16,11 +16,11 @@ fn victim(n: usize) -> String {
 
 /// Two owners of four GPUs each, lent in single ones; both come back, and one reclaim frees for both: eight victims. Somebody else uses
 /// the eight GPUs of the first node.
-fn both_back(demand: &Request) -> World {
+fn both_back(demand: &WorkloadRequest) -> World {
     let mut world = lent();
     for request in [demand, &job("b", "b-0", 4)] {
         let asked = world.submit(request).unwrap();
-        assert_eq!(asked.admission.answer, Answer::Queue, "{}", request.name);
+        assert_eq!(asked.admission.answer, AdmissionVerdict::Queue, "{}", request.name);
     }
     called_back(&mut world, &fencing());
     world
@@ -38,11 +38,11 @@ fn lent() -> World {
 
 fn called_back(world: &mut World, fencing: &Fence) {
     let fenced = world.decide(|view| fence(view, fencing)).unwrap();
-    assert!(matches!(fenced, Fenced::Done { aside: 0, .. }), "{fenced:?}");
+    assert!(matches!(fenced, FenceOutcome::Done { aside: 0, .. }), "{fenced:?}");
 }
 
 fn fencing() -> Fence {
-    let other = Served { workspace: workspace("b"), workload: "b-0".to_owned(), wanted: 4, aside: 0 };
+    let other = Beneficiary { workspace: workspace("b"), workload: "b-0".to_owned(), wanted: 4, aside: 0 };
     Fence { others: vec![other], ..account::fencing(by(), "a", "a-0", (0..8).map(victim).collect()) }
 }
 
@@ -61,7 +61,7 @@ fn drain(world: &mut World, victims: impl IntoIterator<Item = usize>) -> Vec<usi
 
 fn free(world: &mut World, victims: impl IntoIterator<Item = usize>) {
     for n in victims {
-        world.decide(|view| release_victim(view, &tenant(), by(), &victim(n), Gone::Evicted)).unwrap();
+        world.decide(|view| release_victim(view, &tenant(), by(), &victim(n), VictimExit::Evicted)).unwrap();
         assert_eq!(world.violations(), Vec::<String>::new());
     }
 }
@@ -120,7 +120,7 @@ fn nobody_is_evicted_for_what_has_become_free_elsewhere() {
     assert_eq!(drain(&mut world, 0..8), Vec::from_iter(0..8));
 
     let granted = world.decide(|view| grant(view, &tenant(), &h100(), by())).unwrap();
-    assert!(matches!(granted, Granted::Done { admission: Some(_), .. }), "{granted:?}");
+    assert!(matches!(granted, GrantOutcome::Done { admission: Some(_), .. }), "{granted:?}");
     assert_eq!(world.workload("b-0").state, WorkloadState::Admitted);
     assert_eq!(world.balance("borrower").used, 8);
 }
@@ -128,7 +128,7 @@ fn nobody_is_evicted_for_what_has_become_free_elsewhere() {
 /// Three GPUs are free on one node and one on the other.
 #[test]
 fn all_go_for_one_for_whom_enough_is_free_and_not_as_much_together() {
-    let mut world = both_back(&Request { together: 4, ..job("a", "a-0", 4) });
+    let mut world = both_back(&WorkloadRequest { together: 4, ..job("a", "a-0", 4) });
     world.finish("b-0").unwrap();
     let node: NodeId = world.workload("rest").placed[0].node.clone();
     for gpu in 0..5 {
@@ -160,9 +160,14 @@ fn all_go_for_one_that_lacks_another_kind_still() {
     let sliced =
         |name: &str, amount| [(slice.clone(), amount)].into_iter().chain((name == "a").then(|| (h100(), 4)));
     for (name, workload, amount) in [("borrower", "lent-9", 2), ("a", "a-0", 2)] {
-        let request = Request { requests: sliced(name, amount).collect(), ..job(name, workload, 0) };
+        let request = WorkloadRequest { requests: sliced(name, amount).collect(), ..job(name, workload, 0) };
         let asked = world.submit(&request).unwrap();
-        assert_eq!(asked.admission.answer == Answer::Queue, name == "a", "{:?}", asked.admission.weighed);
+        assert_eq!(
+            asked.admission.answer == AdmissionVerdict::Queue,
+            name == "a",
+            "{:?}",
+            asked.admission.weighed
+        );
     }
     let victims = (0..4).chain([9]).map(victim).collect();
     called_back(&mut world, &Fence { others: Vec::new(), victims, ..fencing() });
@@ -177,7 +182,7 @@ fn all_go_for_one_that_lacks_another_kind_still() {
 fn all_go_for_another_of_the_line() {
     let mut world = lent();
     for name in ["a-0", "a-1"] {
-        assert_eq!(world.submit(&job("a", name, 2)).unwrap().admission.answer, Answer::Queue);
+        assert_eq!(world.submit(&job("a", name, 2)).unwrap().admission.answer, AdmissionVerdict::Queue);
     }
     let victims = (0..4).map(victim).collect();
     called_back(&mut world, &Fence { more: 2, others: Vec::new(), victims, ..fencing() });

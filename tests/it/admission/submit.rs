@@ -11,9 +11,9 @@ fn idle_gpus_are_lent_and_every_loan_has_a_row() {
     let more = world.submit(&job("b", "more", 5)).unwrap();
     let too_many = world.submit(&job("b", "too-many", 2)).unwrap();
 
-    assert_eq!(own.admission.answer, Answer::Admit);
-    assert_eq!(more.admission.answer, Answer::Admit, "{:#?}", more.admission.weighed);
-    assert_eq!(too_many.admission.answer, Answer::Queue);
+    assert_eq!(own.admission.answer, AdmissionVerdict::Admit);
+    assert_eq!(more.admission.answer, AdmissionVerdict::Admit, "{:#?}", more.admission.weighed);
+    assert_eq!(too_many.admission.answer, AdmissionVerdict::Queue);
     let loans = world.books.all::<Loan>();
     assert_eq!(loans.len(), 1);
     assert_eq!((loans[0].lender.as_str(), loans[0].borrower.as_str(), loans[0].amount), ("a", "b", 5));
@@ -26,7 +26,7 @@ fn idle_gpus_are_lent_and_every_loan_has_a_row() {
 fn what_is_freed_goes_to_who_waits_in_the_same_commit() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     world.submit(&job("a", "first", 8)).unwrap();
-    assert_eq!(world.submit(&job("a", "second", 8)).unwrap().admission.answer, Answer::Queue);
+    assert_eq!(world.submit(&job("a", "second", 8)).unwrap().admission.answer, AdmissionVerdict::Queue);
 
     let finished = world.finish("first").unwrap();
 

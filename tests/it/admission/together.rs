@@ -4,7 +4,7 @@ use std::time::Duration;
 use store::ExecutionId;
 use tests::books::account::{self, World, gpus, h100, job, tenant, workspace};
 use workflows::{
-    reclaim::{Cause, Planned, Reclaim, Verdict, preview},
+    reclaim::{PlanVerdict, PlannedReclaim, Reclaim, ReclaimCause, preview},
     scheduling::admission::*,
     tenancy::*,
 };
@@ -28,37 +28,37 @@ fn back_together(rest: u64) -> World {
     }
     for (name, workload, gpus) in [("a", "a-0", 4), ("b", "b-0", 2), ("b", "b-1", 2), ("c", "c-0", 4)] {
         let asked = world.submit(&job(name, workload, gpus)).unwrap();
-        assert_eq!(asked.admission.answer, Answer::Queue, "{workload}");
+        assert_eq!(asked.admission.answer, AdmissionVerdict::Queue, "{workload}");
     }
     world
 }
 
-fn planned(world: &World) -> Planned {
-    let cause = Cause::Demand { workspace: workspace("a"), workload: "a-0".to_owned() };
+fn planned(world: &World) -> PlannedReclaim {
+    let cause = ReclaimCause::Demand { workspace: workspace("a"), workload: "a-0".to_owned() };
     let reclaim = Reclaim::new(tenant(), h100(), cause);
     world.books.weigh(|view| preview(view, &reclaim)).unwrap().0.planned.unwrap()
 }
 
-fn fencing(planned: &Planned) -> Fence {
+fn fencing(planned: &PlannedReclaim) -> Fence {
     let fence = account::fencing(by(), "a", "a-0", names(planned).into_iter().collect());
     Fence { more: planned.more, others: planned.others.clone(), ..fence }
 }
 
-fn fenced(world: &mut World) -> Planned {
+fn fenced(world: &mut World) -> PlannedReclaim {
     let planned = planned(world);
     let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
-    assert_eq!(answer, Fenced::Done { aside: 0, wanted: 4 });
+    assert_eq!(answer, FenceOutcome::Done { aside: 0, wanted: 4 });
     planned
 }
 
 fn free(world: &mut World, victims: &[String]) {
     for victim in victims {
-        world.decide(|view| release_victim(view, &tenant(), by(), victim, Gone::Evicted)).unwrap();
+        world.decide(|view| release_victim(view, &tenant(), by(), victim, VictimExit::Evicted)).unwrap();
         assert_eq!(world.violations(), Vec::<String>::new());
     }
 }
 
-fn names(planned: &Planned) -> Vec<String> {
+fn names(planned: &PlannedReclaim) -> Vec<String> {
     planned.victims.iter().map(|victim| victim.workload.name.clone()).collect()
 }
 
@@ -66,7 +66,7 @@ fn aside(world: &World) -> [u64; 3] {
     OWNERS.map(|name| world.balance(name).in_transit)
 }
 
-fn others(planned: &Planned) -> Vec<(&str, u64)> {
+fn others(planned: &PlannedReclaim) -> Vec<(&str, u64)> {
     planned.others.iter().map(|served| (served.workload.as_str(), served.wanted)).collect()
 }
 
@@ -82,7 +82,10 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
 
     let planned = fenced(&mut world);
 
-    assert_eq!((planned.verdict, planned.victims.len(), &planned.breaches), (Verdict::Evict, 12, &vec![]));
+    assert_eq!(
+        (planned.verdict, planned.victims.len(), &planned.breaches),
+        (PlanVerdict::Evict, 12, &vec![])
+    );
     assert_eq!(others(&planned), [("b-0", 2), ("b-1", 2), ("c-0", 4)]);
     let victims = names(&planned);
     let taken = planned.explanation.candidates.iter();
@@ -96,7 +99,7 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
 
     let granted = world.decide(|view| grant(view, &tenant(), &h100(), by())).unwrap();
 
-    assert!(matches!(granted, Granted::Done { .. }), "{granted:?}");
+    assert!(matches!(granted, GrantOutcome::Done { .. }), "{granted:?}");
     assert_eq!((runs(&world).len(), aside(&world)), (4, [0, 0, 0]));
     assert!(world.books.all::<Loan>().iter().all(|loan| loan.state == LoanState::Returned));
     assert_eq!(world.violations(), Vec::<String>::new());
@@ -107,7 +110,7 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
 fn whoever_comes_later_takes_nothing_from_one_that_is_served() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
-    world.submit(&Request { priority: 10, ..job("c", "c-later", 4) }).unwrap();
+    world.submit(&WorkloadRequest { priority: 10, ..job("c", "c-later", 4) }).unwrap();
 
     free(&mut world, &names(&planned));
 
@@ -134,13 +137,13 @@ fn what_people_approve_is_not_widened() {
         ("borrower", gpus(0, None, None)),
     ]);
     world.submit(&job("rest", "rest", 52)).unwrap();
-    world.submit(&Request { priority: -1, ..job("borrower", "large", 9) }).unwrap();
+    world.submit(&WorkloadRequest { priority: -1, ..job("borrower", "large", 9) }).unwrap();
     for n in 0..4 {
         world.submit(&job("borrower", &format!("lent-{n}"), 1)).unwrap();
     }
     for (name, workload, gpus) in [("a", "a-0", 9), ("b", "b-0", 4)] {
         let asked = world.submit(&job(name, workload, gpus)).unwrap();
-        assert_eq!(asked.admission.answer, Answer::Queue, "{workload}");
+        assert_eq!(asked.admission.answer, AdmissionVerdict::Queue, "{workload}");
     }
 
     let planned = planned(&world);
@@ -227,7 +230,7 @@ fn a_second_fence_changes_nothing_for_the_others() {
     let again = Fence { others: Vec::new(), victims: left, ..fencing(&planned) };
     let answer = world.decide(|view| fence(view, &again)).unwrap();
 
-    assert_eq!(answer, Fenced::Done { aside: 4, wanted: 4 });
+    assert_eq!(answer, FenceOutcome::Done { aside: 4, wanted: 4 });
     free(&mut world, &names(&planned)[9..]);
     assert_eq!(runs(&world), ["b-0", "b-1", "c-0"]);
 }
@@ -255,7 +258,7 @@ fn a_plan_for_one_that_waits_no_more_is_stale() {
 
     let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
 
-    assert_eq!(answer, Fenced::Stale { why: "c-0 does not wait in c".to_owned() });
+    assert_eq!(answer, FenceOutcome::Stale { why: "c-0 does not wait in c".to_owned() });
     assert!(world.cohort().reclaims.is_empty());
 }
 
@@ -270,7 +273,7 @@ fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
         ("borrower", gpus(8, None, None)),
     ]);
     world.submit(&job("rest", "rest", 16)).unwrap();
-    world.submit(&Request { preemptible: false, ..job("borrower", "own", 6) }).unwrap();
+    world.submit(&WorkloadRequest { preemptible: false, ..job("borrower", "own", 6) }).unwrap();
     world.submit(&job("borrower", "large", 4)).unwrap();
     world.pass(Duration::from_secs(1));
     world.submit(&job("borrower", "small", 1)).unwrap();
@@ -278,18 +281,18 @@ fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
     world.submit(&job("b", "b-runs", 2)).unwrap();
     for (name, workload, gpus) in [("a", "a-0", 1), ("b", "b-0", 2)] {
         let asked = world.submit(&job(name, workload, gpus)).unwrap();
-        assert_eq!(asked.admission.answer, Answer::Queue, "{workload}");
+        assert_eq!(asked.admission.answer, AdmissionVerdict::Queue, "{workload}");
     }
 
     let planned = planned(&world);
     let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
 
     assert_eq!(names(&planned), ["small", "large"]);
-    assert_eq!(answer, Fenced::Done { aside: 0, wanted: 1 });
+    assert_eq!(answer, FenceOutcome::Done { aside: 0, wanted: 1 });
 }
 
 /// One owner, another whose work ends later, and a borrower of all that the owner leaves idle.
-fn one_owner(nominal: u64, rest: &[u64], own: &[Request]) -> World {
+fn one_owner(nominal: u64, rest: &[u64], own: &[WorkloadRequest]) -> World {
     let mut world = World::new(2).with(&[
         ("a", gpus(nominal, None, None)),
         ("rest", gpus(rest.iter().sum(), None, None)),
@@ -303,7 +306,7 @@ fn one_owner(nominal: u64, rest: &[u64], own: &[Request]) -> World {
     }
     for n in 0..4 {
         let lent = world.submit(&job("borrower", &format!("lent-{n}"), 1)).unwrap();
-        assert_eq!(lent.admission.answer, Answer::Admit);
+        assert_eq!(lent.admission.answer, AdmissionVerdict::Admit);
     }
     world
 }
@@ -312,17 +315,17 @@ fn one_owner(nominal: u64, rest: &[u64], own: &[Request]) -> World {
 #[test]
 fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_workspace_borrows() {
     let mut world = one_owner(4, &[8], &[]);
-    world.submit(&Request { preemptible: false, ..job("a", "a-0", 4) }).unwrap();
+    world.submit(&WorkloadRequest { preemptible: false, ..job("a", "a-0", 4) }).unwrap();
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned));
     assert_eq!(world.balance("a").in_transit, 4);
     world.finish("rest-0").unwrap();
     let borrows = world.submit(&job("a", "a-borrows", 4)).unwrap();
-    assert_eq!(borrows.admission.answer, Answer::Admit);
+    assert_eq!(borrows.admission.answer, AdmissionVerdict::Admit);
 
     let granted = world.decide(|view| grant(view, &tenant(), &h100(), by())).unwrap();
 
-    assert!(matches!(granted, Granted::Done { admission: Some(_), .. }), "{granted:?}");
+    assert!(matches!(granted, GrantOutcome::Done { admission: Some(_), .. }), "{granted:?}");
     assert_eq!(world.violations(), Vec::<String>::new());
     let open = world.books.all::<Loan>().into_iter().filter(|loan| !loan.state.ended());
     let open: Vec<_> = open.map(|loan| (loan.workload, loan.amount)).collect();
@@ -340,19 +343,19 @@ fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for(
     world.submit(&job("a", "a-0", 4)).unwrap();
     let planned = planned(&world);
     assert_eq!(planned.victims.len(), 4);
-    world.submit(&Request { priority: 10, ..job("a", "a-first", 4) }).unwrap();
+    world.submit(&WorkloadRequest { priority: 10, ..job("a", "a-first", 4) }).unwrap();
     world.finish("rest-0").unwrap();
     assert_eq!(world.workload("a-first").state, WorkloadState::Admitted);
 
     let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
 
-    assert!(matches!(answer, Fenced::Stale { .. }), "{answer:?}");
+    assert!(matches!(answer, FenceOutcome::Stale { .. }), "{answer:?}");
 }
 
 /// S-59: a service does not come to borrow because something is set aside beside it.
 #[test]
 fn nothing_is_set_aside_for_which_work_that_may_not_borrow_would_have_to() {
-    let service = Request { class: WorkloadClass::Service, ..job("a", "service", 4) };
+    let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 4) };
     let mut world = one_owner(8, &[4, 4], &[service]);
     world.submit(&job("a", "a-0", 4)).unwrap();
     fenced(&mut world);

@@ -1,7 +1,7 @@
 //! Whom the addresses of agents let in.
 
 use super::rig::{CLUSTER, NODE, OTHER, Rig, asked, set};
-use api::{Access, Rule, rules};
+use api::{Access, RouteInfo, rules};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ async fn a_key_of_another_cluster_is_turned_away() {
         200
     );
 
-    let others = |rule: &Rule| !matches!(rule.access, Access::Open | Access::Near(_) | Access::Agent);
+    let others = |rule: &RouteInfo| !matches!(rule.access, Access::Open | Access::Near(_) | Access::Agent);
     for rule in rules().into_iter().filter(others) {
         let path = rule.path.replace(['{', '}'], "");
         let (status, code) = send(&rig.server, &rig.key, &rule.method, &path).await;

@@ -1,7 +1,7 @@
 //! The mailbox of a node, on a clock that is set.
 
 use backends::{
-    agents::{Agents, Answer, Command, GpusByAgents, Output, Pull, Pulled},
+    agents::{Agents, Answer, Command, GpusByAgents, Output, PullRequest, PullResponse},
     simulated::{LocalWorld, simulated_platform},
     targets::Targets,
 };
@@ -13,11 +13,11 @@ use std::{
 };
 use store::Epoch;
 use tokio::time::{Instant, sleep, timeout};
-use workflows::platform::{ScrubLevel, Stamp, WorkloadRef, Workloads as _};
+use workflows::platform::{CallMetadata, ScrubLevel, WorkloadRef, Workloads as _};
 
-fn pull(instance: &str, holding: &[&str], wait_ms: u64) -> Pull {
+fn pull(instance: &str, holding: &[&str], wait_ms: u64) -> PullRequest {
     let holding: BTreeSet<String> = holding.iter().map(|id| (*id).to_owned()).collect();
-    Pull { instance: instance.into(), version: "1".into(), holding, wait_ms }
+    PullRequest { instance: instance.into(), version: "1".into(), holding, wait_ms }
 }
 
 type Asking = tokio::task::JoinHandle<Result<Output, ActionError>>;
@@ -27,8 +27,8 @@ fn ask(agents: &Arc<Agents>, command: Command) -> Asking {
     tokio::spawn(async move { agents.ask("c", "n", command, &stamp()).await })
 }
 
-fn stamp() -> Stamp {
-    Stamp {
+fn stamp() -> CallMetadata {
+    CallMetadata {
         action: "Test",
         step: "s".into(),
         key: "s".into(),
@@ -43,7 +43,7 @@ fn set() -> Command {
     Command::SetLayout { profile: "all-disabled".into() }
 }
 
-async fn come(agents: &Agents, instance: &str, holding: &[&str]) -> Pulled {
+async fn come(agents: &Agents, instance: &str, holding: &[&str]) -> PullResponse {
     agents.pull("c", "n", &pull(instance, holding, 1_000)).await
 }
 
@@ -59,7 +59,7 @@ fn outcome(asked: Result<Output, ActionError>) -> (String, Class) {
 #[tokio::test(start_paused = true)]
 async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
     let agents = here();
-    assert_eq!(come(&agents, "a", &[]).await, Pulled::default());
+    assert_eq!(come(&agents, "a", &[]).await, PullResponse::default());
     let asking = ask(&agents, set());
     let came = come(&agents, "a", &[]).await;
     assert_eq!((came.orders.len(), &came.orders[0].command), (1, &set()));
@@ -96,7 +96,7 @@ async fn an_order_that_was_lost_on_its_way_is_handed_over_again_and_one_that_is_
     let again = come(&agents, "a", &[]).await;
     assert_eq!(again.orders.iter().map(|order| &order.id).collect::<Vec<_>>(), [&id], "it never came");
     assert!(again.orders[0].deadline_ms <= 30_000);
-    assert_eq!(come(&agents, "a", &[&id]).await, Pulled::default(), "it came");
+    assert_eq!(come(&agents, "a", &[&id]).await, PullResponse::default(), "it came");
 
     agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) });
     assert_eq!(asking.await.unwrap(), Ok(Output::Done));
@@ -109,7 +109,7 @@ async fn what_a_process_had_taken_is_unknown_as_soon_as_another_comes() {
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
 
-    assert_eq!(come(&agents, "b", &[]).await, Pulled::default(), "it is not handed to another");
+    assert_eq!(come(&agents, "b", &[]).await, PullResponse::default(), "it is not handed to another");
 
     assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
     assert!(began.elapsed() < Duration::from_secs(2));
@@ -125,14 +125,18 @@ async fn what_nobody_waits_for_any_more_is_not_begun_and_told_to_whom_has_it() {
     sleep(Duration::from_millis(10)).await;
     never.abort();
     sleep(Duration::from_millis(10)).await;
-    assert_eq!(come(&agents, "a", &[]).await, Pulled::default(), "it was withdrawn before it was taken");
+    assert_eq!(
+        come(&agents, "a", &[]).await,
+        PullResponse::default(),
+        "it was withdrawn before it was taken"
+    );
 
     let taken = ask(&agents, set());
     let id = come(&agents, "a", &[]).await.orders[0].id.clone();
     taken.abort();
     let told = come(&agents, "a", &[&id]).await;
     assert_eq!((told.orders.len(), told.withdrawn), (0, BTreeSet::from([id.clone()])));
-    assert_eq!(come(&agents, "a", &[&id]).await, Pulled::default(), "once");
+    assert_eq!(come(&agents, "a", &[&id]).await, PullResponse::default(), "once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     time::{Duration, Instant},
 };
-use workflows::platform::{Diagnosis, Level};
+use workflows::platform::{Diagnosis, DiagnosisLevel};
 
 /// A node of eight GPUs and a program that finds them fit unless there is a file `bad`.
 async fn rig() -> Rig {
@@ -21,7 +21,7 @@ async fn rig() -> Rig {
     rig
 }
 
-async fn diagnosis(rig: &Rig, step: &str, level: Level) -> Diagnosis {
+async fn diagnosis(rig: &Rig, step: &str, level: DiagnosisLevel) -> Diagnosis {
     match rig.call(asked(step, 1, Command::Diagnose { level })).await.unwrap() {
         Output::Diagnosis(found) => found,
         other => panic!("{other:?}"),
@@ -32,10 +32,10 @@ async fn diagnosis(rig: &Rig, step: &str, level: Level) -> Diagnosis {
 async fn a_node_far_away_is_tested_by_the_program_that_lies_there() {
     let rig = rig().await;
     let _agent = rig.linked().await;
-    let fit = diagnosis(&rig, "look", Level::Medium).await;
+    let fit = diagnosis(&rig, "look", DiagnosisLevel::Medium).await;
     assert_eq!(fit, Diagnosis { fit: true, report: "tested medium".into() });
     fs::write(rig.folder.path().join("bad"), "").unwrap();
-    let unfit = diagnosis(&rig, "again", Level::Long).await;
+    let unfit = diagnosis(&rig, "again", DiagnosisLevel::Long).await;
     assert_eq!(unfit, Diagnosis { fit: false, report: "tested long".into() });
 }
 

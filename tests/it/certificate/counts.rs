@@ -15,50 +15,53 @@ fn only_what_was_done_verified_and_accepted_by_another_counts() {
         record.passes().unwrap_err()
     };
     use AssetType::*;
-    assert_eq!(fails(Nvme, &|it| it.result = Outcome::Unknown), Why::Unknown);
-    assert_eq!(fails(Nvme, &|it| it.result = Outcome::SanitisedUnverified), Why::NotVerified);
-    assert_eq!(fails(Nvme, &|it| it.verification = None), Why::NotVerified);
-    assert_eq!(fails(Nvme, &|it| it.verification.as_mut().unwrap().checked = 0), Why::NothingChecked);
+    assert_eq!(fails(Nvme, &|it| it.result = SanitisationOutcome::Unknown), NotClean::Unknown);
+    assert_eq!(
+        fails(Nvme, &|it| it.result = SanitisationOutcome::SanitisedUnverified),
+        NotClean::NotVerified
+    );
+    assert_eq!(fails(Nvme, &|it| it.verification = None), NotClean::NotVerified);
+    assert_eq!(fails(Nvme, &|it| it.verification.as_mut().unwrap().checked = 0), NotClean::NothingChecked);
     assert_eq!(
         fails(Nvme, &|it| it.verification.as_mut().unwrap().unreadable = 1),
-        Why::Mismatches { mismatches: 0, unreadable: 1 }
+        NotClean::Mismatches { mismatches: 0, unreadable: 1 }
     );
-    assert_eq!(fails(Nvme, &|it| it.method = None), Why::NoMethod);
-    assert_eq!(fails(Nvme, &|it| it.technique = Technique::Nothing), Why::NothingDone);
-    assert_eq!(fails(Nvme, &|it| it.validation = None), Why::NotValidated);
+    assert_eq!(fails(Nvme, &|it| it.method = None), NotClean::NoMethod);
+    assert_eq!(fails(Nvme, &|it| it.technique = Technique::Nothing), NotClean::NothingDone);
+    assert_eq!(fails(Nvme, &|it| it.validation = None), NotClean::NotValidated);
     assert!(matches!(
-        fails(Nvme, &|it| it.validation.as_mut().unwrap().decision = Judgement::Reject),
-        Why::Rejected { .. }
+        fails(Nvme, &|it| it.validation.as_mut().unwrap().decision = ValidationVerdict::Reject),
+        NotClean::Rejected { .. }
     ));
     assert!(matches!(
         fails(Nvme, &|it| it.validation.as_mut().unwrap().actor.name = "scrubber ".into()),
-        Why::SameActor { .. }
+        NotClean::SameActor { .. }
     ));
-    assert_eq!(fails(Nvme, &|it| it.ended_at = None), Why::NotEnded);
-    assert!(matches!(fails(Nvme, &|it| it.started_at = at(115)), Why::OutOfOrder { .. }));
-    assert_eq!(fails(Gpu, &|it| it.scrub = None), Why::NoScrub);
-    assert!(matches!(fails(Gpu, &|it| it.scrub.as_mut().unwrap().bytes_covered = 1), Why::Scrub(_)));
-    assert_eq!(fails(Node, &|it| it.firmware = None), Why::NoFirmwareCheck);
+    assert_eq!(fails(Nvme, &|it| it.ended_at = None), NotClean::NotEnded);
+    assert!(matches!(fails(Nvme, &|it| it.started_at = at(115)), NotClean::OutOfOrder { .. }));
+    assert_eq!(fails(Gpu, &|it| it.scrub = None), NotClean::NoScrub);
+    assert!(matches!(fails(Gpu, &|it| it.scrub.as_mut().unwrap().bytes_covered = 1), NotClean::Scrub(_)));
+    assert_eq!(fails(Node, &|it| it.firmware = None), NotClean::NoFirmwareCheck);
     assert!(matches!(
         fails(Node, &|it| it.firmware = Some(FirmwareCheck::Differs { what: "BMC".into() })),
-        Why::Firmware { .. }
+        NotClean::Firmware { .. }
     ));
-    assert_eq!(fails(Key, &|it| it.key = None), Why::NoKeyFacts);
-    assert_eq!(fails(Key, &|it| it.key.as_mut().unwrap().exportable = true), Why::KeyCouldLeave);
-    assert_eq!(fails(Key, &|it| it.key.as_mut().unwrap().observed_absent = false), Why::KeyNotProbed);
+    assert_eq!(fails(Key, &|it| it.key = None), NotClean::NoKeyFacts);
+    assert_eq!(fails(Key, &|it| it.key.as_mut().unwrap().exportable = true), NotClean::KeyCouldLeave);
+    assert_eq!(fails(Key, &|it| it.key.as_mut().unwrap().observed_absent = false), NotClean::KeyNotProbed);
 }
 
 #[test]
 fn a_destroyed_medium_needs_two_different_witnesses_and_an_exemption_a_rule() {
     let with = |kind, result| SanitisationRecord { result, ..record(&asset(kind, "x")) }.passes();
-    let seen = |names: &[&str]| Outcome::PhysicallyDestroyed {
+    let seen = |names: &[&str]| SanitisationOutcome::PhysicallyDestroyed {
         witnesses: names.iter().map(|name| Actor::person(*name, "guard")).collect(),
     };
     assert_eq!(with(AssetType::Nvme, seen(&["ann", "ben"])), Ok(()));
     for few in [&[][..], &["ann"], &["ann", "ann "], &["ann", ""]] {
-        assert!(matches!(with(AssetType::Nvme, seen(few)), Err(Why::Witnesses { .. })), "{few:?}");
+        assert!(matches!(with(AssetType::Nvme, seen(few)), Err(NotClean::Witnesses { .. })), "{few:?}");
     }
-    let exempt = |rule: &str, reason: &str, destroy_by| Outcome::NotApplicable {
+    let exempt = |rule: &str, reason: &str, destroy_by| SanitisationOutcome::NotApplicable {
         rule: rule.into(),
         reason: reason.into(),
         destroy_by,
@@ -67,13 +70,16 @@ fn a_destroyed_medium_needs_two_different_witnesses_and_an_exemption_a_rule() {
     assert_eq!(with(AssetType::Backup, exempt("backup_beyond_use", "tape", Some(at(9)))), Ok(()));
     assert!(matches!(
         with(AssetType::Backup, exempt("backup_beyond_use", "tape", None)),
-        Err(Why::NoDay { .. })
+        Err(NotClean::NoDay { .. })
     ));
-    assert!(matches!(with(AssetType::Dns, exempt("holds_no_data", " ", None)), Err(Why::NoReason { .. })));
-    assert!(matches!(with(AssetType::Dns, exempt("because", "so", None)), Err(Why::NoSuchRule { .. })));
-    for rule in RULES {
+    assert!(matches!(
+        with(AssetType::Dns, exempt("holds_no_data", " ", None)),
+        Err(NotClean::NoReason { .. })
+    ));
+    assert!(matches!(with(AssetType::Dns, exempt("because", "so", None)), Err(NotClean::NoSuchRule { .. })));
+    for rule in EXEMPTION_RULES {
         let medium = with(AssetType::Nvme, exempt(rule.name, "so", Some(at(9))));
-        assert!(matches!(medium, Err(Why::RuleDoesNotHold { .. })), "no rule covers a medium");
+        assert!(matches!(medium, Err(NotClean::RuleDoesNotHold { .. })), "no rule covers a medium");
     }
 }
 
@@ -89,7 +95,7 @@ fn a_node_is_clean_only_when_every_asset_of_it_is_and_since_its_last_service() {
         fewer.remove(&part.id);
         assert_eq!(
             node_is_clean(&parts, &fewer, at(100)).unwrap_err(),
-            BTreeMap::from([(part.id.clone(), Why::NoRecord)])
+            BTreeMap::from([(part.id.clone(), NotClean::NoRecord)])
         );
     }
     assert!(node_is_clean([], &records, at(100)).is_err(), "nothing looked at is not clean");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn hold(id: &str, scope: Scope) -> Hold {
+fn hold(id: &str, scope: HoldScope) -> Hold {
     Hold {
         id: id.into(),
         kind: HoldKind::Legal,
@@ -19,7 +19,7 @@ fn placing(id: &str) -> PlaceHold {
         tenant: tenant(),
         id: id.into(),
         kind: HoldKind::Legal,
-        scope: Scope::Tenant,
+        scope: HoldScope::Tenant,
         reason: "case 12 O 34/26".into(),
         placed_by: "lea".into(),
         review_at: None,
@@ -45,7 +45,7 @@ async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_dest
     let released = books.act(&releasing("jo"), &call).unwrap();
     assert_eq!(released, books.act(&releasing("jo"), &call).unwrap(), "what is released stays so");
     books.act(&passing(), &call).unwrap();
-    assert_eq!(books.find::<Released>("acme/h"), Some(released));
+    assert_eq!(books.find::<ReleasedHold>("acme/h"), Some(released));
 }
 
 #[tokio::test]
@@ -93,12 +93,12 @@ async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled
     assert_eq!(books.act(&other, &call).unwrap_err().code, codes::INVENTORY_CHANGED);
 
     for (open, change) in [
-        (Open::Orphan, Asset { discovered_by: [Scan::Live].into(), ..asset(AssetType::Pv, "orphan") }),
+        (OpenReason::Orphan, Asset { discovered_by: [Scan::Live].into(), ..asset(AssetType::Pv, "orphan") }),
         (
-            Open::OnlyInRecords,
+            OpenReason::OnlyInRecords,
             Asset { discovered_by: [Scan::Records].into(), ..asset(AssetType::Pv, "lost") },
         ),
-        (Open::Unclassified, Asset { data_class: None, ..asset(AssetType::Pv, "what") }),
+        (OpenReason::Unclassified, Asset { data_class: None, ..asset(AssetType::Pv, "what") }),
     ] {
         let seen = [things(), vec![change]].concat();
         let head = books.act(&KeepInventory { tenant: tenant(), seen: seen.clone() }, &call).unwrap();
@@ -139,12 +139,12 @@ proptest! {
     #[test]
     fn a_hold_and_a_destruction_never_both_win(moves in vec((0..3u8, 0..6usize), 1..40)) {
         let scopes = [
-            Scope::Tenant,
-            Scope::Workspace("a".parse().unwrap()),
-            Scope::Workspace("b".parse().unwrap()),
-            Scope::Asset { asset: AssetId("pv:1".into()), workspace: Some("a".parse().unwrap()) },
-            Scope::Asset { asset: AssetId("pv:2".into()), workspace: Some("b".parse().unwrap()) },
-            Scope::Asset { asset: AssetId("pv:3".into()), workspace: None },
+            HoldScope::Tenant,
+            HoldScope::Workspace("a".parse().unwrap()),
+            HoldScope::Workspace("b".parse().unwrap()),
+            HoldScope::Asset { asset: AssetId("pv:1".into()), workspace: Some("a".parse().unwrap()) },
+            HoldScope::Asset { asset: AssetId("pv:2".into()), workspace: Some("b".parse().unwrap()) },
+            HoldScope::Asset { asset: AssetId("pv:3".into()), workspace: None },
         ];
         let mut holds = Holds::none(tenant());
         for (n, (what, scope)) in moves.into_iter().enumerate() {

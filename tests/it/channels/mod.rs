@@ -351,16 +351,16 @@ fn settings_that_cannot_work_are_refused_at_the_start_with_their_place() {
 
 #[test]
 fn the_page_of_notifications_names_every_event() {
-    use workflows::notices::{Act, KINDS, Severity};
+    use workflows::notices::{KINDS, MatterChange, Severity};
     let mut table =
         "| event | severity | what it does to its matter | when |\n|---|---|---|---|\n".to_owned();
     for kind in KINDS {
         let severity: Severity = kind.severity;
         let act = match kind.act {
-            Act::Opens => "opens it",
-            Act::TakesUp => "takes it up",
-            Act::Closes => "closes it",
-            Act::Tells => "none",
+            MatterChange::Opens => "opens it",
+            MatterChange::TakesUp => "takes it up",
+            MatterChange::Closes => "closes it",
+            MatterChange::Tells => "none",
         };
         table.push_str(&format!(
             "| `{}` | `{}` | {act} | {} |\n",

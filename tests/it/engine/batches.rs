@@ -2,7 +2,7 @@
 
 use super::job::{Bench, Spec, does, permanent, requester, transient};
 use engine::{
-    BatchAsk, BatchError, BatchResult, BatchVerb, Batches, Clock as _, DAY, HOUR, MINUTE, Person, SECOND,
+    BatchError, BatchRequest, BatchResult, BatchVerb, Batches, Clock as _, DAY, HOUR, MINUTE, Person, SECOND,
     Started, Verdict, parse_filter,
 };
 use store::ExecutionId;
@@ -13,8 +13,8 @@ async fn found(bench: &Bench, filter: &str) -> Vec<ExecutionId> {
     found.items.iter().map(|record| record.id).collect()
 }
 
-fn ask(verb: BatchVerb, filter: &str) -> BatchAsk {
-    BatchAsk { verb, filter: filter.into(), tenant: None, cap: 100 }
+fn ask(verb: BatchVerb, filter: &str) -> BatchRequest {
+    BatchRequest { verb, filter: filter.into(), tenant: None, cap: 100 }
 }
 
 /// Jobs that wait for a signal, half an hour between one and the next.
@@ -80,13 +80,13 @@ async fn a_batch_is_bound_to_what_was_seen() {
     let Err(BatchError::Changed(now)) = late else { panic!("{late:?}") };
     assert_eq!(now.count, 4);
 
-    let few = BatchAsk { cap: 2, ..ask.clone() };
+    let few = BatchRequest { cap: 2, ..ask.clone() };
     assert!(matches!(bench.engine.preview_batch(&few).await, Err(BatchError::TooMany { cap: 2 })));
-    let nobody = BatchAsk { filter: "tenant = nobody".into(), ..ask.clone() };
+    let nobody = BatchRequest { filter: "tenant = nobody".into(), ..ask.clone() };
     assert!(matches!(bench.engine.preview_batch(&nobody).await, Err(BatchError::Nobody)));
-    let all = BatchAsk { filter: "  ".into(), ..ask.clone() };
+    let all = BatchRequest { filter: "  ".into(), ..ask.clone() };
     assert!(matches!(bench.engine.preview_batch(&all).await, Err(BatchError::Everything)));
-    let foreign = BatchAsk { tenant: Some("other".into()), ..ask };
+    let foreign = BatchRequest { tenant: Some("other".into()), ..ask };
     assert!(matches!(bench.engine.preview_batch(&foreign).await, Err(BatchError::Nobody)));
 }
 
@@ -192,7 +192,7 @@ async fn an_execution_that_is_no_longer_meant_when_its_turn_comes_is_left_alone(
 }
 
 fn pause(by: &str) -> engine::Event {
-    engine::Event::PauseRequested(engine::Order { by: by.into(), reason: String::new() })
+    engine::Event::PauseRequested(engine::Attribution { by: by.into(), reason: String::new() })
 }
 
 /// Who asks for an execution may write on it, and finds it by that for as long as it is.

@@ -5,7 +5,7 @@ use super::{
     household::{House, Way, bench, house, job},
     job::{Bench, Job, Spec, Stage, does},
 };
-use engine::{BoxFuture, Clock, Engine, MINUTE, ManualClock, Options, Order, Outcome};
+use engine::{Attribution, BoxFuture, Clock, Engine, MINUTE, ManualClock, Options, Outcome};
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicUsize, Ordering},
@@ -55,7 +55,7 @@ async fn meddle(engine: &Engine<Stage>, parent: ExecutionId, how: Meddle) {
         Meddle::Work => {}
         Meddle::Signal => tell_children(engine, parent).await,
         Meddle::Cancel => {
-            let order = Order { by: "olga".into(), reason: String::new() };
+            let order = Attribution { by: "olga".into(), reason: String::new() };
             _ = engine.cancel(parent, order).await;
         }
     }

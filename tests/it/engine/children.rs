@@ -7,14 +7,14 @@ use super::{
     job::{Bench, Job, Spec, does, permanent, requester},
 };
 use engine::{
-    Child, Clock as _, DAY, Error, Event, HOUR, MINUTE, Order, Outcome, Person, Request, SECOND, Started,
-    Verdict, check, diagram,
+    Attribution, Child, Clock as _, DAY, Error, Event, HOUR, MINUTE, Outcome, Person, Request, SECOND,
+    Started, Verdict, check, diagram,
 };
 use serde_json::{Value, json};
 use store::{ExecutionId, Store as _};
 
-fn order() -> Order {
-    Order { by: "olga".into(), reason: "told to".into() }
+fn order() -> Attribution {
+    Attribution { by: "olga".into(), reason: "told to".into() }
 }
 
 fn alike(id: ExecutionId) -> Started {

@@ -2,9 +2,9 @@
 
 use super::job::{Bench, Do, Reply, Stage, permanent, requester};
 use engine::{
-    Action, ActionError, Call, DAY, Error, Event, HOUR, LedgerAction, Order, Outcome, Person, Plan, Probe,
-    Refusal, Repeat, Request, RetryPolicy, Seat, Started, Step, Subject, Undecided, Verdict, View, Workflow,
-    act, act_each, all, approval, branch, end,
+    Action, ActionError, Attribution, Call, DAY, Error, Event, HOUR, LedgerAction, Outcome, Person, Plan,
+    Probe, Refusal, Repeat, Request, RetryPolicy, Seat, Started, Step, Subject, Undecided, Verdict, View,
+    Workflow, act, act_each, all, approval, branch, end,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -130,8 +130,8 @@ impl<const KIND: u8> Workflow for Corner<KIND> {
     }
 }
 
-fn order() -> Order {
-    Order { by: "olga".into(), reason: "told to".into() }
+fn order() -> Attribution {
+    Attribution { by: "olga".into(), reason: "told to".into() }
 }
 
 async fn begun<const KIND: u8>(seen: u32) -> (Bench, Started) {

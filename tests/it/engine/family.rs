@@ -7,7 +7,7 @@ use super::{
 };
 use engine::{
     Workflow,
-    testing::{Scene, World, verify},
+    testing::{Scenario, World, verify},
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Home<W> {
     data: W,
 }
 
-impl<W: Workflow<Platform = Stage>> Scene<W> for Home<W> {
+impl<W: Workflow<Platform = Stage>> Scenario<W> for Home<W> {
     fn name(&self) -> String {
         self.name.into()
     }
@@ -66,7 +66,7 @@ async fn a_parent_survives_every_fault_crash_and_interruption_of_itself_and_of_i
         },
         Home { name: "shut", data: House { shut: true, ..house(Way::Strict, []) } },
     ];
-    let scenes: Vec<_> = scenes.iter().map(|scene| scene as &dyn Scene<House>).collect();
+    let scenes: Vec<_> = scenes.iter().map(|scene| scene as &dyn Scenario<House>).collect();
 
     let report = verify::<House>(&scenes).await.unwrap();
 

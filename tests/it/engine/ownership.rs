@@ -60,7 +60,7 @@ async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_foll
     while bench.stage.keys.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
-    let order = engine::Order { by: "ops".into(), reason: "stuck".into() };
+    let order = engine::Attribution { by: "ops".into(), reason: "stuck".into() };
     bench.engine.deliver(old.id, engine::Event::TerminateRequested(order)).await.unwrap();
     let new = bench.engine.start(guarded(), Request::by(&requester())).await.unwrap();
     let (ended, begun) =
@@ -216,7 +216,11 @@ async fn one_open_execution_per_guard_and_the_refusal_names_the_other() {
 
     let Err(Error::Store(store::Error::Busy { holder, .. })) = second else { panic!("{second:?}") };
     assert_eq!(holder, first.id);
-    bench.engine.cancel(first.id, engine::Order { by: "olga".into(), reason: String::new() }).await.unwrap();
+    bench
+        .engine
+        .cancel(first.id, engine::Attribution { by: "olga".into(), reason: String::new() })
+        .await
+        .unwrap();
     bench.engine.start(job(), Request::by(&requester())).await.unwrap();
 }
 

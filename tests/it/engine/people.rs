@@ -1,14 +1,14 @@
 //! Approvals: who may, on what, and until when.
 
 use super::job::{Bench, Spec, does, requester};
-use engine::{ApprovalCase, DAY, Error, Event, MINUTE, Person, PlanDigest, Refusal, Started, Verdict};
+use engine::{ApprovalRecord, DAY, Error, Event, MINUTE, Person, PlanDigest, Refusal, Started, Verdict};
 use store::Timestamp;
 
 fn boss(name: &str) -> Person {
     Person::new(name, ["boss"])
 }
 
-async fn asked(bench: &Bench) -> (Started, ApprovalCase) {
+async fn asked(bench: &Bench) -> (Started, ApprovalRecord) {
     let job = bench.start([does(&["a"]), Spec::Ask, does(&["b"])]).await;
     bench.settle(MINUTE).await;
     let case = bench.engine.approval(job.id).await.unwrap().unwrap();
@@ -143,7 +143,7 @@ async fn of_a_last_vote_and_a_deadline_in_the_same_millisecond_exactly_one_wins(
 async fn a_ruling_reached_while_paused_takes_effect_when_resumed() {
     let bench = Bench::new();
     let (job, case) = asked(&bench).await;
-    let order = || engine::Order { by: "olga".into(), reason: String::new() };
+    let order = || engine::Attribution { by: "olga".into(), reason: String::new() };
     bench.engine.deliver(job.id, Event::PauseRequested(order())).await.unwrap();
     vote(&bench, job, &boss("ada"), Verdict::Approve, &case.digest).await.unwrap();
     vote(&bench, job, &boss("bob"), Verdict::Approve, &case.digest).await.unwrap();

@@ -2,8 +2,8 @@
 
 use super::job::Stage;
 use engine::{
-    Clock, DAY, Engine, HOUR, ManualClock, Order, Outcome, Person, Plan, Request, Step, Subject, Workflow,
-    await_signal, end,
+    Attribution, Clock, DAY, Engine, HOUR, ManualClock, Outcome, Person, Plan, Request, Step, Subject,
+    Workflow, await_signal, end,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -129,7 +129,7 @@ async fn a_promise_in_the_past_is_broken_at_once_and_one_that_is_paused_rings_to
     assert_eq!(bench.late().await, [id]);
 
     let (bench, id) = Bench::with(Some(HOUR)).await;
-    let order = Order { by: "olga".into(), reason: "wait".into() };
+    let order = Attribution { by: "olga".into(), reason: "wait".into() };
     bench.engine.deliver(id, engine::Event::PauseRequested(order)).await.unwrap();
     bench.pass(HOUR).await;
     assert_eq!(bench.late().await, [id]);

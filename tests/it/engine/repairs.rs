@@ -1,12 +1,12 @@
 //! What operators may do to an execution that cannot go on by itself, and what they may not.
 
 use super::job::{Bench, Job, Reply, Spec, does, permanent};
-use engine::{ActionError, Error, Event, Options, Order, Refusal, Repair, Started, Taken};
+use engine::{ActionError, Attribution, CommandResult, Error, Event, Options, Refusal, Repair, Started};
 use serde_json::{Value, json};
 use store::{Record, Store as _};
 
 fn repaired(repair: Repair) -> Event {
-    Event::Repaired { repair, order: Order { by: "ops".into(), reason: "as the ticket says".into() } }
+    Event::Repaired { repair, order: Attribution { by: "ops".into(), reason: "as the ticket says".into() } }
 }
 
 fn done(slot: u32, output: &str) -> Repair {
@@ -244,7 +244,8 @@ async fn a_command_that_needs_a_second_person_takes_effect_when_another_agrees()
     let engine = bench.engine.clone().options(Options { second_person, ..Options::default() });
 
     let alone = engine.deliver(started.id, repaired(done(0, "b"))).await;
-    let Taken::Proposed(proposal) = engine.command(started.id, repaired(done(0, "b")), None).await.unwrap()
+    let CommandResult::Proposed(proposal) =
+        engine.command(started.id, repaired(done(0, "b")), None).await.unwrap()
     else {
         panic!("it took effect")
     };
@@ -272,12 +273,13 @@ async fn a_proposal_is_void_once_the_execution_has_moved_on() {
     let started = bench.parked().await;
     let second_person = ["mark_done".to_owned()].into();
     let engine = bench.engine.clone().options(Options { second_person, ..Options::default() });
-    let Taken::Proposed(proposal) = engine.command(started.id, repaired(done(0, "b")), None).await.unwrap()
+    let CommandResult::Proposed(proposal) =
+        engine.command(started.id, repaired(done(0, "b")), None).await.unwrap()
     else {
         panic!("it took effect")
     };
     bench.stage.on("do b", [permanent()]);
-    let order = Order { by: "ops".into(), reason: String::new() };
+    let order = Attribution { by: "ops".into(), reason: String::new() };
     engine.deliver(started.id, Event::RetryRequested(order)).await.unwrap();
     engine.run_until_idle().await.unwrap();
 

@@ -1,11 +1,11 @@
 //! Retries, time-outs, unknown outcomes, fan-out and the way back.
 
 use super::job::{Bench, Reply, Spec, does, permanent, transient};
-use engine::{ActionError, DAY, HOUR, MINUTE, Order, Probe, SECOND};
+use engine::{ActionError, Attribution, DAY, HOUR, MINUTE, Probe, SECOND};
 use serde_json::Value;
 
-fn order() -> Order {
-    Order { by: "olga".into(), reason: "because".into() }
+fn order() -> Attribution {
+    Attribution { by: "olga".into(), reason: "because".into() }
 }
 
 #[tokio::test]

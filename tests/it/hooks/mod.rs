@@ -15,7 +15,7 @@ use axum::{
 };
 use backends::{
     exec::{ExecTarget, Program},
-    hooks::{OneHook, Table},
+    hooks::{HookBackend, HookRegistry},
     http::{HttpTarget, Service},
 };
 use engine::{ActionError, Probe};
@@ -33,17 +33,17 @@ use tests::kit::{
     proxy::{Asked, Proxy},
 };
 use tokio::net::TcpListener;
-use workflows::platform::{Found, Hook, Hooks, Stamp, codes};
+use workflows::platform::{CallMetadata, FoundObject, Hook, Hooks, codes};
 
 /// Hooks with one of this name.
-pub(crate) fn table(name: &str, hook: impl OneHook + 'static) -> Table {
-    let hook: Arc<dyn OneHook> = Arc::new(hook);
-    Table::new(BTreeMap::from([(name.to_owned(), hook)]), None)
+pub(crate) fn table(name: &str, hook: impl HookBackend + 'static) -> HookRegistry {
+    let hook: Arc<dyn HookBackend> = Arc::new(hook);
+    HookRegistry::new(BTreeMap::from([(name.to_owned(), hook)]), None)
 }
 
 /// A call of a hook outside of any execution.
-pub(crate) fn stamp(step: &str, undo: bool) -> Stamp {
-    Stamp {
+pub(crate) fn stamp(step: &str, undo: bool) -> CallMetadata {
+    CallMetadata {
         action: "RunHook",
         step: step.to_owned(),
         key: format!("{step}{}", if undo { "/undo" } else { "" }),
@@ -70,7 +70,7 @@ enum Way {
 struct Plugged {
     name: &'static str,
     way: Way,
-    hooks: Table,
+    hooks: HookRegistry,
     house: House,
     _folder: tempfile::TempDir,
 }
@@ -131,19 +131,19 @@ impl Plugged {
         Self { name: "http hook", way: Way::Service(Box::new(proxy)), hooks, house, _folder: folder }
     }
 
-    async fn call(&self, arguments: Value, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn call(&self, arguments: Value, stamp: &CallMetadata) -> Result<Value, ActionError> {
         let hook = hook("house", arguments);
         if stamp.undo { self.hooks.undo(&hook, stamp).await } else { self.hooks.run(&hook, stamp).await }
     }
 }
 
-fn found(thing: &Value) -> Result<Found, ActionError> {
+fn found(thing: &Value) -> Result<FoundObject, ActionError> {
     let text = |field: &str| thing[field].as_str().unwrap_or_default().to_owned();
     if thing["uid"].is_null() {
         return Err(ActionError::unknown(codes::UNREADABLE, "the answer holds no thing"));
     }
     let (uid, tenant, step) = (text("uid"), text("tenant"), text("step"));
-    Ok(Found { uid, tenant, step, spec: thing["amount"].clone(), terminating: false })
+    Ok(FoundObject { uid, tenant, step, spec: thing["amount"].clone(), terminating: false })
 }
 
 #[async_trait]
@@ -152,11 +152,11 @@ impl Subject for Plugged {
         self.name
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         found(&self.call(json!({ "op": "make", "thing": thing, "amount": amount }), stamp).await?)
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         let hook = hook("house", json!({ "op": "look", "thing": thing }));
         match self.hooks.probe(&hook, stamp).await? {
             Probe::Done(thing) => found(&thing).map(Some),
@@ -164,11 +164,22 @@ impl Subject for Plugged {
         }
     }
 
-    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn change(
+        &self,
+        thing: &str,
+        from: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         found(&self.call(json!({ "op": "change", "thing": thing, "from": from, "to": to }), stamp).await?)
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.call(json!({ "op": "remove", "thing": thing, "uid": found.uid }), stamp).await.map(drop)
     }
 
@@ -234,7 +245,7 @@ async fn a_service_behind_a_hook_keeps_every_promise_of_an_actuator() {
 /// A hook that is nowhere named is not called anywhere.
 #[tokio::test]
 async fn a_hook_that_nobody_has_named_fails_for_good() {
-    let hooks = Table::new(BTreeMap::new(), None);
+    let hooks = HookRegistry::new(BTreeMap::new(), None);
     let error = hooks.run(&hook("dns", json!({})), &stamp("s", false)).await.unwrap_err();
 
     assert_eq!(error.code, codes::HOOK_MISSING);

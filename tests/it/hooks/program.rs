@@ -8,14 +8,14 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use workflows::platform::{Hooks, Stamp, codes};
+use workflows::platform::{CallMetadata, Hooks, codes};
 
 fn target(folder: &Path, text: &str) -> ExecTarget {
     ExecTarget::new(script(folder, text))
 }
 
 /// What comes of running a script as a hook.
-async fn run(target: ExecTarget, stamp: &Stamp) -> Result<serde_json::Value, engine::ActionError> {
+async fn run(target: ExecTarget, stamp: &CallMetadata) -> Result<serde_json::Value, engine::ActionError> {
     table("it", Program::connect(&target).unwrap()).run(&hook("it", json!({ "a": 1 })), stamp).await
 }
 
@@ -90,8 +90,9 @@ async fn past_its_deadline_a_program_is_killed_with_all_that_it_started() {
     target.grace = Duration::from_millis(100);
     let began = Instant::now();
 
-    let error =
-        run(target, &Stamp { deadline: Duration::from_millis(500), ..stamp("s", false) }).await.unwrap_err();
+    let error = run(target, &CallMetadata { deadline: Duration::from_millis(500), ..stamp("s", false) })
+        .await
+        .unwrap_err();
 
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!((error.class, error.code.as_str()), (Class::Unknown, codes::NO_ANSWER));
@@ -106,7 +107,7 @@ async fn a_program_may_put_things_in_order_when_its_deadline_is_over() {
     let order = folder.path().join("order");
     let text = format!("trap 'echo unlocked > {}; exit 1' TERM; sleep 600 & wait", order.display());
 
-    let hurried = Stamp { deadline: Duration::from_millis(500), ..stamp("s", false) };
+    let hurried = CallMetadata { deadline: Duration::from_millis(500), ..stamp("s", false) };
     let error = run(target(folder.path(), &text), &hurried).await.unwrap_err();
     assert_eq!(error.class, Class::Unknown);
 
@@ -155,7 +156,7 @@ async fn a_program_sees_the_request_and_of_the_environment_what_it_may() {
     target.directory = folder.path().to_owned();
     target.environment = vec!["PATH".into(), "CARGO_MANIFEST_DIR".into(), "NOT_SET_ANYWHERE".into()];
 
-    run(target, &Stamp { epoch: store::Epoch(7), ..stamp("e/S/1/0", false) }).await.unwrap();
+    run(target, &CallMetadata { epoch: store::Epoch(7), ..stamp("e/S/1/0", false) }).await.unwrap();
 
     let asked: serde_json::Value = serde_json::from_slice(&std::fs::read(asked).unwrap()).unwrap();
     let wanted = json!({

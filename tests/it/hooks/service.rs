@@ -16,9 +16,9 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use workflows::platform::{Hooks, Stamp, codes};
+use workflows::platform::{CallMetadata, Hooks, codes};
 
-fn hooks(target: &HttpTarget) -> backends::hooks::Table {
+fn hooks(target: &HttpTarget) -> backends::hooks::HookRegistry {
     table("it", Service::connect(target).unwrap())
 }
 
@@ -54,8 +54,9 @@ async fn a_request_is_signed_and_says_key_step_and_epoch() {
     (target.key_id, target.secret_file) = (Some("tenure-1".into()), Some(secret.clone()));
     let hooks = hooks(&target);
 
-    let output =
-        hooks.run(&hook("it", json!({})), &Stamp { epoch: store::Epoch(7), ..stamp("e/S/1/0", false) }).await;
+    let output = hooks
+        .run(&hook("it", json!({})), &CallMetadata { epoch: store::Epoch(7), ..stamp("e/S/1/0", false) })
+        .await;
 
     assert_eq!(output.unwrap(), json!({ "id": 7 }));
     let sent_now = sent.lock().unwrap().clone();

@@ -8,7 +8,9 @@ use backends::{
 use engine::Class;
 use serde_json::json;
 use std::{path::Path, sync::Arc};
-use workflows::platform::{Admits, Estate, Eyes, Identity, Stamp, Thing, codes};
+use workflows::platform::{
+    AccessMode, CallMetadata, Identity, Observer, TenantResource, TenantResources, codes,
+};
 
 /// The system behind a script, which finds the request in `$request` and its folder in `$0`.
 fn behind(folder: &Path, text: &str) -> System {
@@ -17,8 +19,8 @@ fn behind(folder: &Path, text: &str) -> System {
     System::new("registry", hook.clone(), hook)
 }
 
-fn app() -> Thing {
-    Thing::new("registry", "", "Repository", "acme/app")
+fn app() -> TenantResource {
+    TenantResource::new("registry", "", "Repository", "acme/app")
 }
 
 /// What was asked, one request after the other.
@@ -48,9 +50,12 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
             let answer = json!({ "status": "done", "output": output });
             let system = behind(folder.path(), &format!("echo '{answer}'"));
             let error = if is_survey {
-                system.survey("registry", "acme", Eyes::Platform, &stamp("e/S/1/0", false)).await.unwrap_err()
+                system
+                    .survey("registry", "acme", Observer::Platform, &stamp("e/S/1/0", false))
+                    .await
+                    .unwrap_err()
             } else {
-                system.look(&app(), Eyes::Verifier, &stamp("e/S/1/0", false)).await.unwrap_err()
+                system.look(&app(), Observer::Verifier, &stamp("e/S/1/0", false)).await.unwrap_err()
             };
             assert_eq!(
                 (error.class, error.code.as_str()),
@@ -60,7 +65,7 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
         }
     }
     let empty = behind(folder.path(), r#"echo '{"status":"not_done"}'"#);
-    let error = empty.look(&app(), Eyes::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
+    let error = empty.look(&app(), Observer::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
     assert_eq!(error.code, codes::UNREADABLE, "an answer to another question: {error}");
 }
 
@@ -71,7 +76,7 @@ async fn a_thing_is_seen_with_all_that_is_said_of_it_and_a_look_changes_nothing(
         json!({ "kind": "Repository", "name": "acme/app", "uid": "1", "tenant": "acme", "class": "model" });
     let system = behind(folder.path(), &format!("echo '{}'", json!({ "status": "done", "output": [thing] })));
 
-    let seen = system.survey("registry", "acme", Eyes::Platform, &stamp("e/S/1/0", false)).await.unwrap();
+    let seen = system.survey("registry", "acme", Observer::Platform, &stamp("e/S/1/0", false)).await.unwrap();
 
     assert_eq!((seen[0].thing.clone(), seen[0].text("class")), (app(), Some("model")));
     let request = asked(folder.path()).remove(0);
@@ -87,13 +92,13 @@ async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let system = behind(folder.path(), r#"echo '{"status":"done"}'"#);
     let earnest = stamp("e/S/1/0", false);
-    let dry = Stamp { dry_run: true, ..earnest.clone() };
+    let dry = CallMetadata { dry_run: true, ..earnest.clone() };
     system.remove(&app(), "1", &dry).await.unwrap();
-    system.admit(&app(), "acme", Admits::Nothing, &dry).await.unwrap();
+    system.admit(&app(), "acme", AccessMode::Nothing, &dry).await.unwrap();
     assert_eq!(asked(folder.path()), [json!(null); 0]);
 
     system.remove(&app(), "1", &earnest).await.unwrap();
-    system.admit(&app(), "acme", Admits::ReadOnly, &earnest).await.unwrap();
+    system.admit(&app(), "acme", AccessMode::ReadOnly, &earnest).await.unwrap();
 
     let asked: Vec<_> = asked(folder.path()).iter().map(|request| request["arguments"].clone()).collect();
     let named = |more: serde_json::Value| {

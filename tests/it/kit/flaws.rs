@@ -13,7 +13,7 @@ use std::{
 };
 use store::Epoch;
 use tests::kit::{self, Subject, Trouble};
-use workflows::platform::{Found, Stamp, codes};
+use workflows::platform::{CallMetadata, FoundObject, codes};
 
 /// How a backend goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ pub(super) struct Flawed {
     flaw: Flaw,
     count: AtomicU64,
     newest: AtomicU64,
-    seen: Mutex<BTreeMap<String, Found>>,
+    seen: Mutex<BTreeMap<String, FoundObject>>,
     keys: Mutex<BTreeSet<String>>,
 }
 
@@ -201,13 +201,13 @@ impl Flawed {
         self.flaw == flaw
     }
 
-    fn invented(&self, stamp: &Stamp) -> Found {
+    fn invented(&self, stamp: &CallMetadata) -> FoundObject {
         let (tenant, step) = ("acme".to_owned(), stamp.step.clone());
-        Found { uid: "invented".into(), tenant, step, spec: Value::Null, terminating: false }
+        FoundObject { uid: "invented".into(), tenant, step, spec: Value::Null, terminating: false }
     }
 
     /// The call as this backend understands it.
-    fn taken(&self, stamp: &Stamp) -> Result<Stamp, ActionError> {
+    fn taken(&self, stamp: &CallMetadata) -> Result<CallMetadata, ActionError> {
         let mut stamp = stamp.clone();
         if self.is(Flaw::ForgetsCallers) {
             let nth = self.count.fetch_add(1, Ordering::SeqCst);
@@ -237,7 +237,7 @@ impl Flawed {
         })
     }
 
-    fn identified(&self, mut found: Found) -> Found {
+    fn identified(&self, mut found: FoundObject) -> FoundObject {
         if self.is(Flaw::NewIdentities) {
             found.uid = format!("{}~{}", found.uid, self.count.fetch_add(1, Ordering::SeqCst));
         }
@@ -251,7 +251,7 @@ impl Subject for Flawed {
         "flawed"
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         let praised = self.is(Flaw::PraisesDryRuns) && stamp.dry_run;
         let new = self.keys.lock().unwrap().insert(stamp.key.clone());
         let remembered = self.is(Flaw::RemembersDryRuns) && !new;
@@ -277,7 +277,7 @@ impl Subject for Flawed {
         self.told(making.await).map(|found| self.identified(found))
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         let looked = self.told(self.inner.look(thing, stamp).await);
         if self.is(Flaw::TakesFailuresForAbsence) && looked.is_err() {
             return Ok(None);
@@ -293,7 +293,13 @@ impl Subject for Flawed {
         Ok(found.map(|found| self.identified(found)))
     }
 
-    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn change(
+        &self,
+        thing: &str,
+        from: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let praised = self.is(Flaw::PraisesDryRuns) && stamp.dry_run;
         let undone = self.is(Flaw::UndoesNothing) && stamp.undo;
         if self.is(Flaw::ChangesNothing) || praised || undone {
@@ -312,7 +318,12 @@ impl Subject for Flawed {
         self.told(changed).map(|found| self.identified(found))
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         if self.is(Flaw::RemovesNothing) {
             return Ok(());
         }
@@ -328,7 +339,7 @@ impl Subject for Flawed {
             return self.inner.vanish(thing).await.map_err(|e| ActionError::permanent(codes::REFUSED, e));
         }
         let uid = found.uid.split('~').next().unwrap_or_default().to_owned();
-        let removed = self.inner.remove(thing, &Found { uid, ..found.clone() }, &stamp).await;
+        let removed = self.inner.remove(thing, &FoundObject { uid, ..found.clone() }, &stamp).await;
         self.told(removed)
     }
 

@@ -42,22 +42,22 @@ impl Capability {
         }
     }
 
-    fn at(self, thing: &str) -> Thing {
+    fn at(self, thing: &str) -> TenantResource {
         match self {
             Self::Kubernetes => {
-                Thing::new("kubernetes", CLUSTER, "ResourceQuota", &format!("t-acme/{thing}"))
+                TenantResource::new("kubernetes", CLUSTER, "ResourceQuota", &format!("t-acme/{thing}"))
             }
-            Self::Namespace => Thing::new("kubernetes", CLUSTER, "Namespace", thing),
-            Self::Slurm => Thing::new("slurm", CLUSTER, "Account", thing),
-            Self::Objects => Thing::new("objects", CLUSTER, "Bucket", thing),
-            Self::Keys => Thing::new("keys", "", "Key", thing),
+            Self::Namespace => TenantResource::new("kubernetes", CLUSTER, "Namespace", thing),
+            Self::Slurm => TenantResource::new("slurm", CLUSTER, "Account", thing),
+            Self::Objects => TenantResource::new("objects", CLUSTER, "Bucket", thing),
+            Self::Keys => TenantResource::new("keys", "", "Key", thing),
         }
     }
 
-    fn place(self, thing: &str) -> Place {
+    fn place(self, thing: &str) -> ObjectRef {
         match self {
-            Self::Namespace => Place::new(CLUSTER, Kind::Namespace, thing),
-            _ => Place::within(CLUSTER, Kind::ResourceQuota, "t-acme", thing),
+            Self::Namespace => ObjectRef::new(CLUSTER, ObjectKind::Namespace, thing),
+            _ => ObjectRef::within(CLUSTER, ObjectKind::ResourceQuota, "t-acme", thing),
         }
     }
 }
@@ -116,16 +116,21 @@ impl Through {
         }
     }
 
-    fn swap(&self, from: u64, to: u64) -> Swap {
+    fn swap(&self, from: u64, to: u64) -> FieldSwap {
         let (field, of): (_, fn(u64) -> Value) = match self.of {
             Capability::Slurm => ("associations", |n| json!(Self::associations(n))),
             _ => ("amount", |n| json!(n)),
         };
-        Swap { field: field.into(), from: of(from), to: of(to) }
+        FieldSwap { field: field.into(), from: of(from), to: of(to) }
     }
 
     /// Asks once, by way of one of the two.
-    async fn find(&self, on: &Simulated, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn find(
+        &self,
+        on: &Simulated,
+        thing: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         match self.of {
             Capability::Kubernetes | Capability::Namespace => {
                 Kubernetes::read(on, &self.of.place(thing), stamp).await
@@ -142,8 +147,8 @@ impl Through {
         &self,
         on: &Simulated,
         thing: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         match self.of {
             Capability::Kubernetes | Capability::Namespace => {
@@ -162,7 +167,7 @@ impl Subject for Through {
         self.of.name()
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         let tenant = TENANT.to_owned();
         match self.of {
             Capability::Kubernetes | Capability::Namespace => {
@@ -183,7 +188,7 @@ impl Subject for Through {
                 Keys::create(&self.far, thing, TENANT, stamp).await?;
                 let spec = Value::Null;
                 let made = Keys::read(&self.far, thing, stamp).await?.map(|(found, _)| found);
-                let as_if = || Found {
+                let as_if = || FoundObject {
                     uid: "dry".into(),
                     tenant,
                     step: stamp.step.clone(),
@@ -195,11 +200,17 @@ impl Subject for Through {
         }
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         self.find(&self.far, thing, stamp).await
     }
 
-    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn change(
+        &self,
+        thing: &str,
+        from: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let swap = self.swap(from, to);
         match self.of {
             Capability::Slurm => Slurm::swap(&self.far, CLUSTER, thing, TENANT, &swap, stamp).await,
@@ -207,7 +218,12 @@ impl Subject for Through {
         }
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.delete(&self.far, thing, found, stamp).await?;
         if self.of == Capability::Keys && self.really(thing).await.is_none() {
             self.amounts.lock().unwrap().remove(thing);
@@ -248,7 +264,7 @@ impl Subject for Through {
 
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
         let key = format!("behind/{thing}");
-        let stamp = Stamp {
+        let stamp = CallMetadata {
             action: "Behind",
             step: key.clone(),
             key,

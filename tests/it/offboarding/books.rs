@@ -1,21 +1,22 @@
 //! What admission keeps of a tenant that leaves: frozen, ended, and closed.
 
 use super::stage::Stage;
-use engine::{Error, Event, Order};
+use engine::{Attribution, Error, Event};
 use std::collections::BTreeSet;
 use store::ExecutionId;
 use workflows::{
     offboarding::preview,
-    scheduling::admission::{self, MOST_ENDED, Request, Submitted},
+    scheduling::admission::{self, MAX_ENDED_PER_COMMIT, SubmitOutcome, WorkloadRequest},
     tenancy::{
-        Admitting, Answer, Checkpoint, Cohort, GpuKind, Line, Loan, LoanState, NodeUse, Occupancy, OpenLoans,
-        Resource, Roster, Tenant, TenantState, Usage, Workload, WorkloadClass, WorkloadState,
+        AccountState, AdmissionVerdict, Checkpoint, Cohort, GpuKind, Loan, LoanState, MonthlyUsage, NodeUse,
+        Occupancy, OpenLoans, Resource, RunningList, Tenant, TenantState, Workload, WorkloadClass,
+        WorkloadState, WorkspaceQueue,
     },
 };
 
-async fn ask(stage: &Stage, name: &str) -> Result<Submitted, Error> {
+async fn ask(stage: &Stage, name: &str) -> Result<SubmitOutcome, Error> {
     let kind = GpuKind { model: "H100".parse().unwrap(), profile: None };
-    let request = Request {
+    let request = WorkloadRequest {
         tenant: stage.tenant.clone(),
         workspace: "prod".parse().unwrap(),
         name: name.into(),
@@ -37,11 +38,11 @@ async fn states(stage: &Stage) -> Vec<WorkloadState> {
 #[tokio::test]
 async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_history_stays() {
     let stage = Stage::kubernetes(|_| {}).await;
-    for number in 0..2 * MOST_ENDED {
+    for number in 0..2 * MAX_ENDED_PER_COMMIT {
         ask(&stage, &format!("more-{number:02}")).await.unwrap();
     }
     let waiting = states(&stage).await.into_iter().filter(|state| *state == WorkloadState::Waiting).count();
-    assert!(waiting > MOST_ENDED, "{waiting} wait");
+    assert!(waiting > MAX_ENDED_PER_COMMIT, "{waiting} wait");
 
     assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
     assert!(states(&stage).await.iter().all(|state| *state == WorkloadState::Finished));
@@ -52,10 +53,14 @@ async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_histo
     assert_eq!(stage.all::<Occupancy>().await, []);
     assert_eq!(stage.all::<NodeUse>().await, [], "whoever gets the nodes next finds nobody on them");
     assert_eq!(stage.all::<OpenLoans>().await, []);
-    assert_eq!(stage.all::<Line>().await, []);
-    assert_eq!(stage.all::<Roster>().await, []);
-    assert_eq!(stage.all::<Workload>().await.len(), 3 * MOST_ENDED + 1, "what ran is known for ever");
-    let usages: Vec<Usage> = stage.all().await;
+    assert_eq!(stage.all::<WorkspaceQueue>().await, []);
+    assert_eq!(stage.all::<RunningList>().await, []);
+    assert_eq!(
+        stage.all::<Workload>().await.len(),
+        3 * MAX_ENDED_PER_COMMIT + 1,
+        "what ran is known for ever"
+    );
+    let usages: Vec<MonthlyUsage> = stage.all().await;
     assert!(
         usages.iter().any(|usage| usage.spent.values().any(|spent| spent.taken() > 0)),
         "and what it used"
@@ -67,19 +72,20 @@ async fn a_tenant_that_leaves_takes_in_no_work_and_one_that_stays_after_all_does
     let stage = Stage::kubernetes(|_| {}).await;
     stage.until("ExportWindow").await;
     let frozen =
-        |cohort: &Cohort| cohort.accounts.values().all(|account| account.admitting != Admitting::Open);
+        |cohort: &Cohort| cohort.accounts.values().all(|account| account.admitting != AccountState::Open);
     assert!(stage.all::<Cohort>().await.iter().all(frozen));
     let refused = ask(&stage, "late").await.unwrap_err().to_string();
     assert!(refused.contains("tenant acme is leaving and takes no new work"), "{refused}");
     assert!(states(&stage).await.contains(&WorkloadState::Admitted), "what runs goes on");
 
-    let order = Order { by: "rita".into(), reason: "they stay".into() };
+    let order = Attribution { by: "rita".into(), reason: "they stay".into() };
     stage.engine.deliver(stage.id, Event::CancelRequested(order)).await.unwrap();
     stage.to_rest().await;
 
-    let open = |cohort: &Cohort| cohort.accounts.values().all(|account| account.admitting == Admitting::Open);
+    let open =
+        |cohort: &Cohort| cohort.accounts.values().all(|account| account.admitting == AccountState::Open);
     assert!(stage.all::<Cohort>().await.iter().all(open));
-    assert_eq!(ask(&stage, "late").await.unwrap().admission.answer, Answer::Queue);
+    assert_eq!(ask(&stage, "late").await.unwrap().admission.answer, AdmissionVerdict::Queue);
 }
 
 #[tokio::test]
@@ -90,7 +96,7 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
     let tenant = stage.tenant.clone();
     stage.engine.ledger(true, |view| admission::freeze(view, &tenant, &workspaces, other)).await.unwrap();
     let basis = stage.engine.ledger(false, |view| {
-        let basis = workflows::destruction::certificate::Basis::ContractEnd;
+        let basis = workflows::destruction::certificate::ErasureBasis::ContractEnd;
         let legal = workflows::destruction::certificate::LegalBasis { basis, reference: "contract 7".into() };
         preview(view, &tenant, legal, "")
     });
@@ -106,7 +112,7 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
 async fn an_offboarding_after_one_that_was_terminated_ends_well() {
     let stage = Stage::kubernetes(|_| {}).await;
     stage.until("ExportWindow").await;
-    let order = Order { by: "rita".into(), reason: "stuck".into() };
+    let order = Attribution { by: "rita".into(), reason: "stuck".into() };
     stage.engine.deliver(stage.id, Event::TerminateRequested(order)).await.unwrap();
     let stage = stage.again().await;
 

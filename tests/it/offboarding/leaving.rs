@@ -1,14 +1,14 @@
 //! What is destroyed, what is kept, and when people are needed.
 
 use super::stage::Stage;
-use backends::simulated::{Fault, What};
-use engine::{Event, Order};
+use backends::simulated::{Fault, FaultKind};
+use engine::{Attribution, Event};
 use serde_json::json;
 use workflows::{
-    destruction::{AssetId, DataClass, Outcome, Technique, VerificationMethod},
+    destruction::{AssetId, DataClass, SanitisationOutcome, Technique, VerificationMethod},
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
-    platform::Thing,
-    policy::Request,
+    platform::TenantResource,
+    policy::OnboardingRequest,
     signing::Moment,
     tenancy::{Node, NodeState, Tenant, TenantState},
 };
@@ -27,7 +27,7 @@ async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() 
     assert_eq!(stage.world().snapshot()["logs/eu-west/Stream/audit"]["spec"]["key"], "provider-archive");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
     let kept = |record: &workflows::destruction::SanitisationRecord| {
-        matches!(record.result, Outcome::NotApplicable { .. })
+        matches!(record.result, SanitisationOutcome::NotApplicable { .. })
     };
     assert_eq!(stage.records().await.iter().filter(|record| kept(record)).count(), 2);
     let nodes: Vec<Node> = stage.all().await;
@@ -43,7 +43,7 @@ async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() 
 async fn the_name_of_a_closed_tenant_is_never_used_again() {
     let stage = Stage::slurm(|_| {}).await;
     stage.to_rest().await;
-    let request = Request::from_yaml(
+    let request = OnboardingRequest::from_yaml(
         "name: acme\ntenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, \
          allow_gpu_sharing: false}\nentitlement: {gpu_model: H100, gpus: 1}\n",
     )
@@ -62,7 +62,7 @@ async fn a_cancel_before_the_pivot_reinstates_the_tenant_as_it_was() {
         let before = stage.world().snapshot();
         stage.until(state).await;
         assert_ne!(stage.world().snapshot(), before, "its queues are held");
-        let order = Order { by: "rita".into(), reason: "they stay".into() };
+        let order = Attribution { by: "rita".into(), reason: "they stay".into() };
         stage.engine.deliver(stage.id, Event::CancelRequested(order)).await.unwrap();
 
         assert_eq!(stage.to_rest().await.1, "finished");
@@ -75,14 +75,14 @@ async fn a_cancel_before_the_pivot_reinstates_the_tenant_as_it_was() {
 
 #[tokio::test]
 async fn an_orphan_waits_for_people_to_say_what_it_is() {
-    let orphan = Thing::new("storage", "eu-west", "Volume", "forgotten");
+    let orphan = TenantResource::new("storage", "eu-west", "Volume", "forgotten");
     let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
     let why = stage.engine.show(stage.id).await.unwrap().1.body["last_failure"].to_string();
     assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
 
     // To retry a wait is to look again now: the answer is the same, a moment later.
-    let order = Order { by: "olga".into(), reason: "look again".into() };
+    let order = Attribution { by: "olga".into(), reason: "look again".into() };
     let entered = stage.engine.journal(stage.id).await.unwrap().len();
     stage.engine.deliver(stage.id, Event::RetryRequested(order)).await.unwrap();
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
@@ -106,7 +106,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
 /// Its record claims what was done to the volume, and not that no copy of its header is anywhere.
 #[tokio::test]
 async fn a_volume_goes_by_its_key_and_its_record_says_so() {
-    let volume = Thing::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
+    let volume = TenantResource::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
     let stage = Stage::slurm(|world| world.furnish(&volume, "acme", json!({ "class": "workload" }))).await;
 
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
@@ -120,7 +120,7 @@ async fn a_volume_goes_by_its_key_and_its_record_says_so() {
 
 #[tokio::test]
 async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved_what_is_in_it() {
-    let volume = Thing::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
+    let volume = TenantResource::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
     let stage = Stage::slurm(|world| world.furnish(&volume, "acme", json!({ "class": "audit" }))).await;
 
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
@@ -136,7 +136,7 @@ async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved
 async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_books_are_closed() {
     let stage = Stage::slurm(|_| {}).await;
     stage.until("AwaitingDestruction").await;
-    let volume = Thing::new("storage", "eu-west", "Volume", "late");
+    let volume = TenantResource::new("storage", "eu-west", "Volume", "late");
     stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
 
     assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
@@ -149,7 +149,7 @@ async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_
 async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
     let stage = Stage::slurm(|_| {}).await;
     stage.until("AwaitingDestruction").await;
-    let volume = Thing::new("storage", "eu-west", "Volume", "pv-1");
+    let volume = TenantResource::new("storage", "eu-west", "Volume", "pv-1");
     stage.world().replace(&volume, "other");
 
     assert_eq!(stage.to_rest().await, ("DeletingData".into(), "parked".into()));
@@ -161,7 +161,7 @@ async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
 #[tokio::test]
 async fn a_finalizer_that_nobody_clears_parks_and_is_named() {
     let stage = Stage::kubernetes(|_| {}).await;
-    let stays = Fault::on("RemoveThing", What::FinalizerStays).named("t-acme--prod");
+    let stays = Fault::on("RemoveThing", FaultKind::FinalizerStays).named("t-acme--prod");
     stage.script(stays);
 
     let rest = stage.to_rest().await;
@@ -174,7 +174,7 @@ async fn a_finalizer_that_nobody_clears_parks_and_is_named() {
 #[tokio::test]
 async fn a_bucket_under_object_lock_makes_an_exception_that_is_named() {
     let lock = json!({ "locked": 2, "locked_until": "2027-01-01T00:00:00.000Z" });
-    let bucket = Thing::new("objects", "eu-west", "Bucket", "t-acme--eu-west");
+    let bucket = TenantResource::new("objects", "eu-west", "Bucket", "t-acme--eu-west");
     let stage = Stage::slurm(|world| world.furnish(&bucket, "acme", lock.clone())).await;
 
     let rest = stage.to_rest().await;
@@ -191,7 +191,7 @@ async fn a_key_that_can_still_decrypt_parks_before_anything_else_is_deleted() {
     let stage = Stage::slurm(|_| {}).await;
     stage.script(Fault {
         verb: Some(backends::simulated::Verb::Check),
-        ..Fault::on("ShredKey", What::Flawed).times(0)
+        ..Fault::on("ShredKey", FaultKind::Flawed).times(0)
     });
 
     assert_eq!(stage.to_rest().await, ("Shredding".into(), "parked".into()));

@@ -1,22 +1,22 @@
 //! a node is free only when every one of its assets has a record that passes.
 
 use super::stage::Stage;
-use backends::simulated::{Fault, What};
+use backends::simulated::{Fault, FaultKind};
 use workflows::{
-    platform::Thing,
-    tenancy::{Holding, Node, NodeState},
+    platform::TenantResource,
+    tenancy::{Node, NodeAllocation, NodeState},
 };
 
 /// Each way in which hardware can be wrong, and what the record of it says.
 #[tokio::test]
 async fn a_node_that_does_not_come_out_clean_stays_its_tenants_and_is_named_on_the_certificate() {
     for (action, what, reason) in [
-        ("BeginSanitise", What::DriveFails, "erasing failed"),
-        ("BeginSanitise", What::DriveStalls, "stands still"),
-        ("BeginSanitise", What::DriveLies, "not as they should be"),
-        ("ScrubGpu", What::Flawed, "the fill covered"),
-        ("ResetMachine", What::Flawed, "PCR 0"),
-        ("EnterScrub", What::Flawed, "did not enter"),
+        ("BeginSanitise", FaultKind::DriveFails, "erasing failed"),
+        ("BeginSanitise", FaultKind::DriveStalls, "stands still"),
+        ("BeginSanitise", FaultKind::DriveLies, "not as they should be"),
+        ("ScrubGpu", FaultKind::Flawed, "the fill covered"),
+        ("ResetMachine", FaultKind::Flawed, "PCR 0"),
+        ("EnterScrub", FaultKind::Flawed, "did not enter"),
     ] {
         let stage = Stage::slurm(|_| {}).await;
         stage.script(Fault::on(action, what).times(0));
@@ -33,7 +33,7 @@ async fn a_node_that_does_not_come_out_clean_stays_its_tenants_and_is_named_on_t
         let node = nodes.iter().find(|node| node.id.as_str() == "s-0000").unwrap();
         assert_eq!(node.state, NodeState::Quarantined, "{what:?}");
         assert_eq!(node.owner.as_ref().map(|owner| owner.as_str()), Some("acme"), "{what:?}");
-        let holdings: Vec<Holding> = stage.all().await;
+        let holdings: Vec<NodeAllocation> = stage.all().await;
         assert!(holdings[0].quarantined.contains(&node.id), "{what:?}");
         assert_eq!(stage.world().owners().len(), 1, "its label stays as well");
         let why: Vec<_> = stage.records().await.iter().filter_map(|r| r.passes().err()).collect();
@@ -47,7 +47,7 @@ async fn a_node_that_does_not_come_out_clean_stays_its_tenants_and_is_named_on_t
 async fn a_node_is_not_wiped_while_work_runs_on_it() {
     let stage = Stage::slurm(|world| {
         world.furnish(
-            &Thing::new("machines", "slurm-1", "Machine", "s-0000"),
+            &TenantResource::new("machines", "slurm-1", "Machine", "s-0000"),
             "acme",
             serde_json::json!({ "workloads": 3 }),
         );

@@ -1,13 +1,13 @@
 //! Where records are sealed, a tenant's leave with it.
 
 use super::stage::Stage;
-use backends::record_keys::{KEPT_BY_THE_PLATFORM, SealedRecords};
+use backends::record_keys::{PLATFORM_KEY_WORKFLOWS, RecordKeys};
 use engine::Clock as _;
 use simulator::verification::{left_behind, ready};
 use std::{path::Path, sync::Arc};
 use store::{
     Attributes, Commit, Entry, ExecutionId, Memory, Record, Revision, Sequence, Store, Timestamp, Write,
-    encrypted::{KeyFolder, Sealed, Secret, Unopened},
+    encrypted::{Encrypted, KeyFolder, Secret, Undecryptable},
 };
 use workflows::audit::{self, Auditor, Pace};
 
@@ -51,10 +51,10 @@ async fn stage(dir: &Path, earlier_one: ExecutionId) -> Stage {
     let wrapping = Secret::from_hex(&"5a".repeat(32)).unwrap();
     let keys = Arc::new(KeyFolder::open(dir, wrapping, &[], false).unwrap());
     let store: Arc<dyn Store> =
-        Arc::new(Sealed::over(Arc::new(Memory::new()), keys.clone(), KEPT_BY_THE_PLATFORM));
+        Arc::new(Encrypted::over(Arc::new(Memory::new()), keys.clone(), PLATFORM_KEY_WORKFLOWS));
     store.commit(earlier(earlier_one)).await.unwrap();
     Stage::on(&ready, store.clone(), |platform, clock| {
-        platform.recorded_by(Arc::new(SealedRecords { store, keys, clock }))
+        platform.recorded_by(Arc::new(RecordKeys { store, keys, clock }))
     })
     .await
 }
@@ -78,7 +78,7 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     assert_eq!(stage.state().await.0, "DestroyingRecords", "the audit has not taken anything over yet");
     assert!(stage.certificate().await.signature.is_some());
     assert!(key.exists());
-    assert!(Unopened::of(&stage.store.load(id).await.unwrap().unwrap().body).is_none());
+    assert!(Undecryptable::of(&stage.store.load(id).await.unwrap().unwrap().body).is_none());
 
     while auditor.seal().await.unwrap() > 0 {}
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
@@ -86,10 +86,10 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     assert!(!key.exists());
     let gone = stage.store.load(id).await.unwrap().unwrap();
     assert_eq!((gone.tenant.as_str(), gone.workflow.as_str()), ("acme", "onboarding"), "it is still listed");
-    let said = Unopened::of(&gone.body).unwrap();
+    let said = Undecryptable::of(&gone.body).unwrap();
     assert!(said.destroyed_at.is_some_and(|at| at <= stage.clock.now()), "{said}");
     let history = stage.store.journal(id, None, 1).await.unwrap().items.remove(0);
-    assert!(Unopened::of(&history.detail).is_some());
+    assert!(Undecryptable::of(&history.detail).is_some());
 
     let shown = stage.engine.show(stage.id).await.unwrap().1.body;
     assert_eq!(shown["data"]["record_keys"][0], said.key, "which key it was is on record");

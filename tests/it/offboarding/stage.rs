@@ -7,8 +7,8 @@ use std::sync::Arc;
 use store::{Commit, Document, ExecutionId, Memory, Store, Timestamp};
 use workflows::{
     destruction::{
-        Hold, HoldKind, HoldRefused, PlaceHold, ReleaseHold, SanitisationRecord, Scope,
-        certificate::{Basis, Kept, LegalBasis},
+        Hold, HoldKind, HoldRefused, HoldScope, PlaceHold, ReleaseHold, SanitisationRecord,
+        certificate::{ErasureBasis, LegalBasis, StoredCertificate},
     },
     offboarding::{HOLD_RELEASED, Offboarding},
     platform::Platform,
@@ -17,7 +17,7 @@ use workflows::{
 };
 
 async fn ask(engine: &Engine<Platform>, tenant: &TenantId) -> ExecutionId {
-    let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
+    let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
     let at = Moment::from(Timestamp(1_767_225_600_000));
     let asked = Offboarding::new(tenant.clone(), basis, "rita".into(), at, "the end".into());
     engine.start(asked, Asked::by(&requester())).await.unwrap().id
@@ -136,7 +136,7 @@ impl Stage {
             tenant: self.tenant.clone(),
             id: "case-9".into(),
             kind: HoldKind::Legal,
-            scope: Scope::Tenant,
+            scope: HoldScope::Tenant,
             reason: "litigation".into(),
             placed_by: "lena".into(),
             review_at: None,
@@ -161,8 +161,8 @@ impl Stage {
         self.all().await
     }
 
-    pub async fn certificate(&self) -> Kept {
-        let all: Vec<Kept> = self.all().await;
+    pub async fn certificate(&self) -> StoredCertificate {
+        let all: Vec<StoredCertificate> = self.all().await;
         all.into_iter().next().expect("a certificate")
     }
 

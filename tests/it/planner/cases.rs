@@ -45,7 +45,7 @@ fn asking(places: Vec<Place>, running: Vec<Running>, asks: usize, requests: &[u6
 }
 
 fn anybody(mut place: Place) -> Place {
-    place.preemption.reclaim_within_cohort = Preempt::Any;
+    place.preemption.reclaim_within_cohort = PreemptPolicy::Any;
     place
 }
 
@@ -65,7 +65,7 @@ fn keeps_its_own() -> State {
 fn is_at_its_limit() -> State {
     let mut asks = anybody(place(Some(0), false, 2));
     asks.quotas[0].as_mut().unwrap().borrowing_limit = Some(2);
-    asks.preemption.within_workspace = Preempt::LowerPriority;
+    asks.preemption.within_workspace = PreemptPolicy::LowerPriority;
     let places = vec![place(None, true, 0), asks, place(Some(0), false, 8)];
     let mut own = running("own", 1, &[Some(3)], 1);
     own.priority = -1;
@@ -75,7 +75,7 @@ fn is_at_its_limit() -> State {
 /// Without borrowing, two small ones of others go; with borrowing only the demand's own could, and that is tried last.
 fn stays_within_its_own_first() -> State {
     let mut asks = anybody(place(Some(0), false, 3));
-    asks.preemption.within_workspace = Preempt::LowerPriority;
+    asks.preemption.within_workspace = PreemptPolicy::LowerPriority;
     let places = vec![place(None, true, 0), asks, place(Some(0), false, 1)];
     let mut own = running("own", 1, &[Some(1)], 1);
     own.priority = -1;

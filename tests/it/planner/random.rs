@@ -16,13 +16,17 @@ fn quota() -> impl Strategy<Value = Option<Quota>> {
 }
 
 fn policy() -> impl Strategy<Value = Preemption> {
-    let within = select(vec![Preempt::LowerPriority, Preempt::Never, Preempt::LowerOrNewerEqualPriority]);
+    let within = select(vec![
+        PreemptPolicy::LowerPriority,
+        PreemptPolicy::Never,
+        PreemptPolicy::LowerOrNewerEqualPriority,
+    ]);
     let reclaim = select(vec![
-        Preempt::Any,
-        Preempt::LowerPriority,
-        Preempt::Any,
-        Preempt::LowerOrNewerEqualPriority,
-        Preempt::Never,
+        PreemptPolicy::Any,
+        PreemptPolicy::LowerPriority,
+        PreemptPolicy::Any,
+        PreemptPolicy::LowerOrNewerEqualPriority,
+        PreemptPolicy::Never,
     ]);
     let borrow = prop_oneof![
         Just(BorrowWithinCohort::Never),
@@ -134,7 +138,7 @@ proptest! {
 
         for (victim, _) in chosen(&state, &kueue(algorithm)) {
             let workspace = &snapshot.workload(&victim).unwrap().workspace;
-            let above = |kind: &Kind| snapshot.usage(workspace, kind) > snapshot.nominal(workspace, kind);
+            let above = |kind: &ResourceKind| snapshot.usage(workspace, kind) > snapshot.nominal(workspace, kind);
             let contested = demand.contested.iter().flatten();
             prop_assert!(*workspace == demand.workspace || contested.into_iter().any(above));
         }
@@ -189,9 +193,9 @@ proptest! {
         let asked = |explain| {
             let answer = plan(&state.snapshot(), &demand, &Settings { explain, ..kueue(algorithm.clone()) });
             let (answer, explanation) = match answer {
-                Ok(Answer::Reclaim(mut plan)) => {
+                Ok(PlanAnswer::Reclaim(mut plan)) => {
                     let explanation = std::mem::take(&mut plan.explanation);
-                    (Ok(Answer::Reclaim(plan)), explanation)
+                    (Ok(PlanAnswer::Reclaim(plan)), explanation)
                 }
                 Ok(answer) => (Ok(answer), Explanation::default()),
                 Err(none) => (Err(none.why), none.explanation),

@@ -33,7 +33,7 @@ fn free() -> Settings {
     kueue(Algorithm::Classical)
 }
 
-fn why(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Why {
+fn why(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> InfeasibleReason {
     plan(snapshot, demand, settings).unwrap_err().why
 }
 
@@ -46,14 +46,14 @@ fn a_demand_that_fits_needs_nobody_to_give_way() {
 
     let answer = plan(&snapshot, &demand(2), &free());
 
-    assert_eq!(answer, Ok(Answer::Fits { placement: vec![] }));
+    assert_eq!(answer, Ok(PlanAnswer::Fits { placement: vec![] }));
 }
 
 #[test]
 fn a_demand_above_what_the_workspace_may_ever_have_is_hopeless() {
     let why_not = why(&lent(), &demand(9), &free());
 
-    assert_eq!(why_not, Why::NeverFits { kind: h100(), most: 8 });
+    assert_eq!(why_not, InfeasibleReason::NeverFits { kind: h100(), most: 8 });
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn what_has_not_run_long_enough_is_left_alone() {
         *verdict(&plan.explanation, "r-3"),
         Verdict::Filtered(Filter::MinRuntime { until: 11 * HOUR })
     );
-    assert_eq!(why(&snapshot, &Demand { now: 0, ..demand(2) }, &free()), Why::NotEnough);
+    assert_eq!(why(&snapshot, &Demand { now: 0, ..demand(2) }, &free()), InfeasibleReason::NotEnough);
 }
 
 /// KAI resolves a minimum runtime at the workspace, or just below the cohort that both share.
@@ -136,7 +136,7 @@ fn what_has_not_run_long_enough_is_left_alone() {
 fn a_minimum_runtime_may_be_that_of_the_branch_below_the_common_cohort() {
     let mut snapshot = Snapshot::new();
     let least = |hours: i64| Sharing { min_runtime: Some(hours * HOUR), ..Sharing::default() };
-    let policies = Preemption { reclaim_within_cohort: Preempt::Any, ..Preemption::default() };
+    let policies = Preemption { reclaim_within_cohort: PreemptPolicy::Any, ..Preemption::default() };
     snapshot.add_cohort("acme", None, Sharing::default()).unwrap();
     snapshot.add_cohort("labs", Some("acme"), least(20)).unwrap();
     snapshot.add_workspace("production", Some("acme"), policies, Sharing::default()).unwrap();
@@ -147,7 +147,7 @@ fn a_minimum_runtime_may_be_that_of_the_branch_below_the_common_cohort() {
     let at_common = Settings { min_runtime_at: MinRuntimeAt::CommonCohort, ..free() };
 
     assert_eq!(victims(&reclaim(&snapshot, &demand(2), &free())), ["r-0"]);
-    assert_eq!(why(&snapshot, &demand(2), &at_common), Why::NotEnough);
+    assert_eq!(why(&snapshot, &demand(2), &at_common), InfeasibleReason::NotEnough);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_forbidden_pair_takes_nothing_from_one_another() {
 
     let error = plan(&lent(), &demand(2), &Settings { forbidden, ..free() }).unwrap_err();
 
-    assert_eq!(error.why, Why::NotEnough);
+    assert_eq!(error.why, InfeasibleReason::NotEnough);
     assert_eq!(*verdict(&error.explanation, "r-3"), Verdict::Filtered(Filter::ForbiddenPair));
 }
 
@@ -220,8 +220,8 @@ fn on_two_nodes() -> Snapshot {
     snapshot
 }
 
-fn piece(count: u64) -> Piece {
-    Piece { needs: gpus(count), on_one_gpu: false }
+fn piece(count: u64) -> DemandPiece {
+    DemandPiece { needs: gpus(count), on_one_gpu: false }
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn victims_that_free_one_node_are_preferred_where_the_demand_needs_one() {
     let whole = reclaim(&on_two_nodes(), &Demand { pieces: vec![piece(4)], ..demand(4) }, &free());
 
     assert_eq!(victims(&whole), ["r-0", "r-2"]);
-    assert_eq!(whole.placement, [Spot { piece: 0, node: "n-1".to_owned(), gpu: None }]);
+    assert_eq!(whole.placement, [PiecePlacement { piece: 0, node: "n-1".to_owned(), gpu: None }]);
     assert_eq!(whole.explanation.attempts.last().unwrap().nodes, Vec::<String>::new());
 }
 
@@ -255,7 +255,7 @@ fn quota_that_is_free_in_pieces_is_put_together() {
     }
 
     let small = plan(&snapshot, &Demand { pieces: vec![piece(2), piece(2)], ..demand(4) }, &free()).unwrap();
-    let Answer::Fits { placement } = small else { panic!("{small:?}") };
+    let PlanAnswer::Fits { placement } = small else { panic!("{small:?}") };
     assert_eq!(placement.len(), 2);
 
     let whole = reclaim(&snapshot, &Demand { pieces: vec![piece(4)], ..demand(4) }, &free());
@@ -266,29 +266,29 @@ fn quota_that_is_free_in_pieces_is_put_together() {
 fn a_demand_that_no_node_can_hold_is_fragmented() {
     let error = plan(&on_two_nodes(), &Demand { pieces: vec![piece(5)], ..demand(5) }, &free()).unwrap_err();
 
-    assert_eq!(error.why, Why::Fragmentation);
+    assert_eq!(error.why, InfeasibleReason::Fragmentation);
     assert!(error.explanation.attempts.len() <= 2 * 9, "{:?}", error.explanation.attempts);
 }
 
 /// Slices are a kind of their own; freeing all of a GPU's does not make it a GPU, and those of one GPU may be needed.
 #[test]
 fn freed_slices_are_slices_on_their_gpu() {
-    let slice = Kind::slice("h100", "1g.10gb");
+    let slice = ResourceKind::slice("h100", "1g.10gb");
     let one = |count| Amounts::from([(slice.clone(), count)]);
     let mut snapshot = tenant(&[("production", 1), ("research", 0)]);
     snapshot.set_quota("production", &slice, Quota { nominal: 14, ..Quota::default() }).unwrap();
     snapshot.set_node("n-1", Node::default());
     for n in 0..4_u32 {
-        let part = Part { node: "n-1".to_owned(), gpu: Some(n % 2), amounts: one(3) };
+        let part = WorkloadPart { node: "n-1".to_owned(), gpu: Some(n % 2), amounts: one(3) };
         let load = Workload::new(&format!("s-{n}"), "research", one(3));
         snapshot.admit(Workload { parts: vec![part], reserved_at: i64::from(n), ..load }).unwrap();
     }
-    let pieces = vec![Piece { needs: one(6), on_one_gpu: true }];
+    let pieces = vec![DemandPiece { needs: one(6), on_one_gpu: true }];
 
     let plan_of_slices = reclaim(&snapshot, &Demand { pieces, requests: one(6), ..demand(0) }, &free());
 
     assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, and its neighbour");
-    assert_eq!(plan_of_slices.placement, [Spot { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
+    assert_eq!(plan_of_slices.placement, [PiecePlacement { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
     let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
-    assert_eq!(why(&snapshot, &whole, &free()), Why::Fragmentation, "a layout is no GPU");
+    assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "a layout is no GPU");
 }

@@ -22,12 +22,12 @@ fn a_reason_names_document_version_and_line() {
     let policy = amended(&[("line_limit: 1000", "line_limit: 999")]);
     let text = PlatformPolicy::amended(&[("line_limit: 1000", "line_limit: 999")]).unwrap();
     let questions = [
-        Question::Approval(ApprovalFor::QuotaIncrease { from: Gpus(8), to: Gpus(80), free: Gpus(64) }),
-        Question::Approval(ApprovalFor::Destroy { assets: 3 }),
-        Question::Failure(Failure::NodeUnfit { replaced: 3 }),
-        Question::Failure(Failure::Exhausted { tier: Tier::Standard, tried: BTreeSet::new() }),
-        Question::Guard(Deed::Destroy { holds: vec!["court".into()] }),
-        Question::Onboarding(facts(request(REQUEST))),
+        PolicyQuestion::Approval(ApprovalFor::QuotaIncrease { from: Gpus(8), to: Gpus(80), free: Gpus(64) }),
+        PolicyQuestion::Approval(ApprovalFor::Destroy { assets: 3 }),
+        PolicyQuestion::Failure(Failure::NodeUnfit { replaced: 3 }),
+        PolicyQuestion::Failure(Failure::Exhausted { tier: Tier::Standard, tried: BTreeSet::new() }),
+        PolicyQuestion::Guard(GuardedAction::Destroy { holds: vec!["court".into()] }),
+        PolicyQuestion::Onboarding(facts(request(REQUEST))),
     ];
     let mut named = 0;
     for question in questions {
@@ -96,15 +96,15 @@ fn a_new_version_never_changes_a_decision_that_was_made() {
     let small = "{name: lab, tenant: {tier: research, isolation: dedicated, data_residency: any, \
                  allow_preemption: true, allow_gpu_sharing: false}, entitlement: {gpu_model: H100, gpus: 8}}";
     let questions = [
-        Question::Onboarding(facts(request(small))),
-        Question::Approval(ApprovalFor::QuotaIncrease { from: Gpus(8), to: Gpus(10), free: Gpus(64) }),
-        Question::Failure(Failure::NodeUnfit { replaced: 1 }),
-        Question::Guard(Deed::EndTenant { running: 2 }),
+        PolicyQuestion::Onboarding(facts(request(small))),
+        PolicyQuestion::Approval(ApprovalFor::QuotaIncrease { from: Gpus(8), to: Gpus(10), free: Gpus(64) }),
+        PolicyQuestion::Failure(Failure::NodeUnfit { replaced: 1 }),
+        PolicyQuestion::Guard(GuardedAction::EndTenant { running: 2 }),
     ];
     let old = books.decide(|view| publish(view, &first, "ada")).unwrap().reference;
     let policy = books.decide(in_force).unwrap();
     for (n, question) in questions.iter().enumerate() {
-        let ruled = Ruled::now(format!("e-{n}"), question.clone(), &policy, Timestamp(5));
+        let ruled = RecordedRuling::now(format!("e-{n}"), question.clone(), &policy, Timestamp(5));
         books
             .decide(|view| {
                 view.put(&ruled)?;
@@ -118,7 +118,8 @@ fn a_new_version_never_changes_a_decision_that_was_made() {
     let (then, now) = (books.decide(|view| version(view, &old)).unwrap(), books.decide(in_force).unwrap());
     assert_eq!((then.reference.version, now.reference.version), (3, 4));
     for n in 0..questions.len() {
-        let kept: Ruled = books.decide(|view| Ok(view.get::<Ruled>(&format!("e-{n}"))?.unwrap())).unwrap();
+        let kept: RecordedRuling =
+            books.decide(|view| Ok(view.get::<RecordedRuling>(&format!("e-{n}"))?.unwrap())).unwrap();
         assert_eq!(kept.policy, old);
         assert!(kept.holds_under(&then), "{kept:?}");
         assert!(!kept.holds_under(&now), "the second version decides otherwise: {kept:?}");
@@ -161,7 +162,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     };
     let candidates = ["eu-1", "eu-2"].map(|name| candidate(name, "eu", Tenancy::Shared, 64));
     let us = candidate("us-1", "us", Tenancy::Shared, 64);
-    let place = |label: &str| Place {
+    let place = |label: &str| ClusterChoiceFacts {
         constraints: constraints.clone(),
         labels: [label.to_owned()].into(),
         class: WorkspaceClass::Production,
@@ -206,7 +207,7 @@ fn a_tenant_with_a_pinned_tag_is_placed_in_that_cluster_alone() {
 fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
     let pair = "anti_colocate: [{region: eu-west, class_a: production, class_b: research, scope: node}]";
     let policy = amended(&[("anti_colocate: []", pair)]);
-    let ask = |region: &str, class| Who {
+    let ask = |region: &str, class| PermissionFacts {
         isolation: Isolation::DedicatedNodes,
         allow_preemption: true,
         allow_gpu_sharing: false,
@@ -221,11 +222,11 @@ fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
         lender: Some(WorkspaceClass::Production),
         region: region.parse().unwrap(),
     };
-    let refused = who(&ask("eu-west", WorkspaceClass::Research), &policy);
+    let refused = decide_permission(&ask("eu-west", WorkspaceClass::Research), &policy);
     let rules: Vec<_> = refused.failed().map(|reason| reason.rule.as_str()).collect();
     assert_eq!(rules, ["lending.anti_colocate"]);
     for allowed in [ask("us-west", WorkspaceClass::Research), ask("eu-west", WorkspaceClass::Batch)] {
-        assert_eq!(who(&allowed, &policy).answer, Permission::Allowed);
+        assert_eq!(decide_permission(&allowed, &policy).answer, Permission::Allowed);
     }
 }
 
@@ -233,15 +234,15 @@ fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
 #[test]
 fn half_a_gpu_is_refused_with_the_profile_to_ask_for() {
     let text = REQUEST.replace("gpus: 17", "gpus: 0.5");
-    let invalid = Request::from_yaml(&text).unwrap_err().to_string();
+    let invalid = OnboardingRequest::from_yaml(&text).unwrap_err().to_string();
     assert!(invalid.contains("profile 4g.40gb"), "{invalid}");
 }
 
 /// S-88: what is as wanted needs no change, and every other setting is named.
 #[test]
 fn settings_of_schedulers_differ_by_name_or_not_at_all() {
-    let limits = Limits { nominal: Gpus(4), ..Limits::default() };
-    let workspaces: BTreeMap<WorkspaceName, Limits> = [("a".parse().unwrap(), limits)].into();
+    let limits = QuotaLimits { nominal: Gpus(4), ..QuotaLimits::default() };
+    let workspaces: BTreeMap<WorkspaceName, QuotaLimits> = [("a".parse().unwrap(), limits)].into();
     let mut facts = SchedulerFacts {
         tier: Tier::Standard,
         allow_preemption: true,
@@ -279,12 +280,12 @@ fn guards_of_data_cannot_be_left_to_people() {
         assert!(invalid.contains("nobody may approve this"), "{invalid}");
     }
     let deeds = [
-        (Deed::EndTenant { running: 1 }, "approve"),
-        (Deed::ChangeMig { busy: 1 }, "block"),
-        (Deed::ReleaseNode { assets: 2, passed: 1 }, "block"),
-        (Deed::Destroy { holds: vec!["court".into()] }, "block"),
+        (GuardedAction::EndTenant { running: 1 }, "approve"),
+        (GuardedAction::ChangeMig { busy: 1 }, "block"),
+        (GuardedAction::ReleaseNode { assets: 2, passed: 1 }, "block"),
+        (GuardedAction::Destroy { holds: vec!["court".into()] }, "block"),
         (
-            Deed::Reclaim(Breadth {
+            GuardedAction::Reclaim(ReclaimBreadth {
                 asked: Gpus(1),
                 victims: Gpus(3),
                 tenant: Gpus(64),

@@ -6,7 +6,7 @@ use workflows::policy::*;
 
 #[test]
 fn the_same_request_as_json_is_the_same_request() {
-    let from_json = Request::from_json(&json!({
+    let from_json = OnboardingRequest::from_json(&json!({
         "name": "acme",
         "tenant": {"tier": "enterprise", "isolation": "dedicated", "data_residency": "eu-only",
                    "allow_preemption": false, "allow_gpu_sharing": false},
@@ -93,7 +93,7 @@ fn a_mistake_is_named_with_line_column_field_and_remedy() {
     ];
     for (good, bad, expected) in cases {
         let text = REQUEST.replacen(good, bad, 1);
-        let invalid = Request::from_yaml(&text).unwrap_err().to_string();
+        let invalid = OnboardingRequest::from_yaml(&text).unwrap_err().to_string();
         assert!(invalid.contains(expected), "{bad}:\n{invalid}\ninstead of\n{expected}");
     }
 }
@@ -102,7 +102,7 @@ fn a_mistake_is_named_with_line_column_field_and_remedy() {
 fn every_mistake_of_a_document_is_named_at_once() {
     let text = REQUEST.replacen("enterprise", "gold", 1).replacen("gpus: 17", "gpus: many", 1);
 
-    let invalid = Request::from_yaml(&text).unwrap_err();
+    let invalid = OnboardingRequest::from_yaml(&text).unwrap_err();
 
     let fields: Vec<_> = invalid.findings.iter().map(|finding| finding.field.as_str()).collect();
     assert_eq!(fields, ["tenant.tier", "entitlement.gpus"]);
@@ -122,7 +122,7 @@ fn a_mistake_in_json_is_named_by_its_path() {
     let mut data = json!({"name": "acme", "entitlement": {"gpu_model": "H100", "gpus": "many"}});
     data["tenant"] = json!({"tier": "gold"});
 
-    let invalid = Request::from_json(&data).unwrap_err().to_string();
+    let invalid = OnboardingRequest::from_json(&data).unwrap_err().to_string();
 
     assert!(invalid.contains("`entitlement.gpus`: the text \"many\""), "{invalid}");
     assert!(invalid.contains("`tenant.tier`: the text \"gold\""), "{invalid}");

@@ -39,8 +39,8 @@ entitlement: {gpu_model: H100, gpus: 17, region: eu-west, from: 2026-01-01, to: 
 compliance: [gdpr, soc2]
 ";
 
-fn request(text: &str) -> Request {
-    Request::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
+fn request(text: &str) -> OnboardingRequest {
+    OnboardingRequest::from_yaml(text).unwrap_or_else(|invalid| panic!("{invalid}"))
 }
 
 fn candidate(cluster: &str, law: &str, tenancy: Tenancy, gpus: u32) -> Candidate {
@@ -57,20 +57,20 @@ fn candidate(cluster: &str, law: &str, tenancy: Tenancy, gpus: u32) -> Candidate
     }
 }
 
-fn facts(request: Request) -> Facts {
+fn facts(request: OnboardingRequest) -> OnboardingFacts {
     let candidates = vec![
         candidate("eu-1", "eu", Tenancy::Shared, 64),
         candidate("us-1", "us", Tenancy::Shared, 256),
         candidate("eu-own", "eu", Tenancy::Dedicated { tenant: None }, 64),
     ];
-    Facts { request, name_in_use: false, candidates }
+    OnboardingFacts { request, name_in_use: false, candidates }
 }
 
 fn built_in() -> PlatformPolicy {
     PlatformPolicy::built_in().unwrap_or_else(|invalid| panic!("{invalid}"))
 }
 
-fn decide(text: &str) -> Evaluation {
+fn decide(text: &str) -> OnboardingEvaluation {
     evaluate(&facts(request(text)), &built_in())
 }
 
@@ -109,7 +109,7 @@ fn every_field_of_a_tenants_policy_changes_a_decision() {
     ];
     for (base, from, to) in changes {
         let (before, after) = (decide(base), decide(&base.replacen(from, to, 1)));
-        let said = |decision: &Evaluation| {
+        let said = |decision: &OnboardingEvaluation| {
             let failed =
                 decision.reasons.iter().filter(|r| r.verdict == Judgement::Failed).map(|r| r.rule.clone());
             (decision.verdict, decision.terms.clone(), failed.collect::<Vec<_>>())
@@ -198,7 +198,7 @@ proptest! {
         let facts = facts(request(&text));
         let first = evaluate(&facts, &built_in());
         let kept = serde_json::to_string(&facts).unwrap();
-        let again: Facts = serde_json::from_str(&kept).unwrap();
+        let again: OnboardingFacts = serde_json::from_str(&kept).unwrap();
         prop_assert_eq!(&again.digest(), &facts.digest());
         prop_assert_eq!(&evaluate(&again, &built_in()), &first);
         let regions = first.terms.iter().flat_map(|terms| terms.constraints.regions.iter().flatten());

@@ -32,7 +32,7 @@ async fn memory_embedded_and_postgres_do_the_same() {
     let embedded = Arc::new(Embedded::open(folder.path(), Options::default()).unwrap().store);
     let postgres = opened(&options).await;
     let stores: Vec<Arc<dyn Store>> = vec![Arc::new(Memory::new()), embedded.clone(), postgres.clone()];
-    let mut twins = conformance::Twins::new(stores, 20_261_122);
+    let mut twins = conformance::Differential::new(stores, 20_261_122);
     let count = std::env::var("TENURE_SEQUENCES").ok().and_then(|count| count.parse().ok()).unwrap_or(500);
 
     for number in 0..count {

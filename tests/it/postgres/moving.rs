@@ -4,7 +4,7 @@ use super::{opened, options};
 use std::{fs::File, path::Path, sync::Arc, time::Duration};
 use store::{
     Commit, Embedded, Entry, Error, ExecutionId, Filter, Options, Record, Store, Task, TaskId, Timestamp,
-    conformance::Twins,
+    conformance::Differential,
     postgres::{Postgres, PostgresOptions},
     transfer::{self, Source},
 };
@@ -42,7 +42,7 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (embedded(&dir.path().join("a")), dir.path().join("b"));
-    let mut twins = Twins::new(vec![first.clone()], 5);
+    let mut twins = Differential::new(vec![first.clone()], 5);
     for _ in 0..200 {
         twins.sequence(6).await.unwrap();
     }
@@ -83,7 +83,7 @@ async fn an_export_that_was_cut_or_changed_leaves_the_database_empty() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = embedded(&dir.path().join("a"));
-    let mut twins = Twins::new(vec![store.clone()], 6);
+    let mut twins = Differential::new(vec![store.clone()], 6);
     for _ in 0..400 {
         twins.sequence(6).await.unwrap();
     }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tests::books::{Books, Executions, rows};
 use workflows::{
     ledger::{ActivateTenant, ClaimNodes, PrepareNodes, RegisterTenant, SetQuotas},
-    placement::{Ask, Constraints},
-    policy::{PolicyRef, Request},
+    placement::{Constraints, NodeRequest},
+    policy::{OnboardingRequest, PolicyRef},
     quota_change::{
         GrantQuota, HoldCapacity, LowerQuota, PrepareHeld, QuarantineHeld, ReleaseCapacity, RestoreQuota,
         SettleDecrease,
@@ -70,13 +70,13 @@ fn begin(executions: &Executions) -> Books {
                 production}], entitlement: {gpu_model: H100, gpus: 8}}";
     let (call, tenant): (_, TenantId) = (executions.call(1), "acme".parse().unwrap());
     let policy = PolicyRef { name: "platform".into(), version: 1, digest: String::new() };
-    let request = Request::from_yaml(text).unwrap();
+    let request = OnboardingRequest::from_yaml(text).unwrap();
     books.act(&RegisterTenant { request, policy }, &call).unwrap();
-    let ask = Ask { model: "H100".parse().unwrap(), gpus: Gpus(8) };
+    let ask = NodeRequest { model: "H100".parse().unwrap(), gpus: Gpus(8) };
     let claim = ClaimNodes { tenant: tenant.clone(), ask, constraints: constraints() };
     books.act(&claim, &call).unwrap();
     books.act(&PrepareNodes { tenant: tenant.clone() }, &call).unwrap();
-    let limits = Limits { nominal: Gpus(3), ..Limits::default() };
+    let limits = QuotaLimits { nominal: Gpus(3), ..QuotaLimits::default() };
     let limits = WORKSPACES.map(|name| (name.parse().unwrap(), limits.clone())).into();
     let model = "H100".parse().unwrap();
     books.act(&SetQuotas { tenant: tenant.clone(), model, limits, overcommit: false }, &call).unwrap();
@@ -168,7 +168,7 @@ fn covered(books: &Books, call: &engine::Call) -> bool {
 }
 
 fn owned(books: &Books) -> u64 {
-    books.find::<Holding>("acme").map_or(0, |holding| u64::from(holding.owned().0))
+    books.find::<NodeAllocation>("acme").map_or(0, |holding| u64::from(holding.owned().0))
 }
 
 fn promised(books: &Books) -> u64 {
@@ -210,7 +210,7 @@ proptest! {
             }
             let marks = books.find::<Earmarks>("acme");
             let claimed: Vec<_> = marks.iter().flat_map(|marks| marks.open.values()).flat_map(|mark| mark.nodes.keys()).collect();
-            let held = books.find::<Holding>("acme").unwrap();
+            let held = books.find::<NodeAllocation>("acme").unwrap();
             let all: BTreeSet<_> = claimed.iter().copied().chain(held.nodes.keys()).chain(&held.quarantined).collect();
             prop_assert_eq!(all.len(), claimed.len() + held.nodes.len() + held.quarantined.len(), "a node stands in two places");
             for node in books.all::<Node>() {

@@ -129,7 +129,8 @@ async fn what_is_reserved_is_not_taken() {
         let account = cohort.accounts.get_mut(&"research".parse().unwrap()).unwrap();
         let (reclaim_deadline, grace) = (15 * MINUTE, 2 * MINUTE);
         let resource = gpu("H100");
-        let promise = Promise { resource, count: 2, from: BEGIN, to: None, reclaim_deadline, grace };
+        let promise =
+            AccountReservation { resource, count: 2, from: BEGIN, to: None, reclaim_deadline, grace };
         account.promises.insert("always".into(), promise);
         view.put(&cohort)
     };

@@ -135,7 +135,7 @@ async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     assert_eq!(case.plan.placement["lacking"], json!(8));
     stage.approve(id).await;
     assert_eq!(stage.state(id).await, "Effective");
-    let holding: Holding = stage.find("acme").await.unwrap();
+    let holding: NodeAllocation = stage.find("acme").await.unwrap();
     assert_eq!((holding.nodes.len(), holding.owned()), (2, Gpus(16)));
     for node in holding.nodes.keys() {
         let node: Node = stage.find(node.as_str()).await.unwrap();
@@ -225,7 +225,7 @@ async fn who_finds_no_node_waits_for_one_and_goes_on() {
             "name: {name}\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
              allow_preemption: true, allow_gpu_sharing: false}}\nentitlement: {{gpu_model: H100, gpus: 8}}\n"
         );
-        let text = workflows::policy::Request::from_yaml(&text).unwrap();
+        let text = workflows::policy::OnboardingRequest::from_yaml(&text).unwrap();
         stage.begin(workflows::onboarding::Onboarding::new(text, None)).await.unwrap();
     }
     let id = stage.increase("by: 12\nexception: true\nuntil: 2026-02-01T00:00:00Z").await;

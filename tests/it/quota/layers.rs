@@ -3,14 +3,14 @@
 use super::stage::{Stage, gpu, request};
 use async_trait::async_trait;
 use backends::simulated::{
-    Fault, LocalWorld, Request, Response, Script, Verb, What, World, simulated_platform,
+    Fault, FaultKind, LocalWorld, Request, Response, Script, Verb, World, simulated_platform,
 };
-use engine::{Action as _, ActionError, Event, Order};
+use engine::{Action as _, ActionError, Attribution, Event};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use store::{ExecutionId, Key, Memory, Store as _};
 use workflows::{
-    platform::{ChangeCohortQuota, CreateCohort, LimitNames, ReadLimits, RestoreCohortQuota, Restored},
+    platform::{ChangeCohortQuota, CreateCohort, LimitNames, LimitRestored, ReadLimits, RestoreCohortQuota},
     quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
     tenancy::*,
 };
@@ -128,7 +128,13 @@ async fn settle(stage: &Stage) {
 async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() {
     let (watched, store) = Watched::new(0);
     let stage = Stage::on("H100", store, watched.clone()).await;
-    let whats = [What::FailBefore, What::FailAfter, What::RefuseBefore, What::RefuseAfter, What::AnswerLost];
+    let whats = [
+        FaultKind::FailBefore,
+        FaultKind::FailAfter,
+        FaultKind::RefuseBefore,
+        FaultKind::RefuseAfter,
+        FaultKind::AnswerLost,
+    ];
     let actions = ["ChangeCohortQuota", "ChangeQueueQuota", "ChangeResourceQuota"];
     let mut ends = std::collections::BTreeMap::<String, u32>::new();
     for action in actions {
@@ -144,7 +150,7 @@ async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() 
                 };
                 settle(&stage).await;
                 if phase(&stage, id).await.0 == "parked" {
-                    let order = Order { by: "olga".into(), reason: "mended".into() };
+                    let order = Attribution { by: "olga".into(), reason: "mended".into() };
                     stage.engine.deliver(id, Event::RetryRequested(order)).await.unwrap();
                     stage.engine.run_until_idle().await.unwrap();
                 }
@@ -196,7 +202,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
     let body = stage.engine.show(id).await.unwrap().1.body.to_string();
     assert!(body.contains("quota.drifted"), "{body}");
     assert_eq!(stage.quota("research").await.allowances[&gpu("H100")].nominal, 2, "nothing is granted yet");
-    let order = Order { by: "olga".into(), reason: "the other controller is off".into() };
+    let order = Attribution { by: "olga".into(), reason: "the other controller is off".into() };
     stage.engine.deliver(id, Event::RetryRequested(order)).await.unwrap();
     stage.engine.run_until_idle().await.unwrap();
     assert_eq!(stage.state(id).await, "Effective");
@@ -225,8 +231,8 @@ async fn what_others_have_set_since_is_neither_overwritten_nor_taken_back() {
     change(4, 9).run(&platform, &calls.at("Meddling", false, 1)).await.unwrap();
     let undo = RestoreCohortQuota { change: change(2, 4) };
     let left = undo.run(&platform, &calls.at("Changing", true, 1)).await.unwrap();
-    assert_eq!((left, said().await), (Restored::Left { now: serde_json::json!(9) }, Some(9)));
+    assert_eq!((left, said().await), (LimitRestored::Left { now: serde_json::json!(9) }, Some(9)));
     change(9, 4).run(&platform, &calls.at("Mending", false, 1)).await.unwrap();
     let back = undo.run(&platform, &calls.at("Changing", true, 2)).await.unwrap();
-    assert_eq!((back, said().await), (Restored::Before, Some(2)));
+    assert_eq!((back, said().await), (LimitRestored::Before, Some(2)));
 }

@@ -11,10 +11,10 @@ use workflows::{
     offboarding::Offboarding,
     onboarding::Onboarding,
     platform::Platform,
-    policy::Request,
+    policy::OnboardingRequest,
     quota_change::{QuotaRequest, decrease::QuotaDecrease, increase::QuotaIncrease},
     reclaim::Reclaim,
-    scheduling::admission::{self, Observation, Seen},
+    scheduling::admission::{self, Observation, ObservedKind},
     sla_change::SlaChange,
     tenancy::*,
 };
@@ -64,7 +64,7 @@ impl Stage {
              entitlement: {{gpu_model: {model}, gpus: 8}}\n"
         );
         let onboarding =
-            stage.begin(Onboarding::new(Request::from_yaml(&text).unwrap(), None)).await.unwrap();
+            stage.begin(Onboarding::new(OnboardingRequest::from_yaml(&text).unwrap(), None)).await.unwrap();
         assert_eq!(stage.state(onboarding).await, "Active");
         stage
     }
@@ -125,7 +125,7 @@ impl Stage {
         self.sees().await;
         let job = job(workspace, name, gpus);
         let submitted = self.engine.ledger(true, |view| admission::submit(view, &job)).await.unwrap();
-        assert_eq!(submitted.admission.answer, Answer::Admit, "{:?}", submitted.admission.weighed);
+        assert_eq!(submitted.admission.answer, AdmissionVerdict::Admit, "{:?}", submitted.admission.weighed);
     }
 
     /// The platform says that everything is as the ledger has it.
@@ -133,8 +133,9 @@ impl Stage {
         let tenant = "acme".parse().unwrap();
         let observe = |view: &mut View| {
             let occupancy = view.need::<Occupancy>("acme")?;
-            let seen = |room: &Room| Seen { usable: room.capacity, busy: room.capacity - room.free };
-            let kinds = |kinds: &std::collections::BTreeMap<GpuKind, Room>| {
+            let seen =
+                |room: &NodeRoom| ObservedKind { usable: room.capacity, busy: room.capacity - room.free };
+            let kinds = |kinds: &std::collections::BTreeMap<GpuKind, NodeRoom>| {
                 kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
             };
             let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();

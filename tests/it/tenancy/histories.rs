@@ -45,7 +45,7 @@ fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionEr
         }
         Deed::Prepare(t) => books.act(&PrepareNodes { tenant: name(t) }, call),
         Deed::Quarantine(t, nth) => {
-            let held = books.find::<Holding>(name(t).as_str());
+            let held = books.find::<NodeAllocation>(name(t).as_str());
             let unfit =
                 held.iter().flat_map(|held| held.nodes.keys()).nth(nth).into_iter().cloned().collect();
             books.act(&QuarantineNodes { tenant: name(t), unfit }, call).map(drop)
@@ -56,7 +56,7 @@ fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionEr
         }
         Deed::Release(t) => books.act(&ReleaseClaim { tenant: name(t) }, call).map(drop),
         Deed::SetQuota(t, gpus) => {
-            let limits = Limits { nominal: Gpus(gpus), ..Limits::default() };
+            let limits = QuotaLimits { nominal: Gpus(gpus), ..QuotaLimits::default() };
             let limits = [("default".parse().unwrap(), limits)].into();
             let model = "H100".parse().unwrap();
             register(books, t, call);
@@ -71,7 +71,7 @@ fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionEr
 
 /// In service, drained, being wiped: three documents written as offboarding will write them.
 fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> {
-    let held = books.find::<Holding>(name(tenant).as_str());
+    let held = books.find::<NodeAllocation>(name(tenant).as_str());
     let Some(id) = held.iter().flat_map(|held| held.nodes.keys()).nth(nth).cloned() else { return Ok(()) };
     books.decide(|view| {
         let node = view.need::<Node>(id.as_str())?;
@@ -104,12 +104,12 @@ fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
     let nodes = books.all::<Node>();
     let free: BTreeSet<_> =
         nodes.iter().filter(|n| n.state == NodeState::Free).map(|n| n.id.clone()).collect();
-    let chunks = books.all::<Chunk>();
+    let chunks = books.all::<FreePoolChunk>();
     let listed: BTreeSet<_> = chunks.iter().flat_map(|chunk| chunk.free.keys().cloned()).collect();
     prop_assert_eq!(listed, free);
-    for pool in books.all::<Pool>() {
+    for pool in books.all::<FreePool>() {
         for (number, count) in (0..).zip(&pool.chunks) {
-            let key = Chunk::key(&pool.cluster, &pool.model, number);
+            let key = FreePoolChunk::key(&pool.cluster, &pool.model, number);
             let chunk = chunks.iter().find(|chunk| engine::Entity::id(*chunk) == key).unwrap();
             prop_assert_eq!(count.free_nodes as usize, chunk.free.len());
             prop_assert_eq!(count.free_gpus, chunk.free.values().copied().sum::<Gpus>());
@@ -122,7 +122,7 @@ fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
 fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
     let nodes: BTreeMap<_, _> = books.all::<Node>().into_iter().map(|node| (node.id.clone(), node)).collect();
     let mut seen = BTreeSet::new();
-    for holding in books.all::<Holding>() {
+    for holding in books.all::<NodeAllocation>() {
         for (id, held) in &holding.nodes {
             let node = &nodes[id];
             prop_assert_eq!(node.owner.as_ref(), Some(&holding.tenant));
@@ -182,7 +182,7 @@ proptest! {
             let quota = quota_of(&books);
             if quota != quota_before {
                 // I-5: no change of quotas ever leaves more promised than is owned.
-                let owned = books.find::<Holding>(name(*tenant).as_str()).map(|h| h.owned()).unwrap_or_default();
+                let owned = books.find::<NodeAllocation>(name(*tenant).as_str()).map(|h| h.owned()).unwrap_or_default();
                 let within = |quota: Quota| quota.allowances.values().all(|line| line.nominal <= u64::from(owned.0));
                 prop_assert!(quota.is_none_or(within), "{:?} of {}", deed, owned);
             }
@@ -199,7 +199,7 @@ proptest! {
         let second = books.weigh(|view| engine::LedgerAction::decide(&other, view, &executions.call(3)));
         if let (Ok((first, _, puts)), Ok((second, reads, _))) = (first, second) {
             books.apply(puts);
-            let nodes = |claim: &Claim| claim.nodes.iter().map(|node| node.node.clone()).collect::<BTreeSet<_>>();
+            let nodes = |claim: &NodeClaim| claim.nodes.iter().map(|node| node.node.clone()).collect::<BTreeSet<_>>();
             let overlap = !nodes(&first).is_disjoint(&nodes(&second));
             prop_assert!(!(overlap && books.holds(&reads)), "both claims took a node");
         }

@@ -9,7 +9,9 @@ use crate::{
     wire::{CLIENT_WAITS, Shared},
     world::World,
 };
-use engine::{ApprovalCase, Engine, Error, Event, MINUTE, Order, Person, PlanDigest, Request, Verdict};
+use engine::{
+    ApprovalRecord, Attribution, Engine, Error, Event, MINUTE, Person, PlanDigest, Request, Verdict,
+};
 use std::{future::Future, sync::Arc, time::Duration};
 use store::{Record, Store};
 
@@ -76,7 +78,7 @@ impl Play {
         }
     }
 
-    async fn case_of(&self, record: &Record) -> Option<ApprovalCase> {
+    async fn case_of(&self, record: &Record) -> Option<ApprovalRecord> {
         let prefix = format!("{}.", record.id);
         let found = self.shared.truth.documents("approvals", &prefix, None, 1).await.unwrap();
         found.items.first().and_then(|found| serde_json::from_slice(&found.body).ok())
@@ -226,6 +228,6 @@ pub async fn mend(play: &Arc<Play>, calm: Duration) {
     }
 }
 
-fn order() -> Order {
-    Order { by: "operator".into(), reason: "simulated".into() }
+fn order() -> Attribution {
+    Attribution { by: "operator".into(), reason: "simulated".into() }
 }

@@ -2,7 +2,7 @@
 //! which the onboarding is another; with `UNDER_TEST=door` tests have calls of their own made on its platform; with
 //! `UNDER_TEST=shifted` tests move its clock. With `UNDER_TEST=agent` it is the program `tenure-agent`.
 
-use engine::{Engine, Unsound};
+use engine::{Engine, InvalidWorkflow};
 use workflows::platform::Platform;
 
 #[global_allocator]
@@ -18,6 +18,6 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-fn later(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+fn later(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     engine.with::<tests::under_test::later::Later>()
 }

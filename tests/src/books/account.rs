@@ -10,7 +10,7 @@ use std::{
 use store::{ExecutionId, Timestamp};
 use workflows::{
     policy::PlatformPolicy,
-    scheduling::admission::{self, Allowances, Observation, Request, Seen, invariants},
+    scheduling::admission::{self, Allowances, Observation, ObservedKind, WorkloadRequest, invariants},
     tenancy::*,
 };
 
@@ -132,7 +132,12 @@ impl World {
     ///
     /// # Panics
     /// When the ledger refuses it.
-    pub fn allow(&mut self, name: &str, class: WorkspaceClass, allowances: Allowances) -> admission::News {
+    pub fn allow(
+        &mut self,
+        name: &str,
+        class: WorkspaceClass,
+        allowances: Allowances,
+    ) -> admission::AdmissionEffects {
         let all = BTreeMap::from([(workspace(name), (class, allowances))]);
         self.decide(|view| admission::set_allowances(view, &tenant(), &all)).unwrap()
     }
@@ -157,9 +162,9 @@ impl World {
     ///
     /// # Panics
     /// When the ledger refuses it.
-    pub fn see(&mut self) -> admission::Observed {
+    pub fn see(&mut self) -> admission::ObservationResult {
         let nodes = self.occupancy().nodes;
-        let seen = |room: Room| Seen { usable: room.capacity, busy: room.capacity - room.free };
+        let seen = |room: NodeRoom| ObservedKind { usable: room.capacity, busy: room.capacity - room.free };
         let nodes = nodes
             .into_iter()
             .map(|(node, kinds)| (node, kinds.into_iter().map(|(kind, room)| (kind, seen(room))).collect()));
@@ -207,7 +212,7 @@ impl World {
     ///
     /// # Errors
     /// The refusal.
-    pub fn submit(&mut self, request: &Request) -> Result<admission::Submitted, ActionError> {
+    pub fn submit(&mut self, request: &WorkloadRequest) -> Result<admission::SubmitOutcome, ActionError> {
         self.decide(|view| admission::submit(view, request))
     }
 
@@ -215,15 +220,15 @@ impl World {
     ///
     /// # Errors
     /// The refusal.
-    pub fn finish(&mut self, name: &str) -> Result<admission::Finished, ActionError> {
+    pub fn finish(&mut self, name: &str) -> Result<admission::FinishOutcome, ActionError> {
         self.decide(|view| admission::finish(view, &tenant(), name))
     }
 }
 
 /// A batch job that may be evicted.
 #[must_use]
-pub fn job(workspace_name: &str, name: &str, gpus: u64) -> Request {
-    Request {
+pub fn job(workspace_name: &str, name: &str, gpus: u64) -> WorkloadRequest {
+    WorkloadRequest {
         tenant: tenant(),
         workspace: workspace(workspace_name),
         name: name.to_owned(),
@@ -264,7 +269,7 @@ impl World {
     pub fn violations(&self) -> Vec<String> {
         let books = &self.books;
         let Some(cohort) = books.find::<Cohort>("acme") else { return Vec::new() };
-        let all = invariants::Books {
+        let all = invariants::AdmissionState {
             cohort,
             occupancy: books.find("acme"),
             nodes: books.all(),
@@ -280,14 +285,17 @@ impl World {
 
     /// Who waits in a workspace, in order.
     #[must_use]
-    pub fn waiting(&self, name: &str) -> Vec<InLine> {
-        self.books.find::<Line>(&format!("acme/{name}")).map(|line| line.waiting).unwrap_or_default()
+    pub fn waiting(&self, name: &str) -> Vec<QueuedWorkload> {
+        self.books
+            .find::<WorkspaceQueue>(&format!("acme/{name}"))
+            .map(|line| line.waiting)
+            .unwrap_or_default()
     }
 
     /// Who runs in a workspace, newest first.
     #[must_use]
-    pub fn running(&self, name: &str) -> Vec<(String, Running)> {
-        let rosters = self.books.all::<Roster>();
+    pub fn running(&self, name: &str) -> Vec<(String, RunningEntry)> {
+        let rosters = self.books.all::<RunningList>();
         let ours = rosters.into_iter().filter(|roster| roster.workspace.as_str() == name);
         let mut running: Vec<_> = ours.flat_map(|roster| roster.running).collect();
         running.sort_by_key(|(name, running)| (std::cmp::Reverse(running.admitted_at), name.clone()));
@@ -297,7 +305,7 @@ impl World {
     /// Victims for a demand, chosen plainly: the newest who may be evicted in whoever is furthest above its own, until it is
     /// enough. Nobody if it never is.
     #[must_use]
-    pub fn victims(&self, demand: &admission::Demand) -> BTreeSet<String> {
+    pub fn victims(&self, demand: &admission::ReclaimDemand) -> BTreeSet<String> {
         let mut cohort = self.cohort();
         let mut victims = BTreeSet::new();
         while cohort.available(&demand.workspace, &demand.resource) < demand.wanted {

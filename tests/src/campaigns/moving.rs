@@ -2,7 +2,7 @@
 //! back: the campaign behind `tests/it/postgres/under_way.rs` and the `moving` bench. What stayed is the measure of what moved.
 
 use crate::campaigns::errands::{Errand, Kind, Yard};
-use engine::{Clock as _, Engine, HOUR, ManualClock, Order, Person, Request, SECOND, Verdict};
+use engine::{Attribution, Clock as _, Engine, HOUR, ManualClock, Person, Request, SECOND, Verdict};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -166,7 +166,7 @@ impl Twin {
         }
         for record in self.records().await {
             if record.phase == "parked" {
-                let order = Order { by: "olga".into(), reason: "mended".into() };
+                let order = Attribution { by: "olga".into(), reason: "mended".into() };
                 let retried = self.engine.deliver(record.id, engine::Event::RetryRequested(order)).await;
                 retried.expect("it is tried again");
             } else if record.state == "Listening" {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use store::Epoch;
-use workflows::platform::{Found, Stamp, codes};
+use workflows::platform::{CallMetadata, FoundObject, codes};
 
 /// Why a case ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl<'a> Bench<'a> {
 
     /// The first call of a step.
     #[must_use]
-    pub fn stamp(&self, step: &str) -> Stamp {
+    pub fn stamp(&self, step: &str) -> CallMetadata {
         let step = format!("kit/{}/{}/{step}", self.case, self.thing);
-        Stamp {
+        CallMetadata {
             action: "Kit",
             key: step.clone(),
             step,
@@ -78,9 +78,9 @@ impl<'a> Bench<'a> {
 
     /// The compensation of a step.
     #[must_use]
-    pub fn undo(&self, step: &str) -> Stamp {
+    pub fn undo(&self, step: &str) -> CallMetadata {
         let of = self.stamp(step);
-        Stamp { key: format!("{}/undo", of.step), undo: true, ..of }
+        CallMetadata { key: format!("{}/undo", of.step), undo: true, ..of }
     }
 
     /// Has trouble, or ends the case where the subject cannot have it.
@@ -95,7 +95,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// That it cannot be made.
-    pub async fn made(&self, amount: u64) -> Result<Found, Stop> {
+    pub async fn made(&self, amount: u64) -> Result<FoundObject, Stop> {
         self.make(amount, &self.stamp("make")).await.map_err(|e| broken(format!("making it failed: {e}")))
     }
 
@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the backend says.
-    pub async fn make(&self, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    pub async fn make(&self, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         for _ in 1..LOOKS {
             match self.subject.make(&self.thing, amount, stamp).await {
                 Err(ActionError { class: Class::Pending { .. }, .. }) => tokio::time::sleep(BETWEEN).await,
@@ -117,7 +117,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the backend says.
-    pub async fn change(&self, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    pub async fn change(&self, from: u64, to: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.subject.change(&self.thing, from, to, stamp).await
     }
 
@@ -125,7 +125,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// That it cannot say.
-    pub async fn look(&self) -> Result<Option<Found>, Stop> {
+    pub async fn look(&self) -> Result<Option<FoundObject>, Stop> {
         let looked = self.subject.look(&self.thing, &self.stamp("look")).await;
         looked.map_err(|e| broken(format!("looking failed: {e}")))
     }
@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// That it is not.
-    pub async fn there(&self) -> Result<Found, Stop> {
+    pub async fn there(&self) -> Result<FoundObject, Stop> {
         self.look().await?.ok_or_else(|| broken("the backend does not find it".into()))
     }
 
@@ -142,7 +142,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// That it stays, or cannot be removed.
-    pub async fn removed(&self, found: &Found, stamp: &Stamp) -> Ended {
+    pub async fn removed(&self, found: &FoundObject, stamp: &CallMetadata) -> Ended {
         match self.subject.remove(&self.thing, found, stamp).await {
             Ok(()) | Err(ActionError { class: Class::Pending { .. }, .. }) => {}
             Err(error) => return Err(broken(format!("removing it failed: {error}"))),
@@ -177,7 +177,7 @@ impl<'a> Bench<'a> {
     pub(super) async fn clear(&self) {
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for thing in others.iter().chain([&self.thing]) {
-            let stamp = Stamp { epoch: Epoch(NOW * 100), ..self.stamp("clear").part(thing) };
+            let stamp = CallMetadata { epoch: Epoch(NOW * 100), ..self.stamp("clear").part(thing) };
             if let Ok(Some(found)) = self.subject.look(thing, &stamp).await {
                 let _left_behind = self.subject.remove(thing, &found, &stamp).await;
             }

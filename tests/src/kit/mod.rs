@@ -18,7 +18,7 @@ pub use table::{Cell, Table, records};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::time::Duration;
-use workflows::platform::{Found, Stamp};
+use workflows::platform::{CallMetadata, FoundObject};
 
 /// Trouble that a subject is asked to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +55,23 @@ pub trait Subject: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Makes the thing with an amount.
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError>;
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError>;
 
     /// The thing, as the backend finds it.
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError>;
 
     /// Sets its amount, if that is `from`.
-    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError>;
+    async fn change(
+        &self,
+        thing: &str,
+        from: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError>;
 
     /// Removes it, or asks for it to be removed, if it still is the one that was found.
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn remove(&self, thing: &str, found: &FoundObject, stamp: &CallMetadata)
+    -> Result<(), ActionError>;
 
     /// Its amount, by means other than the backend and past all trouble; `None` where it is not there, or is going.
     async fn really(&self, thing: &str) -> Option<u64>;

@@ -9,7 +9,9 @@ mod tree;
 pub use oracle::choose;
 
 use tree::{Tree, wide};
-use workflows::scheduling::planner::{Demand, Kind, Preemption, Quota, Sharing, Snapshot, Weight, Workload};
+use workflows::scheduling::planner::{
+    Demand, Preemption, Quota, ResourceKind, Sharing, Snapshot, Weight, Workload,
+};
 
 /// A cohort or workspace.
 #[derive(Clone, Debug)]
@@ -85,8 +87,8 @@ pub fn name(at: usize) -> String {
 
 /// The kinds, by their place in lists.
 #[must_use]
-pub fn kinds(count: usize) -> Vec<Kind> {
-    [Kind::gpu("m0"), Kind::cpu(), Kind::gpu("m1")].into_iter().take(count).collect()
+pub fn kinds(count: usize) -> Vec<ResourceKind> {
+    [ResourceKind::gpu("m0"), ResourceKind::cpu(), ResourceKind::gpu("m1")].into_iter().take(count).collect()
 }
 
 /// The resource of a kind: GPUs of two models are one.

@@ -5,7 +5,7 @@ use super::{
     tree::{Tree, order, wide},
 };
 use workflows::scheduling::planner::{
-    Algorithm, BorrowWithinCohort, Preempt, Preemption, Settings, Strategy,
+    Algorithm, BorrowWithinCohort, PreemptPolicy, Preemption, Settings, Strategy,
 };
 
 struct Oracle<'a> {
@@ -53,13 +53,13 @@ impl Oracle<'_> {
             self.policy().reclaim_within_cohort
         };
         uses && match policy {
-            Preempt::Never => false,
-            Preempt::LowerPriority => load.priority < state.priority,
-            Preempt::LowerOrNewerEqualPriority => {
+            PreemptPolicy::Never => false,
+            PreemptPolicy::LowerPriority => load.priority < state.priority,
+            PreemptPolicy::LowerOrNewerEqualPriority => {
                 load.priority < state.priority
                     || (load.priority == state.priority && load.queued_at > state.queued_at)
             }
-            Preempt::Any => true,
+            PreemptPolicy::Any => true,
         }
     }
 

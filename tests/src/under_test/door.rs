@@ -2,11 +2,11 @@
 
 use axum::{Json, Router, extract::State, routing::post};
 use backends::agents::{Command, Output};
-use engine::{ActionError, Engine, Unsound};
+use engine::{ActionError, Engine, InvalidWorkflow};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::platform::{Platform, Stamp};
+use workflows::platform::{CallMetadata, Platform};
 
 /// A call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub type Came = Result<Output, ActionError>;
 ///
 /// # Panics
 /// When there is no such variable, or the file cannot be written.
-pub fn open(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+pub fn open(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     let file = std::env::var_os("UNDER_TEST_DOOR").expect("UNDER_TEST_DOOR names a file");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.set_nonblocking(true).expect("a listener can wait");
@@ -54,7 +54,7 @@ pub fn open(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
 }
 
 async fn call(State(on): State<Arc<Platform>>, Json(asked): Json<Asked>) -> Json<Came> {
-    let stamp = Stamp {
+    let stamp = CallMetadata {
         action: "Test",
         step: asked.step,
         key: asked.key,

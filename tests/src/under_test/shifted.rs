@@ -1,6 +1,6 @@
 //! A server whose clock differs from the machine's by a span that a file names, so that a test can move time.
 
-use engine::{BoxFuture, Clock, Engine, SystemClock, Unsound};
+use engine::{BoxFuture, Clock, Engine, InvalidWorkflow, SystemClock};
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use store::Timestamp;
 use workflows::platform::Platform;
@@ -47,7 +47,7 @@ impl Clock for ShiftedClock {
 ///
 /// # Panics
 /// When the variable is not set.
-pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     let file = std::env::var_os(FILE).expect("UNDER_TEST_CLOCK names a file").into();
     let clock = Arc::new(ShiftedClock { file });
     workflows::registered(Engine::new(engine.store().clone(), clock, engine.platform().clone()))

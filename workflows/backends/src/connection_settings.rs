@@ -38,7 +38,7 @@ pub(super) fn secret(field: &'static str, path: &Path) -> Result<String, Setting
 
 /// Twelve bytes of chance in hexadecimal.
 #[cfg(any(feature = "pkcs11", feature = "vault"))]
-pub(super) fn identity() -> String {
+pub(super) fn random_id() -> String {
     use ring::rand::SecureRandom;
     let mut bytes = [0_u8; 12];
     // A system without randomness does not start TLS either; what is left is still told apart by its making.
@@ -50,7 +50,7 @@ pub(super) fn identity() -> String {
 
 /// An identity that follows from these, so that two who make the same at once give it the same.
 #[cfg(any(feature = "s3", feature = "vault"))]
-pub(super) fn identity_of(parts: &[&str]) -> String {
+pub(super) fn derived_id(parts: &[&str]) -> String {
     let mut whole = ring::digest::Context::new(&ring::digest::SHA256);
     for part in parts {
         whole.update(part.as_bytes());

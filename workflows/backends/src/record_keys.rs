@@ -12,17 +12,17 @@ use workflows::{
 
 /// The workflows whose executions lie under the platform's key, whomever they are about: the proof that a tenant's data is
 /// destroyed outlasts the tenant.
-pub const KEPT_BY_THE_PLATFORM: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
+pub const PLATFORM_KEY_WORKFLOWS: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
 
 /// Journal entries looked at in one go.
 const PAGE: usize = 1_000;
 
 /// Records that are not sealed: there is no key to destroy.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unsealed;
+pub struct NoRecordKeys;
 
 #[async_trait]
-impl Records for Unsealed {
+impl Records for NoRecordKeys {
     fn backend(&self) -> &'static str {
         "not sealed"
     }
@@ -33,7 +33,7 @@ impl Records for Unsealed {
 }
 
 /// Records in a sealed store.
-pub struct SealedRecords {
+pub struct RecordKeys {
     /// The store, as the engine sees it.
     pub store: Arc<dyn Store>,
     /// Its keys.
@@ -42,14 +42,14 @@ pub struct SealedRecords {
     pub clock: Arc<dyn Clock>,
 }
 
-impl fmt::Debug for SealedRecords {
+impl fmt::Debug for RecordKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SealedRecords")
     }
 }
 
 #[async_trait]
-impl Records for SealedRecords {
+impl Records for RecordKeys {
     fn backend(&self) -> &'static str {
         "sealed"
     }
@@ -65,7 +65,7 @@ impl Records for SealedRecords {
     }
 }
 
-impl SealedRecords {
+impl RecordKeys {
     /// Whether the audit has yet to take over something that lies under the tenant's key.
     async fn unsealed_entry_of(&self, tenant: &str) -> Result<bool, store::Error> {
         let cursor = audit::cursor(&*self.store).await?;
@@ -78,7 +78,7 @@ impl SealedRecords {
                     continue;
                 }
                 let record = self.store.load(entry.execution).await?;
-                let kept = |workflow: &str| KEPT_BY_THE_PLATFORM.contains(&workflow);
+                let kept = |workflow: &str| PLATFORM_KEY_WORKFLOWS.contains(&workflow);
                 if record.is_some_and(|record| record.tenant == tenant && !kept(&record.workflow)) {
                     return Ok(true);
                 }

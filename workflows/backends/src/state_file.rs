@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 use store::Epoch;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// How many steps are remembered; a node sees a few a day.
 const STEPS: usize = 1_000;
@@ -36,7 +36,7 @@ struct Step {
 
 impl Steps {
     /// Whether this call took effect before. Refuses one of a holder that was followed by another.
-    pub(super) fn admit(&self, request: &str, stamp: &Stamp) -> Result<bool, ActionError> {
+    pub(super) fn admit(&self, request: &str, stamp: &CallMetadata) -> Result<bool, ActionError> {
         let Some(seen) = self.0.iter().find(|seen| seen.step == stamp.step) else {
             return Ok(false);
         };
@@ -57,12 +57,12 @@ impl Steps {
 
     /// Whether the step of this call has acted, or begun to.
     #[cfg(feature = "drives")]
-    pub(super) fn knows(&self, stamp: &Stamp) -> bool {
+    pub(super) fn knows(&self, stamp: &CallMetadata) -> bool {
         self.0.iter().any(|seen| seen.step == stamp.step)
     }
 
     /// Remembers that a step acts, and what was asked by its key if that has taken effect.
-    pub(super) fn seen(&mut self, stamp: &Stamp, done: Option<&str>) {
+    pub(super) fn seen(&mut self, stamp: &CallMetadata, done: Option<&str>) {
         let at = self.0.iter().position(|seen| seen.step == stamp.step);
         let step = at.map(|at| self.0.remove(at));
         let mut step =
@@ -76,7 +76,7 @@ impl Steps {
 
 /// The file, and nobody else's while it is held.
 #[derive(Debug)]
-pub(super) struct Held<T> {
+pub(super) struct LockedFile<T> {
     path: PathBuf,
     _lock: File,
     pub(super) content: T,
@@ -104,7 +104,7 @@ pub(super) fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, Acti
     }
 }
 
-impl<T: Default + Serialize + DeserializeOwned> Held<T> {
+impl<T: Default + Serialize + DeserializeOwned> LockedFile<T> {
     /// Takes the file, unless another has it, of whom `at_work` says what they do.
     pub(super) fn take(path: &Path, at_work: &str) -> Result<Self, ActionError> {
         let lock = File::create(path.with_extension("lock")).map_err(|error| unavailable(path, error))?;

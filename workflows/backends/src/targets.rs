@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, path::Path};
 
 /// A kind of backend with its settings: one key, the kind's name.
-pub(super) type Chosen = BTreeMap<String, Value>;
+pub(super) type BackendSettings = BTreeMap<String, Value>;
 
 /// The file of targets, as written. [`Targets::connect`] reads the settings of each.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -20,17 +20,17 @@ pub(super) type Chosen = BTreeMap<String, Value>;
 pub struct Targets {
     /// By the name of the cluster in the fleet: what serves it, of `kubernetes`, `slurm` and `agents` one or more; or
     /// `simulated: {}`.
-    pub(super) clusters: BTreeMap<String, Chosen>,
+    pub(super) clusters: BTreeMap<String, BackendSettings>,
     /// What keeps tenants' keys: `vault` or `pkcs11`.
-    pub(super) keys: Chosen,
+    pub(super) keys: BackendSettings,
     /// By region: what keeps buckets, `s3`.
-    pub(super) objects: BTreeMap<String, Chosen>,
+    pub(super) objects: BTreeMap<String, BackendSettings>,
     /// By cluster and node: what serves a machine as hardware, `drives`.
-    pub(super) machines: BTreeMap<String, BTreeMap<String, Chosen>>,
+    pub(super) machines: BTreeMap<String, BTreeMap<String, BackendSettings>>,
     /// By name, one of `SYSTEMS` of the kinds: the hook that serves a system of the house.
     pub(super) systems: BTreeMap<String, SystemTarget>,
     /// By name: what stands behind a hook, `exec` or `http`.
-    pub(super) hooks: BTreeMap<String, Chosen>,
+    pub(super) hooks: BTreeMap<String, BackendSettings>,
 }
 
 /// A system of the house.
@@ -38,9 +38,9 @@ pub struct Targets {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SystemTarget {
     /// What changes it, `exec` or `http`.
-    pub(super) hook: Chosen,
+    pub(super) hook: BackendSettings,
     /// What looks at it with credentials of its own.
-    pub(super) verifier: Chosen,
+    pub(super) verifier: BackendSettings,
 }
 
 impl Targets {
@@ -67,7 +67,7 @@ impl Targets {
 }
 
 /// The one kind that is named, if any is.
-pub(super) fn one_of(at: &str, chosen: Chosen) -> Result<Option<(String, Value)>, TargetError> {
+pub(super) fn one_of(at: &str, chosen: BackendSettings) -> Result<Option<(String, Value)>, TargetError> {
     if chosen.len() > 1 {
         let kinds: Vec<&str> = chosen.keys().map(String::as_str).collect();
         return Err(TargetError::new(
@@ -79,7 +79,11 @@ pub(super) fn one_of(at: &str, chosen: Chosen) -> Result<Option<(String, Value)>
 }
 
 /// The one kind that is named.
-pub(super) fn exactly_one(at: &str, chosen: Chosen, known: &[&str]) -> Result<(String, Value), TargetError> {
+pub(super) fn exactly_one(
+    at: &str,
+    chosen: BackendSettings,
+    known: &[&str],
+) -> Result<(String, Value), TargetError> {
     let nothing = || TargetError::new(at, format!("says nothing: name one of {}", known.join(", ")));
     one_of(at, chosen)?.ok_or_else(nothing)
 }

@@ -12,7 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
-use workflows::scheduling::planner::{Answer, Demand, Settings, Snapshot, plan};
+use workflows::scheduling::planner::{Demand, PlanAnswer, Settings, Snapshot, plan};
 
 /// A file that cannot be read as cases: which case, which key, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,8 +79,8 @@ impl Case {
     /// If other victims are chosen, or for other reasons, than it says: what it says, and what was chosen.
     pub fn check(&self) -> Result<(), (String, Targets)> {
         let victims = match plan(&self.snapshot, &self.demand, &self.settings) {
-            Ok(Answer::Reclaim(plan)) => plan.victims,
-            Ok(Answer::Fits { .. } | Answer::Wait { .. }) | Err(_) => Vec::new(),
+            Ok(PlanAnswer::Reclaim(plan)) => plan.victims,
+            Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) | Err(_) => Vec::new(),
         };
         let known = |id: &String| self.names.get(id).unwrap_or(id).clone();
         let got = victims.iter().map(|victim| Target {

@@ -20,13 +20,13 @@ mod submission;
 
 use crate::{
     replay::{
-        demand::Life,
-        environment::{Stage, usual_policy, without_fill_back},
-        event_log::Story,
-        invariants::Checks,
-        metrics::Gauge,
+        demand::DemandState,
+        environment::{Environment, usual_policy, without_fill_back},
+        event_log::EventLog,
+        invariants::InvariantChecks,
+        metrics::Metrics,
     },
-    scenario::Scene,
+    scenario::Scenario,
 };
 use engine::Stopwatch;
 use std::{
@@ -36,19 +36,19 @@ use std::{
 };
 use store::{ExecutionId, Filter, Sequence, Timestamp};
 use workflows::{
-    reclaim::ledger::announce,
-    scheduling::admission::{self, News, Observation, Seen},
+    reclaim::ledger::start_reclaims,
+    scheduling::admission::{self, AdmissionEffects, Observation, ObservedKind},
     tenancy::{Cohort, GpuKind, NodeId, WorkspaceName},
 };
 
 pub use baseline::Baseline;
-pub use measures::{Measures, Part, Sample, Waits};
+pub use measures::{Measures, Sample, Waits, WorkspaceMeasures};
 pub use outcome::{Outcome, ReplayError, Settings, Violation};
 pub use parallel::replay_all;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Happening {
+pub(super) enum ReplayEvent {
     /// The work of a demand's run is done.
     Done { demand: usize, run: u32 },
     /// People decide on what they have been asked.
@@ -63,22 +63,22 @@ pub(super) enum Happening {
 const PROMISES_EVERY: u64 = 5;
 
 pub(super) struct Replay<'a> {
-    pub(super) scene: &'a Scene,
+    pub(super) scene: &'a Scenario,
     pub(super) baseline: Baseline,
-    pub(super) stage: Stage,
-    agenda: BinaryHeap<Reverse<(Timestamp, Happening)>>,
-    pub(super) lives: Vec<Life>,
+    pub(super) stage: Environment,
+    agenda: BinaryHeap<Reverse<(Timestamp, ReplayEvent)>>,
+    pub(super) lives: Vec<DemandState>,
     pub(super) names: HashMap<&'a str, usize>,
     pub(super) cohort: Arc<Cohort>,
     pub(super) version: Option<Sequence>,
     pub(super) seen: u64,
     pub(super) called: BTreeSet<usize>,
-    pub(super) open: BTreeMap<ExecutionId, reclaimer::Open>,
+    pub(super) open: BTreeMap<ExecutionId, reclaimer::OpenReclaim>,
     pub(super) polled: BTreeSet<String>,
-    pub(super) platform: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
-    pub(super) gauge: Gauge,
-    pub(super) checks: Checks,
-    pub(super) story: Story,
+    pub(super) platform: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
+    pub(super) gauge: Metrics,
+    pub(super) checks: InvariantChecks,
+    pub(super) story: EventLog,
     pub(super) loans_ended: BTreeMap<u64, Timestamp>,
     pub(super) late: BTreeSet<usize>,
     /// What those wait for who came inside their workspace's reservation and have not run yet.
@@ -95,7 +95,7 @@ pub(super) struct Replay<'a> {
 /// # Errors
 /// When the engine, the ledger or the simulated cluster cannot go on.
 pub async fn replay(
-    scene: &Scene,
+    scene: &Scenario,
     settings: &Settings,
     progress: &mut (dyn FnMut(f64) + Send),
 ) -> Result<Outcome, ReplayError> {
@@ -103,7 +103,7 @@ pub async fn replay(
     if settings.baseline == Baseline::NoFillBack {
         policy = without_fill_back(&policy);
     }
-    let stage = Stage::set(scene, &policy, settings.baseline).await?;
+    let stage = Environment::set(scene, &policy, settings.baseline).await?;
     stage.world.script(settings.faults.clone());
     let mut replay = Replay::new(scene, stage, settings).await?;
     replay.run(settings, progress).await?;
@@ -111,15 +111,15 @@ pub async fn replay(
 }
 
 impl<'a> Replay<'a> {
-    async fn new(scene: &'a Scene, stage: Stage, settings: &Settings) -> Result<Self, ReplayError> {
+    async fn new(scene: &'a Scenario, stage: Environment, settings: &Settings) -> Result<Self, ReplayError> {
         let cohort = stage.shared::<Cohort>(scene.tenant.as_str()).await?;
         let cohort = cohort.ok_or_else(|| ReplayError::Unreadable("there is no account".into()))?;
         let mut agenda = BinaryHeap::new();
         for (demand, asked) in scene.demands.iter().enumerate() {
-            agenda.push(Reverse((scene.starts.after(asked.at), Happening::Ask { demand })));
+            agenda.push(Reverse((scene.starts.after(asked.at), ReplayEvent::Ask { demand })));
         }
-        agenda.push(Reverse((scene.starts, Happening::Sweep)));
-        let lives = scene.demands.iter().map(|demand| Life::new(demand.lasts)).collect();
+        agenda.push(Reverse((scene.starts, ReplayEvent::Sweep)));
+        let lives = scene.demands.iter().map(|demand| DemandState::new(demand.lasts)).collect();
         let names = scene.demands.iter().enumerate().map(|(n, demand)| (demand.name.as_str(), n)).collect();
         Ok(Self {
             scene,
@@ -129,14 +129,14 @@ impl<'a> Replay<'a> {
             names,
             version: None,
             seen: cohort.decisions,
-            checks: Checks::new(scene, &cohort, stage.policy.lending.cool_down),
+            checks: InvariantChecks::new(scene, &cohort, stage.policy.lending.cool_down),
             cohort,
             called: BTreeSet::new(),
             open: BTreeMap::new(),
             polled: BTreeSet::new(),
             platform: ledger_changes::idle(scene),
-            gauge: Gauge::new(scene),
-            story: Story::new(settings.told),
+            gauge: Metrics::new(scene),
+            story: EventLog::new(settings.told),
             loans_ended: BTreeMap::new(),
             late: BTreeSet::new(),
             promised: HashMap::new(),
@@ -198,16 +198,16 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    async fn happen(&mut self, happening: Happening) -> Result<(), ReplayError> {
+    async fn happen(&mut self, happening: ReplayEvent) -> Result<(), ReplayError> {
         match happening {
-            Happening::Ask { demand } => self.ask(demand).await,
-            Happening::Done { demand, run } => self.done(demand, run).await,
-            Happening::Sweep => self.sweep().await,
-            Happening::Decide => self.decide().await,
+            ReplayEvent::Ask { demand } => self.ask(demand).await,
+            ReplayEvent::Done { demand, run } => self.done(demand, run).await,
+            ReplayEvent::Sweep => self.sweep().await,
+            ReplayEvent::Decide => self.decide().await,
         }
     }
 
-    pub(super) fn plan(&mut self, at: Timestamp, happening: Happening) {
+    pub(super) fn plan(&mut self, at: Timestamp, happening: ReplayEvent) {
         self.agenda.push(Reverse((at, happening)));
     }
 
@@ -216,7 +216,7 @@ impl<'a> Replay<'a> {
         let now = self.stage.now();
         let next = now.after(self.scene.terms.sweep_every);
         if next <= self.ends {
-            self.plan(next, Happening::Sweep);
+            self.plan(next, ReplayEvent::Sweep);
         }
         let seen = Observation { at: now, nodes: std::mem::take(&mut self.platform) };
         let tenant = &self.scene.tenant;
@@ -225,7 +225,7 @@ impl<'a> Replay<'a> {
             .engine
             .ledger(true, |view| {
                 let observed = admission::observe(view, tenant, &seen)?;
-                announce(view, &observed.news)?;
+                start_reclaims(view, &observed.news)?;
                 Ok(observed)
             })
             .await;
@@ -247,7 +247,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Acts on what a change of the account came to.
-    async fn hear(&mut self, news: &News) -> Result<(), ReplayError> {
+    async fn hear(&mut self, news: &AdmissionEffects) -> Result<(), ReplayError> {
         self.catch_up().await?;
         let mut more = news.more;
         while more {
@@ -256,8 +256,8 @@ impl<'a> Replay<'a> {
                 .stage
                 .engine
                 .ledger(true, |view| {
-                    let news = admission::wake(view, tenant)?;
-                    announce(view, &news)?;
+                    let news = admission::admit_queued(view, tenant)?;
+                    start_reclaims(view, &news)?;
                     Ok(news)
                 })
                 .await?;
@@ -298,6 +298,6 @@ impl Replay<'_> {
 }
 
 /// Measures how long a replay takes; here, so that only the engine knows a real clock.
-pub(super) fn watch() -> Stopwatch {
+pub(super) fn start_stopwatch() -> Stopwatch {
     Stopwatch::start()
 }

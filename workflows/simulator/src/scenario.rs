@@ -16,7 +16,7 @@ use workflows::{
     fleet::NodeRow,
     policy::{Finding, Invalid},
     tenancy::{
-        Allowance, GpuKind, GpuModel, Name, Naming, NodeId, Profile, Resource, TenantId, WorkspaceClass,
+        Allowance, GpuKind, GpuModel, Name, NameKind, NodeId, Profile, Resource, TenantId, WorkspaceClass,
         WorkspaceName,
     },
 };
@@ -33,7 +33,7 @@ const BUFFER_PERCENT: u64 = 5;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct NodeSpec {
     /// Its serial number.
     pub node: NodeId,
     /// By index: the profile that a GPU is cut into, or `None` for a whole one.
@@ -42,7 +42,7 @@ pub struct Machine {
 
 /// What a workspace may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Portion {
+pub struct WorkspaceSpec {
     /// What it is for.
     pub class: WorkspaceClass,
     /// By resource.
@@ -53,7 +53,7 @@ pub struct Portion {
 
 /// What is promised, and how borrowers are treated. Defaults as in domain 3.2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Terms {
+pub struct ReclaimTerms {
     /// From a borrower's notice to its eviction.
     pub grace: Duration,
     /// From a demand inside a reservation to its GPUs.
@@ -64,7 +64,7 @@ pub struct Terms {
     pub sweep_every: Duration,
 }
 
-impl Default for Terms {
+impl Default for ReclaimTerms {
     fn default() -> Self {
         Self {
             grace: Duration::from_secs(120),
@@ -77,7 +77,7 @@ impl Default for Terms {
 
 /// A scene.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Scene {
+pub struct Scenario {
     /// Its name.
     pub name: String,
     /// What it shows, where it says so.
@@ -93,13 +93,13 @@ pub struct Scene {
     /// So long after that it ends.
     pub ends: Duration,
     /// Its nodes.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<NodeSpec>,
     /// Its workspaces.
-    pub workspaces: BTreeMap<WorkspaceName, Portion>,
+    pub workspaces: BTreeMap<WorkspaceName, WorkspaceSpec>,
     /// Who asks for what, by moment.
     pub demands: Vec<Demand>,
     /// What is promised.
-    pub terms: Terms,
+    pub terms: ReclaimTerms,
     /// What was counted to make the shares.
     pub counts: Vec<(String, Counted)>,
     /// What was left out or presumed.
@@ -108,7 +108,7 @@ pub struct Scene {
 
 /// Why a scene cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SceneError {
+pub enum ScenarioError {
     /// The trace asks for nothing.
     #[error("the trace asks for no GPU at all")]
     Empty,
@@ -133,7 +133,7 @@ pub enum SceneError {
     Name(String),
 }
 
-impl Scene {
+impl Scenario {
     /// The story of more demands than this is told to nobody.
     pub const TOLD: usize = 200;
     /// A replay lasts no longer: a hundred years.
@@ -143,9 +143,9 @@ impl Scene {
     ///
     /// # Errors
     /// When the trace is empty, or `fleet` has too few GPUs.
-    pub fn of(trace: &Trace, fleet: Option<&[NodeRow]>, model: &GpuModel) -> Result<Self, SceneError> {
+    pub fn of(trace: &Trace, fleet: Option<&[NodeRow]>, model: &GpuModel) -> Result<Self, ScenarioError> {
         if trace.demands.is_empty() {
-            return Err(SceneError::Empty);
+            return Err(ScenarioError::Empty);
         }
         let split = quota_shares::split(trace);
         let shares = shares(trace, &split);
@@ -171,7 +171,7 @@ impl Scene {
             machines,
             workspaces: portions(&half, &shares),
             demands: half.demands,
-            terms: Terms::default(),
+            terms: ReclaimTerms::default(),
             counts,
             notes,
         })
@@ -182,9 +182,9 @@ impl Scene {
     ///
     /// # Errors
     /// When it would last longer than a moment can be told, or a name would be longer than one may be.
-    pub fn repeated(mut self, times: u32) -> Result<Self, SceneError> {
+    pub fn repeated(mut self, times: u32) -> Result<Self, ScenarioError> {
         let whole = self.ends.checked_mul(times).filter(|whole| *whole <= Self::LONGEST);
-        let ends = whole.ok_or(SceneError::TooLong { days: Self::LONGEST.as_secs() / 86_400 })?;
+        let ends = whole.ok_or(ScenarioError::TooLong { days: Self::LONGEST.as_secs() / 86_400 })?;
         let (one, first) = (self.ends, std::mem::take(&mut self.demands));
         for time in 0..times {
             let before = one * time;
@@ -192,7 +192,7 @@ impl Scene {
                 let name =
                     if time == 0 { demand.name.clone() } else { format!("{}.{}", demand.name, time + 1) };
                 if name.len() > workflows::scheduling::admission::LONGEST_NAME {
-                    return Err(SceneError::Name(name));
+                    return Err(ScenarioError::Name(name));
                 }
                 let lasts = demand.lasts.or((times > 1).then(|| one.saturating_sub(demand.at)));
                 self.demands.push(Demand {
@@ -251,10 +251,10 @@ fn counts(trace: &Trace, split: &Split, shares: &Shares) -> Vec<(String, Counted
     all
 }
 
-fn portions(trace: &Trace, shares: &Shares) -> BTreeMap<WorkspaceName, Portion> {
-    let mut portions: BTreeMap<WorkspaceName, Portion> = BTreeMap::new();
+fn portions(trace: &Trace, shares: &Shares) -> BTreeMap<WorkspaceName, WorkspaceSpec> {
+    let mut portions: BTreeMap<WorkspaceName, WorkspaceSpec> = BTreeMap::new();
     for (workspace, class) in &trace.workspaces {
-        let portion = Portion { class: *class, allowances: BTreeMap::new(), reserved: BTreeMap::new() };
+        let portion = WorkspaceSpec { class: *class, allowances: BTreeMap::new(), reserved: BTreeMap::new() };
         portions.insert(workspace.clone(), portion);
     }
     // Every workspace may borrow every kind, also one that it owns nothing of.
@@ -290,7 +290,11 @@ fn cards(trace: &Trace, shares: &Shares) -> BTreeMap<GpuKind, u64> {
     promised.into_iter().map(card).collect()
 }
 
-fn machines(trace: &Trace, shares: &Shares, fleet: Option<&[NodeRow]>) -> Result<Vec<Machine>, SceneError> {
+fn machines(
+    trace: &Trace,
+    shares: &Shares,
+    fleet: Option<&[NodeRow]>,
+) -> Result<Vec<NodeSpec>, ScenarioError> {
     let cards = cards(trace, shares);
     let need: u64 = cards.values().sum();
     // Whole cards first, so that they lie together on nodes.
@@ -304,12 +308,12 @@ fn machines(trace: &Trace, shares: &Shares, fleet: Option<&[NodeRow]>) -> Result
     let (mut placed, mut sizes) = (0_u64, sizes(fleet, need));
     while placed < need {
         let Some((node, size)) = sizes.next() else {
-            return Err(SceneError::FleetTooSmall { have: placed, need });
+            return Err(ScenarioError::FleetTooSmall { have: placed, need });
         };
         // What is over on the last node is left whole: it belongs to the buffer.
         let gpus: Vec<_> = (0..size).map(|_| cuts.next().flatten()).collect();
         placed += u64::from(size);
-        machines.push(Machine { node, gpus });
+        machines.push(NodeSpec { node, gpus });
     }
     Ok(machines)
 }
@@ -330,6 +334,6 @@ fn sizes<'a>(fleet: Option<&'a [NodeRow]>, need: u64) -> Box<dyn Iterator<Item =
 }
 
 /// A name that is written in the code.
-fn known<K: Naming>(text: &str) -> Result<Name<K>, Invalid> {
+fn known<K: NameKind>(text: &str) -> Result<Name<K>, Invalid> {
     text.parse().map_err(|error| Finding::new(None, "", format!("{error}"), Name::<K>::rule()).into())
 }

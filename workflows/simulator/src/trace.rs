@@ -16,7 +16,7 @@ pub use quota_shares::{Counted, Split};
 /// How a demand is treated by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum Treatment {
     /// As its workspace's share says at the moment it is made: inside the reservation it is production and may not be
     /// evicted, above it is batch and may.
     ByShare,
@@ -55,7 +55,7 @@ pub struct Demand {
     /// The most of them that must lie on one node; 0 for anywhere.
     pub together: u64,
     /// How it is treated.
-    pub standing: Standing,
+    pub standing: Treatment,
     /// How it saves its work.
     pub checkpoint: Checkpoint,
 }

@@ -5,14 +5,14 @@
 
 use crate::{
     audit::{
-        chain::{Cursor, Head, Sealed, chain_of, head, put, read},
-        checkpoint::{CHECKPOINT_TYPE, Checkpoint, Signed, sign},
-        render::{Known, policy_of, told},
+        chain::{ChainHead, Cursor, SealedHead, chain_of, head, put, read},
+        checkpoint::{CHECKPOINT_TYPE, Checkpoint, SealedCheckpoint, sign},
+        render::{ExecutionContext, audit_entry, policy_of},
     },
     platform::Platform,
     signing::Signer,
 };
-use engine::{Behalf, Engine, Entity, Error};
+use engine::{AuditContext, Engine, Entity, Error};
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},
     sync::Arc,
@@ -128,15 +128,15 @@ impl<P: Send + Sync + 'static> Auditor<P> {
 
     /// The entries in their chains, with the heads, and which chains have grown.
     async fn chained(&self, batch: &[(u32, Entry)]) -> Result<(Vec<Put>, Vec<String>), Error> {
-        let mut known: BTreeMap<ExecutionId, Known> = BTreeMap::new();
-        let mut heads: BTreeMap<String, Option<Head>> = BTreeMap::new();
+        let mut known: BTreeMap<ExecutionId, ExecutionContext> = BTreeMap::new();
+        let mut heads: BTreeMap<String, Option<ChainHead>> = BTreeMap::new();
         let mut documents = Vec::new();
         for (place, of) in batch {
             let known = match known.entry(of.execution) {
                 Slot::Occupied(found) => found.into_mut(),
                 Slot::Vacant(free) => free.insert(self.known(of.execution).await?),
             };
-            let mut entry = told(of, *place, known);
+            let mut entry = audit_entry(of, *place, known);
             let chain = chain_of(&entry.tenant).to_owned();
             let before = match heads.remove(&chain) {
                 Some(before) => before,
@@ -145,7 +145,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
             entry.number = before.as_ref().map_or(0, |head| head.number).saturating_add(1);
             entry.previous = before.map(|head| head.digest);
             documents.push(put(&entry)?);
-            let head = Head { chain: chain.clone(), number: entry.number, digest: entry.digest() };
+            let head = ChainHead { chain: chain.clone(), number: entry.number, digest: entry.digest() };
             heads.insert(chain, Some(head));
         }
         for head in heads.values().flatten() {
@@ -155,9 +155,9 @@ impl<P: Send + Sync + 'static> Auditor<P> {
     }
 
     /// What is known of an execution beside its journal. One that cannot be decoded is told without its plan.
-    async fn known(&self, id: ExecutionId) -> Result<Known, Error> {
-        if id == Behalf::nobody() {
-            return Ok(Known::default());
+    async fn known(&self, id: ExecutionId) -> Result<ExecutionContext, Error> {
+        if id == AuditContext::nobody() {
+            return Ok(ExecutionContext::default());
         }
         let record = self.store().load(id).await;
         let record = match record {
@@ -174,7 +174,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         let stands = stands
             .filter(|(_, shown)| !shown.digest.0.is_empty())
             .map(|(_, shown)| (shown.digest.0, policy_of(&shown.plan.decides)));
-        Ok(Known { record, cases: self.engine.approval_cases(id).await?, stands })
+        Ok(ExecutionContext { record, cases: self.engine.approval_cases(id).await?, stands })
     }
 
     /// Commits what was decided on the cursor as it was read; false when another has moved it.
@@ -236,7 +236,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         for chain in std::mem::take(&mut cursor.grown) {
             let Some(head) = head(self.store(), &chain).await? else { continue };
             commitments.push(head.commitment());
-            documents.push(put(&Sealed { chain, checkpoint: number, number: head.number })?);
+            documents.push(put(&SealedHead { chain, checkpoint: number, number: head.number })?);
         }
         commitments.sort();
         let checkpoint = Checkpoint {
@@ -251,7 +251,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         cursor.checkpoint_at = now;
         cursor.signed = cursor.after;
         cursor.unsigned = 0;
-        documents.push(put(&Signed { checkpoint, by })?);
+        documents.push(put(&SealedCheckpoint { checkpoint, by })?);
         Ok(self.moved(at, &cursor, documents).await?.then_some(true))
     }
 

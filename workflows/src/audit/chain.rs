@@ -17,7 +17,7 @@ pub(super) fn chain_of(tenant: &str) -> &str {
 
 /// The last entry of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct ChainHead {
     /// Which chain.
     pub chain: String,
     /// How many entries it has.
@@ -26,7 +26,7 @@ pub struct Head {
     pub digest: Digest,
 }
 
-impl Entity for Head {
+impl Entity for ChainHead {
     const COLLECTION: &'static str = "audit-heads";
 
     fn id(&self) -> String {
@@ -74,7 +74,7 @@ impl Cursor {
 
 /// The head of a chain at a checkpoint, so that an export knows where it may end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sealed {
+pub struct SealedHead {
     /// Which chain.
     pub chain: String,
     /// The checkpoint.
@@ -83,7 +83,7 @@ pub struct Sealed {
     pub number: u64,
 }
 
-impl Entity for Sealed {
+impl Entity for SealedHead {
     const COLLECTION: &'static str = "audit-seals";
 
     fn id(&self) -> String {
@@ -136,8 +136,8 @@ pub async fn cursor(store: &dyn Store) -> Result<Cursor, Error> {
 ///
 /// # Errors
 /// The store's.
-pub async fn head(store: &dyn Store, chain: &str) -> Result<Option<Head>, Error> {
-    Ok(read::<Head>(store, chain).await?.0)
+pub async fn head(store: &dyn Store, chain: &str) -> Result<Option<ChainHead>, Error> {
+    Ok(read::<ChainHead>(store, chain).await?.0)
 }
 
 /// Up to `limit` entries of a chain, or of all one after the other, beginning after the one that `after` names.

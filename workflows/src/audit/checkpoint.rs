@@ -1,6 +1,6 @@
 //! Checkpoints: what a chain's head was at a moment, signed, each bound to the one before.
 
-use super::chain::{Head, parse};
+use super::chain::{ChainHead, parse};
 use crate::signing::{
     Digest, Moment, PublicKey, Signer,
     canonical::{compact, value},
@@ -33,14 +33,14 @@ pub struct Checkpoint {
 /// A checkpoint and who signed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Signed {
+pub struct SealedCheckpoint {
     /// What is signed.
     pub checkpoint: Checkpoint,
     /// By whom.
     pub by: Signature,
 }
 
-impl Entity for Signed {
+impl Entity for SealedCheckpoint {
     const COLLECTION: &'static str = "audit-checkpoints";
 
     fn id(&self) -> String {
@@ -48,7 +48,7 @@ impl Entity for Signed {
     }
 }
 
-impl Head {
+impl ChainHead {
     /// What stands for it in a checkpoint.
     pub(super) fn commitment(&self) -> Digest {
         Digest::of("audit head", self)
@@ -63,7 +63,7 @@ impl Checkpoint {
     }
 }
 
-impl Signed {
+impl SealedCheckpoint {
     pub(super) fn key(number: u64) -> String {
         format!("{number:020}")
     }
@@ -104,10 +104,10 @@ pub async fn checkpoints(
     store: &dyn Store,
     after: Option<u64>,
     limit: usize,
-) -> Result<Page<Signed, u64>, Error> {
-    let after = after.map(Signed::key);
-    let page = store.documents(Signed::COLLECTION, "", after.as_deref(), limit).await?;
-    let items: Vec<Signed> = page.items.iter().map(parse).collect::<Result<_, _>>()?;
+) -> Result<Page<SealedCheckpoint, u64>, Error> {
+    let after = after.map(SealedCheckpoint::key);
+    let page = store.documents(SealedCheckpoint::COLLECTION, "", after.as_deref(), limit).await?;
+    let items: Vec<SealedCheckpoint> = page.items.iter().map(parse).collect::<Result<_, _>>()?;
     let next = items.last().filter(|_| page.next.is_some()).map(|last| last.checkpoint.number);
     Ok(Page { items, next })
 }

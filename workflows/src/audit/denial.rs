@@ -4,7 +4,7 @@
 //! counts them. Invariant: no secret gets in, since of a token only its id is taken.
 
 use crate::signing::Moment;
-use engine::Behalf;
+use engine::AuditContext;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{Entry, Sequence, Timestamp};
@@ -68,7 +68,7 @@ impl Denial {
         });
         Entry {
             sequence: Sequence(0),
-            execution: Behalf::nobody(),
+            execution: AuditContext::nobody(),
             at: now,
             actor: short(&self.who),
             event: Self::EVENT.into(),

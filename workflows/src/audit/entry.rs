@@ -51,7 +51,7 @@ pub struct Entry {
     pub reason: Option<String>,
     /// The plan it was done under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<PlanStood>,
+    pub plan: Option<EffectivePlan>,
     /// The policy that the plan names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRef>,
@@ -65,23 +65,23 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
     /// The journal entry that this one seals.
-    pub journal: Journalled,
+    pub journal: JournalRef,
 }
 
 /// A plan, and how the auditor came to know that it was the one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlanStood {
+pub struct EffectivePlan {
     /// Its digest.
     pub digest: String,
     /// What says so.
-    pub by: PlanKnownBy,
+    pub by: PlanSource,
 }
 
 /// What says under which plan something was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PlanKnownBy {
+pub enum PlanSource {
     /// The vote itself names it.
     Vote,
     /// The approval that was open or granted by then names it.
@@ -93,7 +93,7 @@ pub enum PlanKnownBy {
 /// Names a journal entry and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Journalled {
+pub struct JournalRef {
     /// The commit.
     pub sequence: u64,
     /// Its place within the commit.

@@ -3,8 +3,8 @@
 use crate::{
     audit::{
         auditor::{Auditor, unsigned},
-        chain::{Head, PLATFORM, Sealed, entry_id, head, parse},
-        checkpoint::{Signed, sign},
+        chain::{ChainHead, PLATFORM, SealedHead, entry_id, head, parse},
+        checkpoint::{SealedCheckpoint, sign},
         entry::Entry,
         export_line::{Content, END_TYPE, End, FORMAT, Header, VERSION, written},
     },
@@ -81,7 +81,7 @@ async fn range<P: Send + Sync + 'static>(
     let store = &**auditor.engine().store();
     let (mut first, mut last, mut after): (Option<u64>, u64, Option<String>) = (None, 0, None);
     if period == Period::default() {
-        let head: Option<Head> = head(store, chain).await?;
+        let head: Option<ChainHead> = head(store, chain).await?;
         first = head.as_ref().map(|_| 1);
         last = head.map_or(0, |head| head.number);
     } else {
@@ -114,8 +114,8 @@ async fn range<P: Send + Sync + 'static>(
 /// The first entry at or behind `number` that a checkpoint names.
 async fn sealed_from(store: &dyn Store, chain: &str, number: u64) -> Result<u64, Error> {
     let after = entry_id(chain, number.saturating_sub(1));
-    let page = store.documents(Sealed::COLLECTION, &format!("{chain}/"), Some(&after), 1).await?;
-    let sealed: Option<Sealed> = page.items.first().map(parse).transpose()?;
+    let page = store.documents(SealedHead::COLLECTION, &format!("{chain}/"), Some(&after), 1).await?;
+    let sealed: Option<SealedHead> = page.items.first().map(parse).transpose()?;
     let none = || unsigned("no checkpoint names the last entries yet; ask again".into());
     Ok(sealed.ok_or_else(none)?.number)
 }
@@ -183,12 +183,12 @@ impl File {
 }
 
 /// The seals of entries from `first` to `last`.
-async fn seals(store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<Vec<Sealed>, Error> {
+async fn seals(store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<Vec<SealedHead>, Error> {
     let (mut seals, mut after) = (Vec::new(), entry_id(chain, first.saturating_sub(1)));
     loop {
-        let page = store.documents(Sealed::COLLECTION, &format!("{chain}/"), Some(&after), PAGE).await?;
+        let page = store.documents(SealedHead::COLLECTION, &format!("{chain}/"), Some(&after), PAGE).await?;
         for found in &page.items {
-            let sealed: Sealed = parse(found)?;
+            let sealed: SealedHead = parse(found)?;
             if sealed.number > last {
                 return Ok(seals);
             }
@@ -201,8 +201,8 @@ async fn seals(store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<
     }
 }
 
-async fn checkpoint(store: &dyn Store, number: u64) -> Result<Signed, Error> {
-    let key = Key::new(Signed::COLLECTION, Signed::key(number));
+async fn checkpoint(store: &dyn Store, number: u64) -> Result<SealedCheckpoint, Error> {
+    let key = Key::new(SealedCheckpoint::COLLECTION, SealedCheckpoint::key(number));
     let missing = || store::Error::Corrupt { what: key.to_string(), why: "it is missing".into() };
     Ok(parse(&store.document(&key).await?.ok_or_else(missing)?)?)
 }

@@ -18,10 +18,10 @@ mod tests;
 mod verify;
 
 pub use auditor::{Auditor, Lag, Pace};
-pub use chain::{Cursor, Head, PLATFORM, Sealed, cursor, entries, head};
-pub use checkpoint::{Checkpoint, Signed, checkpoints};
+pub use chain::{ChainHead, Cursor, PLATFORM, SealedHead, cursor, entries, head};
+pub use checkpoint::{Checkpoint, SealedCheckpoint, checkpoints};
 pub use denial::{Denial, Denied};
-pub use entry::{Entry, Journalled, PlanKnownBy, PlanStood};
+pub use entry::{EffectivePlan, Entry, JournalRef, PlanSource};
 pub use export::{MOST_ENTRIES, Period, export};
 pub use export_line::{End, Header};
 pub use verify::{Problem, Verification, verify};

@@ -5,12 +5,12 @@
 use crate::{
     audit::{
         denial::{Denial, Denied},
-        entry::{Entry, Journalled, PlanKnownBy, PlanStood},
+        entry::{EffectivePlan, Entry, JournalRef, PlanSource},
     },
     policy::PolicyRef,
     signing::Digest,
 };
-use engine::{ApprovalCase, Behalf};
+use engine::{ApprovalRecord, AuditContext};
 use serde_json::{Value, json};
 use store::Record;
 
@@ -19,21 +19,21 @@ const LONGEST_REASON: usize = 2_000;
 
 /// What is known of an execution beside its journal.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ExecutionContext {
     /// Its record; `None` once it is gone, or where there never was one.
     pub(super) record: Option<Record>,
     /// What people were asked, the earliest first.
-    pub(super) cases: Vec<ApprovalCase>,
+    pub(super) cases: Vec<ApprovalRecord>,
     /// The plan as it stands: its digest, and the policy it names.
     pub(super) stands: Option<(String, Option<PolicyRef>)>,
 }
 
 /// The entry without its place in a chain.
-pub(super) fn told(of: &store::Entry, place: u32, known: &Known) -> Entry {
+pub(super) fn audit_entry(of: &store::Entry, place: u32, known: &ExecutionContext) -> Entry {
     let detail: Value = serde_json::from_slice(&of.detail).unwrap_or_default();
-    if of.execution == Behalf::nobody() {
+    if of.execution == AuditContext::nobody() {
         return match of.event.as_str() {
-            Behalf::ERASED => erased(of, place, &detail),
+            AuditContext::ERASED => erased(of, place, &detail),
             Denial::EVENT => denied(of, place, &detail),
             _ => asked(of, place, &detail),
         };
@@ -98,7 +98,7 @@ fn bare(of: &store::Entry, place: u32) -> Entry {
         wrote: Vec::new(),
         removed: Vec::new(),
         denied: None,
-        journal: Journalled { sequence: of.sequence.0, place, digest: journalled(of) },
+        journal: JournalRef { sequence: of.sequence.0, place, digest: journalled(of) },
     }
 }
 
@@ -234,7 +234,7 @@ fn whose<'a>(documents: impl Iterator<Item = &'a String>) -> String {
 
 /// What happened, as a part of the sentence in which `{}` stands for the execution.
 #[derive(Default)]
-struct What {
+struct EventText {
     did: String,
     roles: Vec<String>,
     outcome: Option<String>,
@@ -242,23 +242,24 @@ struct What {
     digest: Option<String>,
 }
 
-fn what(of: &store::Entry, detail: &Value) -> What {
+fn what(of: &store::Entry, detail: &Value) -> EventText {
     let event = detail.pointer("/event").unwrap_or(detail);
     // A command that a second person agreed to is told as the command it is.
     let second = event.pointer("/seconded/by").and_then(Value::as_str);
     let event = event.pointer("/seconded/event").unwrap_or(event);
     let told = told_of(of, detail, event);
     match second {
-        Some(second) => What { did: format!("{}, with the consent of {second}", told.did), ..told },
+        Some(second) => EventText { did: format!("{}, with the consent of {second}", told.did), ..told },
         None => told,
     }
 }
 
-fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> What {
+fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> EventText {
     let inner = event.get(&of.event).unwrap_or(&Value::Null);
     let text = |at: &str| inner.pointer(at).and_then(Value::as_str).map(ToOwned::to_owned);
-    let plain = |did: &str| What { did: did.into(), ..What::default() };
-    let order = |did: &str| What { reason: text("/reason").as_deref().and_then(shortened), ..plain(did) };
+    let plain = |did: &str| EventText { did: did.into(), ..EventText::default() };
+    let order =
+        |did: &str| EventText { reason: text("/reason").as_deref().and_then(shortened), ..plain(did) };
     match of.event.as_str() {
         "started" => match text("/parent/execution") {
             Some(parent) => plain(&format!("started {{}} as a part of execution {parent}")),
@@ -275,7 +276,7 @@ fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> What {
         "deadline_passed" => plain("saw a deadline pass in {}"),
         "overdue" => plain("saw the promised end pass of {}"),
         "signalled" => plain(&format!("told of {} to {{}}", text("/name").unwrap_or_default())),
-        "fenced" => What {
+        "fenced" => EventText {
             outcome: Some("refused".into()),
             ..plain("was refused a late result, its lease had ended, of {}")
         },
@@ -291,7 +292,7 @@ fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> What {
     }
 }
 
-fn voted(inner: &Value) -> What {
+fn voted(inner: &Value) -> EventText {
     let text = |at: &str| inner.pointer(at).and_then(Value::as_str).map(ToOwned::to_owned);
     let roles = texts(inner.pointer("/vote/person/roles"));
     let (did, outcome) = match text("/vote/verdict").as_deref() {
@@ -300,7 +301,7 @@ fn voted(inner: &Value) -> What {
         Some(_) | None => ("voted on", "voted"),
     };
     let acting = if roles.is_empty() { String::new() } else { format!(", as {},", roles.join(" and ")) };
-    What {
+    EventText {
         did: format!("{did}{acting} the plan of {{}}"),
         roles,
         outcome: Some(outcome.into()),
@@ -310,27 +311,27 @@ fn voted(inner: &Value) -> What {
 }
 
 /// A repair by its kind; neither the patch nor an answer that was put in by hand.
-fn repaired(inner: &Value) -> What {
+fn repaired(inner: &Value) -> EventText {
     let text = |at: &str| inner.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = text("/repair/kind").unwrap_or("another way").replace('_', " ");
     let slot = inner.pointer("/repair/slot").and_then(Value::as_u64);
     let slot = slot.map(|slot| format!(" of slot {slot}")).unwrap_or_default();
     let words = [text("/order/reason"), text("/repair/evidence")];
     let words: Vec<&str> = words.into_iter().flatten().collect();
-    What {
+    EventText {
         did: format!("repaired {{}} by {kind}{slot}"),
         reason: shortened(&words.join("; shown by: ")),
-        ..What::default()
+        ..EventText::default()
     }
 }
 
-fn settled(inner: &Value, of: &store::Entry) -> What {
+fn settled(inner: &Value, of: &store::Entry) -> EventText {
     let code = inner.pointer("/result/Err/code").and_then(Value::as_str);
     let did = match code {
         None => format!("did a part of {} in {{}}", of.from),
         Some(code) => format!("failed at a part of {} ({code}) in {{}}", of.from),
     };
-    What { did, outcome: Some(code.unwrap_or("done").to_owned()), ..What::default() }
+    EventText { did, outcome: Some(code.unwrap_or("done").to_owned()), ..EventText::default() }
 }
 
 /// How the execution ended, if this entry ended it.
@@ -341,19 +342,24 @@ fn ended(of: &store::Entry, detail: &Value, record: Option<&Record>) -> Option<S
 }
 
 /// The plan that it was done under, and the policy of that plan.
-fn under(of: &store::Entry, what: &What, known: &Known) -> (Option<PlanStood>, Option<PolicyRef>) {
-    let by_vote = |case: &&ApprovalCase| what.digest.as_ref().is_some_and(|digest| case.digest.0 == *digest);
-    let by_then = |case: &&ApprovalCase| case.opened_at <= of.at;
+fn under(
+    of: &store::Entry,
+    what: &EventText,
+    known: &ExecutionContext,
+) -> (Option<EffectivePlan>, Option<PolicyRef>) {
+    let by_vote =
+        |case: &&ApprovalRecord| what.digest.as_ref().is_some_and(|digest| case.digest.0 == *digest);
+    let by_then = |case: &&ApprovalRecord| case.opened_at <= of.at;
     if let Some(digest) = &what.digest {
         let policy = known.cases.iter().find(by_vote).and_then(|case| policy_of(&case.plan.decides));
-        return (Some(PlanStood { digest: digest.clone(), by: PlanKnownBy::Vote }), policy);
+        return (Some(EffectivePlan { digest: digest.clone(), by: PlanSource::Vote }), policy);
     }
     if let Some(case) = known.cases.iter().rev().find(by_then) {
-        let plan = PlanStood { digest: case.digest.0.clone(), by: PlanKnownBy::Approval };
+        let plan = EffectivePlan { digest: case.digest.0.clone(), by: PlanSource::Approval };
         return (Some(plan), policy_of(&case.plan.decides));
     }
     let Some((digest, policy)) = &known.stands else { return (None, None) };
-    (Some(PlanStood { digest: digest.clone(), by: PlanKnownBy::Sealing }), policy.clone())
+    (Some(EffectivePlan { digest: digest.clone(), by: PlanSource::Sealing }), policy.clone())
 }
 
 /// The policy that a plan names.

@@ -2,7 +2,7 @@
 
 use crate::{
     audit::{
-        chain::{Head, chain_of},
+        chain::{ChainHead, chain_of},
         checkpoint::{CHECKPOINT_TYPE, Checkpoint, fits},
         entry::Entry,
         export_line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
@@ -55,7 +55,7 @@ impl Verification {
 /// Verifies an exported file with the keys that are trusted.
 #[must_use]
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
-    let mut walk = Walk { keys, line: 0, ..Walk::default() };
+    let mut walk = FileCheck { keys, line: 0, ..FileCheck::default() };
     if file.split(|byte| *byte == b'\n').next().is_some_and(|first| first.ends_with(b"\r")) {
         let why = "its line endings were changed, from LF to CRLF, as by a transfer as text: fetch it again, byte by byte";
         walk.at(1, "the whole file".into(), why.into());
@@ -79,7 +79,7 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
 
 /// The walk through a file.
 #[derive(Default)]
-struct Walk<'a> {
+struct FileCheck<'a> {
     keys: &'a [PublicKey],
     /// The line at hand.
     line: u64,
@@ -95,7 +95,7 @@ struct Walk<'a> {
     bytes: Sha256,
 }
 
-impl Walk<'_> {
+impl FileCheck<'_> {
     fn at(&mut self, line: u64, record: String, problem: String) {
         if self.found.problems.len() < MOST_PROBLEMS {
             self.found.problems.push(Problem { line, record, problem });
@@ -231,7 +231,7 @@ impl Walk<'_> {
         }
         if let Some((line, number, digest)) = self.last.clone() {
             let tenant = self.found.header.as_ref().map_or("", |header| &header.tenant);
-            let head = Head { chain: chain_of(tenant).into(), number, digest };
+            let head = ChainHead { chain: chain_of(tenant).into(), number, digest };
             if !checkpoint.heads.contains(&head.commitment()) {
                 let why = format!(
                     "{name} names another entry as the last: this one, or one before it, was changed"

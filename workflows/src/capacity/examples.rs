@@ -1,6 +1,6 @@
 //! Exhaustions that between them stand before every rung.
 
-use super::{CapacityExhaustion, Climb, Terms};
+use super::{CapacityExhaustion, ExhaustionTerms, RungTerms};
 use crate::{
     policy::{PlatformPolicy, Rung},
     tenancy::Gpus,
@@ -20,14 +20,14 @@ fn example(next: usize) -> Option<CapacityExhaustion> {
     let gates = PlatformPolicy::built_in().ok()?.approvals.capacity.clone();
     let climb = |rung: &Rung| {
         let gate = gates.get(rung);
-        Climb {
+        RungTerms {
             rung: *rung,
             seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
             within: gate.map_or(DAY, |gate| gate.within),
             procedure: gate.map(|gate| gate.procedure.clone()).unwrap_or_default(),
         }
     };
-    one.terms = Some(Terms {
+    one.terms = Some(ExhaustionTerms {
         policy: PlatformPolicy::built_in().ok()?.reference,
         ladder: Rung::VARIANTS.iter().map(climb).collect(),
         settle: HOUR,

@@ -1,8 +1,8 @@
 //! What an exhaustion decides on the books.
 
-use super::{Climb, Fate, Terms};
+use super::{ExhaustionTerms, RungOutcome, RungTerms};
 use crate::{
-    capacity::record::Measured,
+    capacity::record::CapacityMeasurement,
     ledger::candidates,
     policy::{self, PlatformPolicy, Rung},
     reclaim,
@@ -27,7 +27,7 @@ pub(super) struct AssessCapacity {
 
 impl LedgerAction for AssessCapacity {
     const NAME: &'static str = "AssessCapacity";
-    type Output = (Terms, Measured);
+    type Output = (ExhaustionTerms, CapacityMeasurement);
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
         self.look(view)
@@ -35,7 +35,7 @@ impl LedgerAction for AssessCapacity {
 }
 
 impl AssessCapacity {
-    pub(super) fn look(&self, view: &mut View) -> Result<(Terms, Measured), Undecided> {
+    pub(super) fn look(&self, view: &mut View) -> Result<(ExhaustionTerms, CapacityMeasurement), Undecided> {
         let policy = policy::in_force(view)?;
         let here: Vec<_> = candidates(view, &self.model)?
             .into_iter()
@@ -52,7 +52,7 @@ impl AssessCapacity {
         let overdue = overdue(view, &self.tenants, &self.model)?;
         let enough = free >= waited_for && free >= policy.capacity.recovered.of(total);
         let at = view.now();
-        Ok((terms(&policy), Measured { at, total, free, buffer, waited_for, overdue, enough }))
+        Ok((terms(&policy), CapacityMeasurement { at, total, free, buffer, waited_for, overdue, enough }))
     }
 }
 
@@ -71,18 +71,18 @@ fn overdue(view: &mut View, tenants: &[TenantId], model: &GpuModel) -> Result<Ve
     Ok(found)
 }
 
-fn terms(policy: &PlatformPolicy) -> Terms {
+fn terms(policy: &PlatformPolicy) -> ExhaustionTerms {
     let rungs: BTreeSet<Rung> = policy.capacity.ladder.values().flatten().copied().collect();
     let climb = |rung: Rung| {
         let gate = policy.approvals.capacity.get(&rung);
-        Climb {
+        RungTerms {
             rung,
             seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
             within: gate.map_or(engine::DAY, |gate| gate.within),
             procedure: gate.map(|gate| gate.procedure.clone()).unwrap_or_default(),
         }
     };
-    Terms {
+    ExhaustionTerms {
         policy: policy.reference.clone(),
         ladder: rungs.into_iter().map(climb).collect(),
         settle: policy.capacity.settle,
@@ -206,7 +206,7 @@ impl LedgerAction for OpenTiers {
             let Some(cohort) = view.get::<Cohort>(id.as_str())? else { continue };
             let workspaces: Vec<_> = cohort.accounts.keys().cloned().collect();
             let news = admission::thaw(view, id, &workspaces, call.execution)?;
-            reclaim::ledger::announce(view, &news)?;
+            reclaim::ledger::start_reclaims(view, &news)?;
         }
         Ok(())
     }
@@ -216,12 +216,12 @@ impl LedgerAction for OpenTiers {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct NoteRung {
     pub(super) rung: Option<Rung>,
-    pub(super) fate: Fate,
+    pub(super) fate: RungOutcome,
 }
 
 impl LedgerAction for NoteRung {
     const NAME: &'static str = "NoteRung";
-    type Output = (Option<Rung>, Fate);
+    type Output = (Option<Rung>, RungOutcome);
 
     fn decide(&self, _: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
         Ok((self.rung, self.fate))

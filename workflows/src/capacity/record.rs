@@ -11,7 +11,7 @@ use store::Timestamp;
 
 /// One rung as policy has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Climb {
+pub struct RungTerms {
     /// Which one.
     pub rung: Rung,
     /// Who is asked, if anybody.
@@ -25,11 +25,11 @@ pub struct Climb {
 
 /// What holds for one exhaustion, whatever policy says later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct ExhaustionTerms {
     /// The policy that it comes from.
     pub policy: PolicyRef,
     /// What is tried, in order.
-    pub ladder: Vec<Climb>,
+    pub ladder: Vec<RungTerms>,
     /// There has to be enough for so long.
     pub settle: Duration,
     /// How long procurement may take.
@@ -39,7 +39,7 @@ pub struct Terms {
 /// What became of one rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum RungOutcome {
     /// It was taken.
     Taken,
     /// People said no, or nothing.
@@ -64,20 +64,20 @@ pub struct CapacityExhaustion {
     /// The region's tenants, as they were when it began: whose loans are looked at, and who may be degraded.
     pub tenants: Vec<TenantId>,
     /// What holds for it. Filled by `Assessing`, with the two that follow.
-    pub terms: Option<Terms>,
+    pub terms: Option<ExhaustionTerms>,
     /// What was measured, newest last; the last ten alone.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<CapacityMeasurement>,
     /// Tenants of the region that lend GPUs of the model for too long.
     pub overdue: Vec<TenantId>,
     /// Which rung is next.
     pub next: usize,
     /// What became of those before.
-    pub tried: Vec<(Rung, Fate)>,
+    pub tried: Vec<(Rung, RungOutcome)>,
 }
 
 /// What a region has of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct CapacityMeasurement {
     /// When.
     pub at: Timestamp,
     /// GPUs in all.

@@ -41,7 +41,7 @@ pub struct Inventory {
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Open {
+pub enum OpenReason {
     /// Our records say that it exists, and it was not found.
     OnlyInRecords,
     /// It was found, and our records do not know it.
@@ -112,7 +112,7 @@ impl Inventory {
 
     /// What a person must look at before this can be approved; empty when nothing is open.
     #[must_use]
-    pub fn open(&self) -> BTreeMap<AssetId, Open> {
+    pub fn open(&self) -> BTreeMap<AssetId, OpenReason> {
         self.assets.values().filter_map(|asset| Some((asset.id.clone(), open(asset)?))).collect()
     }
 
@@ -158,11 +158,11 @@ impl Inventory {
     }
 }
 
-fn open(asset: &Asset) -> Option<Open> {
+fn open(asset: &Asset) -> Option<OpenReason> {
     match (asset.discovered_by.contains(&Scan::Records), asset.discovered_by.contains(&Scan::Live)) {
-        (true, false) => Some(Open::OnlyInRecords),
-        (false, _) => Some(Open::Orphan),
-        (true, true) if asset.data_class.is_none() => Some(Open::Unclassified),
+        (true, false) => Some(OpenReason::OnlyInRecords),
+        (false, _) => Some(OpenReason::Orphan),
+        (true, true) if asset.data_class.is_none() => Some(OpenReason::Unclassified),
         (true, true) => None,
     }
 }

@@ -5,8 +5,8 @@ use crate::{
         asset::{Asset, AssetId},
         codes,
         inventory::{Inventory, InventoryHead},
-        legal_hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope},
-        sanitisation::record::{Outcome, SanitisationRecord},
+        legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold},
+        sanitisation::record::{SanitisationOutcome, SanitisationRecord},
     },
     signing::{Digest, Moment},
     tenancy::TenantId,
@@ -17,7 +17,7 @@ use store::ExecutionId;
 
 /// What a destruction has destroyed, and what it has not yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct DestructionProgress {
     /// Gone.
     pub destroyed: Vec<AssetId>,
     /// Not gone, or not known to be.
@@ -26,15 +26,15 @@ pub struct Standing {
 
 /// Why a hold was not placed; for a hold that came too late, with what is gone and what still exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{error}{}", told(standing.as_ref()))]
+#[error("{error}{}", destroyed_text(standing.as_ref()))]
 pub struct HoldRefused {
     /// Why.
     pub error: HoldError,
     /// What is gone and what still exists, when that is why.
-    pub standing: Option<Standing>,
+    pub standing: Option<DestructionProgress>,
 }
 
-fn told(standing: Option<&Standing>) -> String {
+fn destroyed_text(standing: Option<&DestructionProgress>) -> String {
     let some = |assets: &[AssetId]| {
         let named: Vec<_> = assets.iter().take(10).map(AssetId::as_str).collect();
         let more = assets.len().saturating_sub(named.len());
@@ -79,20 +79,24 @@ pub fn holds_of(view: &mut View, tenant: &TenantId) -> Result<Holds, Undecided> 
 ///
 /// # Errors
 /// As [`View::get`].
-pub fn standing(view: &mut View, tenant: &TenantId, run: ExecutionId) -> Result<Standing, Undecided> {
+pub fn destruction_progress(
+    view: &mut View,
+    tenant: &TenantId,
+    run: ExecutionId,
+) -> Result<DestructionProgress, Undecided> {
     let inventory = Inventory::read(view, tenant, run)?.unwrap_or_default();
-    let mut standing = Standing::default();
+    let mut standing = DestructionProgress::default();
     view.want::<SanitisationRecord>(inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)))?;
     for asset in inventory.assets() {
         let record = view.get::<SanitisationRecord>(&SanitisationRecord::key(run, &asset.id))?;
         let gone = record.is_some_and(|record| match record.result {
-            Outcome::SanitisedVerified
-            | Outcome::SanitisedUnverified
-            | Outcome::PhysicallyDestroyed { .. } => true,
-            Outcome::Failed { .. }
-            | Outcome::Skipped { .. }
-            | Outcome::NotApplicable { .. }
-            | Outcome::Unknown => false,
+            SanitisationOutcome::SanitisedVerified
+            | SanitisationOutcome::SanitisedUnverified
+            | SanitisationOutcome::PhysicallyDestroyed { .. } => true,
+            SanitisationOutcome::Failed { .. }
+            | SanitisationOutcome::Skipped { .. }
+            | SanitisationOutcome::NotApplicable { .. }
+            | SanitisationOutcome::Unknown => false,
         });
         let list = if gone { &mut standing.destroyed } else { &mut standing.still_there };
         list.push(asset.id.clone());
@@ -111,7 +115,7 @@ pub struct PlaceHold {
     /// Why.
     pub kind: HoldKind,
     /// What must be kept.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// Why, in words.
     pub reason: String,
     /// Who orders it.
@@ -144,7 +148,9 @@ impl PlaceHold {
             }
             Err(error) => {
                 let standing = match &error {
-                    HoldError::PastPivot { pivot } => Some(standing(view, &self.tenant, pivot.run)?),
+                    HoldError::PastPivot { pivot } => {
+                        Some(destruction_progress(view, &self.tenant, pivot.run)?)
+                    }
                     HoldError::Held { .. }
                     | HoldError::NoSuchHold { .. }
                     | HoldError::Taken { .. }
@@ -185,7 +191,7 @@ impl ReleaseHold {
     ///
     /// # Errors
     /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
-    pub fn release(&self, view: &mut View) -> Result<Result<Released, HoldRefused>, Undecided> {
+    pub fn release(&self, view: &mut View) -> Result<Result<ReleasedHold, HoldRefused>, Undecided> {
         let holds = holds_of(view, &self.tenant)?;
         let at = view.now().into();
         match holds.release(&self.id, &self.released_by, &self.reason, at) {
@@ -195,7 +201,7 @@ impl ReleaseHold {
                 Ok(Ok(released))
             }
             Err(error @ HoldError::NoSuchHold { .. }) => {
-                let before = view.get::<Released>(&format!("{}/{}", self.tenant, self.id))?;
+                let before = view.get::<ReleasedHold>(&format!("{}/{}", self.tenant, self.id))?;
                 let same = before.filter(|released| released.released_by == self.released_by);
                 Ok(same.ok_or(HoldRefused { error, standing: None }))
             }
@@ -206,9 +212,9 @@ impl ReleaseHold {
 
 impl LedgerAction for ReleaseHold {
     const NAME: &'static str = "ReleaseHold";
-    type Output = Released;
+    type Output = ReleasedHold;
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<Released, Undecided> {
+    fn decide(&self, view: &mut View, _: &Call) -> Result<ReleasedHold, Undecided> {
         Ok(self.release(view)??)
     }
 }
@@ -222,7 +228,7 @@ pub struct PassPivot {
     /// Whose things.
     pub tenant: TenantId,
     /// How much of them.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// The inventory that people approved.
     pub approved: Digest,
 }
@@ -264,7 +270,7 @@ pub struct CheckHolds {
     /// Whose things.
     pub tenant: TenantId,
     /// How much of them.
-    pub scope: Scope,
+    pub scope: HoldScope,
 }
 
 impl LedgerAction for CheckHolds {

@@ -41,7 +41,7 @@ pub enum HoldKind {
 /// How much of a tenant something is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum HoldScope {
     /// All of it.
     Tenant,
     /// One workspace.
@@ -55,7 +55,7 @@ pub enum Scope {
     },
 }
 
-impl Scope {
+impl HoldScope {
     /// The workspace that it is limited to; none when it may be of any.
     #[must_use]
     pub fn workspace(&self) -> Option<&WorkspaceName> {
@@ -80,7 +80,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for HoldScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tenant => f.write_str("the whole tenant"),
@@ -98,7 +98,7 @@ pub struct Hold {
     /// Why.
     pub kind: HoldKind,
     /// What must be kept.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// Why, in words.
     pub reason: String,
     /// Who ordered it.
@@ -116,7 +116,7 @@ impl Hold {
 
 /// A hold that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
+pub struct ReleasedHold {
     /// Whose.
     pub tenant: TenantId,
     /// What it was.
@@ -129,7 +129,7 @@ pub struct Released {
     pub reason: String,
 }
 
-impl Entity for Released {
+impl Entity for ReleasedHold {
     const COLLECTION: &'static str = "released-holds";
 
     fn id(&self) -> String {
@@ -141,7 +141,7 @@ impl Entity for Released {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pivot {
     /// What is being destroyed.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// The execution that destroys it. Its inventory and records say what is gone and what still exists.
     pub run: ExecutionId,
     /// The inventory that people approved.
@@ -177,7 +177,7 @@ pub enum HoldError {
         /// Whose.
         tenant: TenantId,
         /// What was to be destroyed.
-        scope: Scope,
+        scope: HoldScope,
         /// What keeps it.
         holds: Vec<Hold>,
     },
@@ -234,13 +234,13 @@ impl Holds {
     }
 
     /// The holds in force that keep something of `scope`.
-    pub fn keeping<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Hold> {
+    pub fn keeping<'a>(&'a self, scope: &'a HoldScope) -> impl Iterator<Item = &'a Hold> {
         self.open.iter().filter(move |hold| hold.scope.overlaps(scope))
     }
 
     /// The destruction, begun and not to be taken back, that took something of `scope`.
     #[must_use]
-    pub fn pivot_over(&self, scope: &Scope) -> Option<&Pivot> {
+    pub fn pivot_over(&self, scope: &HoldScope) -> Option<&Pivot> {
         self.pivots.iter().find(|pivot| pivot.scope.overlaps(scope))
     }
 
@@ -278,7 +278,7 @@ impl Holds {
         by: &str,
         reason: &str,
         at: Moment,
-    ) -> Result<(Self, Released), HoldError> {
+    ) -> Result<(Self, ReleasedHold), HoldError> {
         check_text("released_by", by, 256)?;
         check_text("reason", reason, Self::LONGEST_REASON)?;
         let Some(place) = self.open.iter().position(|hold| hold.id == id) else {
@@ -290,7 +290,7 @@ impl Holds {
             return Err(HoldError::OwnHold { person: by.to_owned(), id: id.to_owned() });
         }
         let (tenant, released_by, reason) = (self.tenant.clone(), by.to_owned(), reason.to_owned());
-        Ok((next, Released { tenant, hold, released_by, released_at: at, reason }))
+        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason }))
     }
 
     /// The document with the mark that destruction has begun. Passing the same pivot again changes nothing.

@@ -14,17 +14,19 @@ mod retention;
 pub(crate) mod sanitisation;
 
 pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
-pub use inventory::{Inventory, InventoryHead, InventoryPage, Open};
+pub use inventory::{Inventory, InventoryHead, InventoryPage, OpenReason};
 pub use ledger::{
-    CheckHolds, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot, PlaceHold, ReleaseHold,
-    Standing, holds_of, standing,
+    CheckHolds, DestructionProgress, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot,
+    PlaceHold, ReleaseHold, destruction_progress, holds_of,
 };
-pub use legal_hold::{Hold, HoldError, HoldKind, Holds, Pivot, Released, Scope};
-pub use retention::{Retention, RetentionRule, Then, resolve};
+pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold};
+pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
 pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
 pub use sanitisation::parts::{
-    Actor, Device, FirmwareCheck, Judgement, KeyFacts, Method, Technique, Tool, Validation, Verification,
-    VerificationMethod,
+    Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict,
+    Verification, VerificationMethod,
 };
-pub use sanitisation::record::{Outcome, RULES, Rule, SanitisationRecord, node_is_clean};
-pub use sanitisation::rejection::Why;
+pub use sanitisation::record::{
+    EXEMPTION_RULES, ExemptionRule, SanitisationOutcome, SanitisationRecord, node_is_clean,
+};
+pub use sanitisation::rejection::NotClean;

@@ -26,7 +26,7 @@ use strum::VariantArray as _;
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Then {
+pub enum AfterRetention {
     /// It is destroyed.
     Destroy,
     /// It moves to the provider's archive, under the provider's key.
@@ -47,7 +47,7 @@ pub struct RetentionRule {
     /// Days after which it must be gone; none says nothing about that.
     pub max_days: Option<u32>,
     /// What becomes of it then.
-    pub then: Then,
+    pub then: AfterRetention,
 }
 
 impl Entity for RetentionRule {
@@ -60,7 +60,7 @@ impl Entity for RetentionRule {
 
 /// What the rules come to for data of one class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retention {
+pub struct ResolvedRetention {
     /// Until when it must be kept; none when it may be destroyed as soon as the contract ends.
     pub retain_until: Option<Moment>,
     /// When it is destroyed or archived: once it need not be kept any more, and never before the contract ends.
@@ -68,18 +68,18 @@ pub struct Retention {
     /// By when it must be gone, where a rule says so and may be followed.
     pub destroy_by: Option<Moment>,
     /// What becomes of it then. An archive is kept, so where rules disagree it wins.
-    pub then: Then,
+    pub then: AfterRetention,
     /// True when one rule wants it gone before another lets it go: keeping wins.
     pub in_conflict: bool,
     /// The rules that were followed.
     pub rules: Vec<String>,
 }
 
-impl Retention {
+impl ResolvedRetention {
     /// Whether, at `now`, it must be kept longer. Then it gets a new key of the provider before the tenant's key is destroyed.
     #[must_use]
     pub fn keeps(&self, now: Moment) -> bool {
-        self.retain_until.is_some_and(|until| until > now) || self.then == Then::Archive
+        self.retain_until.is_some_and(|until| until > now) || self.then == AfterRetention::Archive
     }
 }
 
@@ -90,7 +90,7 @@ pub fn resolve(
     rules: &[RetentionRule],
     tags: &BTreeSet<Compliance>,
     contract_end: Moment,
-) -> BTreeMap<DataClass, Retention> {
+) -> BTreeMap<DataClass, ResolvedRetention> {
     let of_class = |class: DataClass| {
         let holding = |rule: &&RetentionRule| {
             rule.data_class == class && rule.tag.is_none_or(|tag| tags.contains(&tag))
@@ -102,16 +102,16 @@ pub fn resolve(
     DataClass::VARIANTS.iter().copied().map(of_class).collect()
 }
 
-fn of_rules(rules: &[&RetentionRule], contract_end: Moment) -> Retention {
+fn of_rules(rules: &[&RetentionRule], contract_end: Moment) -> ResolvedRetention {
     let min = rules.iter().map(|rule| rule.min_days).max().unwrap_or(0);
     let max = rules.iter().filter_map(|rule| rule.max_days).min();
     let in_conflict = max.is_some_and(|max| max < min);
     let destroy_at = contract_end.after_days(min);
-    Retention {
+    ResolvedRetention {
         retain_until: (min > 0).then_some(destroy_at),
         destroy_at,
         destroy_by: max.filter(|_| !in_conflict).map(|max| contract_end.after_days(max)),
-        then: rules.iter().map(|rule| rule.then).max().unwrap_or(Then::Destroy),
+        then: rules.iter().map(|rule| rule.then).max().unwrap_or(AfterRetention::Destroy),
         in_conflict,
         rules: rules.iter().map(|rule| rule.id.clone()).collect(),
     }
@@ -124,10 +124,10 @@ mod tests {
 
     fn rule(id: &str, tag: Option<Compliance>, min_days: u32, max_days: Option<u32>) -> RetentionRule {
         let data_class = DataClass::Audit;
-        RetentionRule { id: id.into(), data_class, tag, min_days, max_days, then: Then::Destroy }
+        RetentionRule { id: id.into(), data_class, tag, min_days, max_days, then: AfterRetention::Destroy }
     }
 
-    fn audit(rules: &[RetentionRule], tags: &[Compliance]) -> Retention {
+    fn audit(rules: &[RetentionRule], tags: &[Compliance]) -> ResolvedRetention {
         let end = Moment::from(Timestamp(0));
         resolve(rules, &tags.iter().copied().collect(), end).remove(&DataClass::Audit).unwrap()
     }

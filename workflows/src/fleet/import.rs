@@ -5,10 +5,10 @@ use super::{
     sites::{ClusterRow, RegionRow, SiteReport, Sites, presumed, regions_of},
 };
 use crate::{
-    ledger::pool_index::Shelves,
+    ledger::pool_index::PoolIndex,
     tenancy::{
-        Atlas, Buffer, Chunk, Cluster, ClusterId, ClusterKind, Gpu, GpuModel, Node, NodeState, OwnerEpoch,
-        Pool, Region, RegionId, Tenancy,
+        Buffer, Cluster, ClusterId, ClusterKind, FreePool, FreePoolChunk, Gpu, GpuModel, Node, NodeState,
+        OwnerEpoch, Region, RegionId, RegionIndex, Tenancy,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -85,7 +85,7 @@ pub fn import_nodes(
         simulated: home.simulated(),
         notes,
     };
-    let mut shelves = Shelves::default();
+    let mut shelves = PoolIndex::default();
     let mut refused = Vec::new();
     for (row, old) in rows.iter().zip(existing) {
         let fate = apply(view, &mut shelves, row, old, &home, &mut refused)?;
@@ -114,7 +114,7 @@ enum Fate {
 
 fn apply(
     view: &mut View,
-    shelves: &mut Shelves,
+    shelves: &mut PoolIndex,
     row: &NodeRow,
     old: Option<Node>,
     home: &Cluster,
@@ -192,29 +192,30 @@ fn fresh(row: &NodeRow, home: &Cluster) -> Node {
 fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Option<Node>>, Undecided> {
     view.want::<Node>(rows.iter().map(|row| row.node.to_string()))?;
     let models: BTreeSet<&GpuModel> = home.models.iter().chain(rows.iter().map(|row| &row.model)).collect();
-    view.want::<Pool>(models.iter().map(|model| Pool::key(&home.id, model)))?;
+    view.want::<FreePool>(models.iter().map(|model| FreePool::key(&home.id, model)))?;
     let mut chunks = Vec::new();
     for model in models {
-        let pool = view.get::<Pool>(&Pool::key(&home.id, model))?;
+        let pool = view.get::<FreePool>(&FreePool::key(&home.id, model))?;
         let have = pool.map_or(0, |pool| pool.chunks.len());
         let coming = rows.iter().filter(|row| row.model == *model).count();
-        let most = have + coming.div_ceil(Pool::CHUNK_NODES as usize) + 1;
+        let most = have + coming.div_ceil(FreePool::CHUNK_NODES as usize) + 1;
         chunks.extend(
-            (0..u32::try_from(most).unwrap_or(u32::MAX)).map(|number| Chunk::key(&home.id, model, number)),
+            (0..u32::try_from(most).unwrap_or(u32::MAX))
+                .map(|number| FreePoolChunk::key(&home.id, model, number)),
         );
     }
-    view.want::<Chunk>(chunks)?;
+    view.want::<FreePoolChunk>(chunks)?;
     rows.iter().map(|row| view.get::<Node>(row.node.as_str())).collect()
 }
 
 /// Nodes of the cluster, once the import is applied.
-fn total(view: &mut View, shelves: &Shelves, home: &Cluster) -> Result<u32, Undecided> {
+fn total(view: &mut View, shelves: &PoolIndex, home: &Cluster) -> Result<u32, Undecided> {
     let mut sum = 0_u32;
     for model in &home.models {
-        let key = Pool::key(&home.id, model);
+        let key = FreePool::key(&home.id, model);
         let pool = match shelves.changed(&key) {
             Some(pool) => Some(pool.clone()),
-            None => view.get::<Pool>(&key)?,
+            None => view.get::<FreePool>(&key)?,
         };
         sum = sum.saturating_add(pool.map_or(0, |pool| pool.nodes()));
     }
@@ -350,7 +351,7 @@ fn keep_region(view: &mut View, row: &RegionRow) -> Result<(), Undecided> {
     if old.as_ref() != Some(&new) {
         view.put(&new)?;
     }
-    let mut atlas = view.get::<Atlas>(Atlas::ID)?.unwrap_or_default();
+    let mut atlas = view.get::<RegionIndex>(RegionIndex::ID)?.unwrap_or_default();
     if atlas.regions.insert(row.id.clone()) {
         view.put(&atlas)?;
     }

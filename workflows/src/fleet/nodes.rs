@@ -2,7 +2,7 @@
 
 use crate::{
     policy::{Finding, Invalid, Spot},
-    tenancy::{GpuModel, Gpus, Name, Naming, NodeId},
+    tenancy::{GpuModel, Gpus, Name, NameKind, NodeId},
 };
 use std::collections::HashMap;
 
@@ -130,7 +130,7 @@ impl Cells<'_> {
         self.findings.push(found);
     }
 
-    fn name<K: Naming>(&mut self, place: usize, field: &str) -> Option<Name<K>> {
+    fn name<K: NameKind>(&mut self, place: usize, field: &str) -> Option<Name<K>> {
         let text = self.text(place).to_owned();
         let name = text.parse().ok();
         if name.is_none() {

@@ -1,6 +1,6 @@
 //! Incidents of every kind.
 
-use super::{Happening, IncidentResponse, Severity, record::Opened};
+use super::{IncidentCause, IncidentResponse, Severity, record::IncidentTriage};
 use crate::{platform::WorkloadRef, policy::PlatformPolicy};
 use engine::Seat;
 
@@ -8,22 +8,26 @@ pub(super) fn all() -> Vec<IncidentResponse> {
     kinds().into_iter().flatten().filter_map(example).collect()
 }
 
-fn kinds() -> Option<[Happening; 3]> {
+fn kinds() -> Option<[IncidentCause; 3]> {
     let tenant = || "acme".parse().ok();
     Some([
-        Happening::GpuFault { tenant: tenant()?, cluster: "west-1".parse().ok()?, node: "n-0".parse().ok()? },
-        Happening::KeyLeak {
+        IncidentCause::GpuFault {
+            tenant: tenant()?,
+            cluster: "west-1".parse().ok()?,
+            node: "n-0".parse().ok()?,
+        },
+        IncidentCause::KeyLeak {
             tenant: tenant()?,
             cluster: "west-1".parse().ok()?,
             next_hash: Some("ab".into()),
         },
-        Happening::IsolationBreach { tenants: vec![tenant()?] },
+        IncidentCause::IsolationBreach { tenants: vec![tenant()?] },
     ])
 }
 
-fn example(happening: Happening) -> Option<IncidentResponse> {
+fn example(happening: IncidentCause) -> Option<IncidentResponse> {
     let mut one = IncidentResponse::new(happening, "dcgm".into(), "XID 79 on GPU 0".into());
-    one.opened = Some(Opened {
+    one.opened = Some(IncidentTriage {
         severity: Severity::High,
         policy: PlatformPolicy::built_in().ok()?.reference,
         seats: vec![Seat::of("platform_ops", 1)],

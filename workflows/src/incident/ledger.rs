@@ -1,8 +1,8 @@
 //! What an incident decides on the books.
 
-use super::Happening;
+use super::IncidentCause;
 use crate::{
-    incident::record::{Opened, Severity},
+    incident::record::{IncidentTriage, Severity},
     platform::WorkloadRef,
     policy, reclaim,
     scheduling::admission,
@@ -20,7 +20,7 @@ pub struct Incident {
     /// How bad it is.
     pub severity: Severity,
     /// What happened.
-    pub happening: Happening,
+    pub happening: IncidentCause,
     /// Who saw it.
     pub detector: String,
     /// When it was opened.
@@ -38,15 +38,15 @@ impl Entity for Incident {
 /// Writes an incident down, with its severity. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OpenIncident {
-    pub(super) happening: Happening,
+    pub(super) happening: IncidentCause,
     pub(super) detector: String,
 }
 
 impl LedgerAction for OpenIncident {
     const NAME: &'static str = "OpenIncident";
-    type Output = Opened;
+    type Output = IncidentTriage;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Opened, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<IncidentTriage, Undecided> {
         let opened = triage(view, &self.happening)?;
         let (opened_at, severity) = (view.now(), opened.severity);
         let (execution, happening, detector) =
@@ -57,16 +57,16 @@ impl LedgerAction for OpenIncident {
 }
 
 /// How bad it is by rule, and who is asked.
-pub(super) fn triage(view: &mut View, happening: &Happening) -> Result<Opened, Undecided> {
+pub(super) fn triage(view: &mut View, happening: &IncidentCause) -> Result<IncidentTriage, Undecided> {
     let policy = policy::in_force(view)?;
     let severity = match happening {
-        Happening::GpuFault { .. } => Severity::Medium,
-        Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } => Severity::High,
-        Happening::Other { .. } => Severity::Low,
+        IncidentCause::GpuFault { .. } => Severity::Medium,
+        IncidentCause::KeyLeak { .. } | IncidentCause::IsolationBreach { .. } => Severity::High,
+        IncidentCause::Other { .. } => Severity::Low,
     };
     let gate = &policy.approvals.incident;
     let (seats, procedure) = (gate.seats.clone(), gate.procedure.clone());
-    Ok(Opened { severity, policy: policy.reference.clone(), seats, procedure })
+    Ok(IncidentTriage { severity, policy: policy.reference.clone(), seats, procedure })
 }
 
 /// Takes a node out of service for new work; answers whether this did it, and who runs there. Safe to decide again. Its
@@ -79,7 +79,7 @@ pub(super) struct RestNode {
 
 /// What taking a node out of service came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rest {
+pub(super) struct RestOutcome {
     /// Whether this incident did it.
     pub(super) ours: bool,
     /// The epoch of the tenant's ownership.
@@ -92,35 +92,37 @@ pub(super) struct Rest {
 
 impl LedgerAction for RestNode {
     const NAME: &'static str = "RestNode";
-    type Output = Rest;
+    type Output = RestOutcome;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Self::Output, Undecided> {
         let before = view.get::<NodeUse>(self.node.as_str())?;
         let served = before.is_some_and(|node| node.serving && node.tenant == self.tenant);
         // One that another incident took out and left out: that one has ended, or this would not have begun.
-        let earlier = view.get::<Rested>(self.node.as_str())?;
+        let earlier = view.get::<RestedNode>(self.node.as_str())?;
         let ours = served || earlier.is_some();
         let cordons = earlier.as_ref().map(|rested| rested.cordons.clone()).unwrap_or_default();
         // Decided again, it has taken over already.
         let taken_over = earlier.as_ref().is_some_and(|rested| rested.by == call.execution);
         if ours && !taken_over {
             let (cordons, former) = (cordons.clone(), earlier.map(|rested| (rested.by, rested.cordons)));
-            view.put(&Rested { node: self.node.clone(), by: call.execution, cordons, former })?;
+            view.put(&RestedNode { node: self.node.clone(), by: call.execution, cordons, former })?;
         }
         let owner = view.get::<Node>(self.node.as_str())?.filter(|n| n.owner.as_ref() == Some(&self.tenant));
         let owner_epoch = owner.map_or(0, |node| node.owner_epoch.0);
         let names = admission::rest_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
         let mut running = Vec::new();
         for name in names.into_values().flatten() {
-            running.extend(reclaim::ledger::start(view, &self.tenant, &name)?.map(|start| start.workload));
+            running.extend(
+                reclaim::ledger::start_command(view, &self.tenant, &name)?.map(|start| start.workload),
+            );
         }
-        Ok(Rest { ours, owner_epoch, cordons, running })
+        Ok(RestOutcome { ours, owner_epoch, cordons, running })
     }
 }
 
 /// Which incident took a node out of service: nobody else puts it back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rested {
+pub(super) struct RestedNode {
     node: NodeId,
     by: ExecutionId,
     /// In whose names it is cordoned.
@@ -130,7 +132,7 @@ pub(super) struct Rested {
     former: Option<(ExecutionId, Vec<String>)>,
 }
 
-impl Entity for Rested {
+impl Entity for RestedNode {
     const COLLECTION: &'static str = "nodes-rested";
 
     fn id(&self) -> String {
@@ -150,7 +152,7 @@ impl LedgerAction for NoteCordon {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        match view.get::<Rested>(self.node.as_str())?.filter(|rested| rested.by == call.execution) {
+        match view.get::<RestedNode>(self.node.as_str())?.filter(|rested| rested.by == call.execution) {
             Some(mut rested) if !rested.cordons.contains(&self.by) => {
                 rested.cordons.push(self.by.clone());
                 view.put(&rested)
@@ -173,14 +175,14 @@ impl LedgerAction for ServeNode {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let rested = view.get::<Rested>(self.node.as_str())?.filter(|rested| rested.by == call.execution);
+        let rested = view.get::<RestedNode>(self.node.as_str())?.filter(|rested| rested.by == call.execution);
         let Some(rested) = rested else { return Ok(()) };
         if let (true, Some((by, cordons))) = (call.undo, rested.former) {
-            return view.put(&Rested { node: rested.node, by, cordons, former: None });
+            return view.put(&RestedNode { node: rested.node, by, cordons, former: None });
         }
-        view.delete::<Rested>(self.node.as_str())?;
+        view.delete::<RestedNode>(self.node.as_str())?;
         let news = admission::serve_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
-        reclaim::ledger::announce(view, &news)
+        reclaim::ledger::start_reclaims(view, &news)
     }
 }
 
@@ -198,7 +200,7 @@ impl LedgerAction for ClearNode {
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
         let (_, news) = admission::lose_nodes(view, &self.tenant, std::slice::from_ref(&self.node))?;
-        reclaim::ledger::announce(view, &news)
+        reclaim::ledger::start_reclaims(view, &news)
     }
 }
 
@@ -257,7 +259,7 @@ impl LedgerAction for ThawTenants {
         for (tenant, cohort) in cohorts(view, &self.tenants)? {
             let workspaces: Vec<_> = cohort.accounts.into_keys().collect();
             let news = admission::thaw(view, &tenant, &workspaces, call.execution)?;
-            reclaim::ledger::announce(view, &news)?;
+            reclaim::ledger::start_reclaims(view, &news)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Happening {
+pub enum IncidentCause {
     /// GPUs of a node report errors.
     GpuFault {
         /// Whose node it is.
@@ -48,13 +48,13 @@ pub enum Happening {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncidentResponse {
     /// What happened.
-    pub happening: Happening,
+    pub happening: IncidentCause,
     /// Who saw it.
     pub detector: String,
     /// What was seen.
     pub evidence: String,
     /// How bad it is, and who is asked. Filled by `Triaging`.
-    pub opened: Option<Opened>,
+    pub opened: Option<IncidentTriage>,
     /// Workloads on the node when it was contained.
     pub running: Vec<WorkloadRef>,
     /// Whether it was this incident that took the node out of service.
@@ -77,7 +77,7 @@ pub struct IncidentResponse {
 
 /// What opening an incident came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct IncidentTriage {
     /// How bad it is, by rule.
     pub severity: Severity,
     /// The policy in force.

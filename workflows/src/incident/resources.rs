@@ -1,11 +1,11 @@
 //! What an incident does in each step, from what it has learnt so far.
 
 use super::{
-    Happening, IncidentResponse,
-    ledger::{ClearNode, KeepApart, NoteCordon, Rest, RestNode, ServeNode, triage},
+    IncidentCause, IncidentResponse,
+    ledger::{ClearNode, KeepApart, NoteCordon, RestNode, RestOutcome, ServeNode, triage},
 };
 use crate::{
-    destruction::{Hold, HoldKind, PlaceHold, Scope},
+    destruction::{Hold, HoldKind, HoldScope, PlaceHold},
     ledger::{IssueClusterKey, RevokeClusterKey},
     platform::{
         AwaitGone, CordonNode, Diagnosis, EvictWorkload, ExamineNode, GpuHealth, InspectGpus, RebootNode,
@@ -26,13 +26,13 @@ impl IncidentResponse {
     /// What is done at once, in a sentence.
     pub(super) fn contains(&self) -> String {
         match &self.happening {
-            Happening::GpuFault { node, .. } => {
+            IncidentCause::GpuFault { node, .. } => {
                 format!("nothing new is placed on node {node}, in the books and in its cluster")
             }
-            Happening::KeyLeak { cluster, .. } => {
+            IncidentCause::KeyLeak { cluster, .. } => {
                 format!("the key of cluster {cluster} opens nothing any more")
             }
-            Happening::IsolationBreach { .. } | Happening::Other { .. } => {
+            IncidentCause::IsolationBreach { .. } | IncidentCause::Other { .. } => {
                 format!(
                     "nothing new is admitted for {}, and nothing of theirs is destroyed",
                     joined(&self.tenants())
@@ -50,7 +50,7 @@ impl IncidentResponse {
         Ok(Self { opened: Some(opened), ..self })
     }
 
-    pub(super) fn contained(&mut self, rest: Rest) {
+    pub(super) fn contained(&mut self, rest: RestOutcome) {
         self.rested = rest.ours;
         self.owner_epoch = rest.owner_epoch;
         self.cordons = rest.cordons;
@@ -161,12 +161,12 @@ impl IncidentResponse {
 
     pub(super) fn revocations(&self) -> Vec<RevokeClusterKey> {
         match &self.happening {
-            Happening::KeyLeak { tenant, cluster, .. } => {
+            IncidentCause::KeyLeak { tenant, cluster, .. } => {
                 vec![RevokeClusterKey { cluster: cluster.clone(), tenant: tenant.clone() }]
             }
-            Happening::GpuFault { .. } | Happening::IsolationBreach { .. } | Happening::Other { .. } => {
-                Vec::new()
-            }
+            IncidentCause::GpuFault { .. }
+            | IncidentCause::IsolationBreach { .. }
+            | IncidentCause::Other { .. } => Vec::new(),
         }
     }
 
@@ -174,27 +174,27 @@ impl IncidentResponse {
     pub(super) fn closed(&self) -> String {
         let closed = "the key opens nothing any more";
         match &self.happening {
-            Happening::KeyLeak { cluster, next_hash: None, .. } => {
+            IncidentCause::KeyLeak { cluster, next_hash: None, .. } => {
                 format!("{closed}; `tenure cluster key rotate {cluster}` issues the next")
             }
-            Happening::KeyLeak { .. }
-            | Happening::GpuFault { .. }
-            | Happening::IsolationBreach { .. }
-            | Happening::Other { .. } => closed.into(),
+            IncidentCause::KeyLeak { .. }
+            | IncidentCause::GpuFault { .. }
+            | IncidentCause::IsolationBreach { .. }
+            | IncidentCause::Other { .. } => closed.into(),
         }
     }
 
     pub(super) fn issues(&self) -> Vec<IssueClusterKey> {
         match &self.happening {
-            Happening::KeyLeak { tenant, cluster, next_hash: Some(hash) } => vec![IssueClusterKey {
+            IncidentCause::KeyLeak { tenant, cluster, next_hash: Some(hash) } => vec![IssueClusterKey {
                 cluster: cluster.clone(),
                 tenant: tenant.clone(),
                 hash: Some(hash.clone()),
             }],
-            Happening::KeyLeak { .. }
-            | Happening::GpuFault { .. }
-            | Happening::IsolationBreach { .. }
-            | Happening::Other { .. } => Vec::new(),
+            IncidentCause::KeyLeak { .. }
+            | IncidentCause::GpuFault { .. }
+            | IncidentCause::IsolationBreach { .. }
+            | IncidentCause::Other { .. } => Vec::new(),
         }
     }
 
@@ -203,7 +203,7 @@ impl IncidentResponse {
             tenant,
             id: hold_of(&self.subject().name),
             kind: HoldKind::Incident,
-            scope: Scope::Tenant,
+            scope: HoldScope::Tenant,
             reason: self.evidence.clone(),
             placed_by: self.detector.clone(),
             review_at: None,

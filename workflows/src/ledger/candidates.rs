@@ -1,8 +1,10 @@
 //! What the ledger knows of capacity, as placement wants it.
 
 use crate::{
-    placement::{Ask, Candidate, Constraints, Placement, Short, Stock, eligible, place, usable},
-    tenancy::{Atlas, Chunk, Cluster, GpuModel, Node, Pool, Region},
+    placement::{
+        Candidate, CapacityShortage, Constraints, FreeNodes, NodeRequest, Placement, eligible, place, usable,
+    },
+    tenancy::{Cluster, FreePool, FreePoolChunk, GpuModel, Node, Region, RegionIndex},
 };
 use engine::{Undecided, View};
 
@@ -11,7 +13,7 @@ use engine::{Undecided, View};
 /// # Errors
 /// What the view lacks.
 pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, Undecided> {
-    let atlas = view.get::<Atlas>(Atlas::ID)?.unwrap_or_default();
+    let atlas = view.get::<RegionIndex>(RegionIndex::ID)?.unwrap_or_default();
     view.want::<Region>(atlas.regions.iter().map(ToString::to_string))?;
     let mut regions = Vec::new();
     for id in &atlas.regions {
@@ -27,10 +29,10 @@ pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, U
             }
         }
     }
-    view.want::<Pool>(found.iter().map(|(_, cluster)| Pool::key(&cluster.id, model)))?;
+    view.want::<FreePool>(found.iter().map(|(_, cluster)| FreePool::key(&cluster.id, model)))?;
     let mut candidates = Vec::new();
     for (region, cluster) in found {
-        let Some(pool) = view.get::<Pool>(&Pool::key(&cluster.id, model))? else { continue };
+        let Some(pool) = view.get::<FreePool>(&FreePool::key(&cluster.id, model))? else { continue };
         candidates.push(Candidate {
             simulated: cluster.simulated(),
             cluster: cluster.id,
@@ -54,19 +56,19 @@ pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, U
 pub fn choose(
     view: &mut View,
     candidates: &[Candidate],
-    ask: &Ask,
+    ask: &NodeRequest,
     constraints: &Constraints,
-) -> Result<Result<Placement, Short>, Undecided> {
+) -> Result<Result<Placement, CapacityShortage>, Undecided> {
     let (allowed, _) = eligible(candidates, constraints);
     let mut keys = Vec::new();
     for candidate in allowed.iter().filter(|c| usable(c, candidates, constraints) >= ask.gpus) {
-        let pool = view.need::<Pool>(&Pool::key(&candidate.cluster, &ask.model))?;
+        let pool = view.need::<FreePool>(&FreePool::key(&candidate.cluster, &ask.model))?;
         keys.extend(pool.stocked().into_iter().map(|key| (candidate.cluster.clone(), key)));
     }
-    view.want::<Chunk>(keys.iter().map(|(_, key)| key.clone()))?;
-    let mut stock = Stock::new();
+    view.want::<FreePoolChunk>(keys.iter().map(|(_, key)| key.clone()))?;
+    let mut stock = FreeNodes::new();
     for (cluster, key) in keys {
-        let chunk = view.need::<Chunk>(&key)?;
+        let chunk = view.need::<FreePoolChunk>(&key)?;
         stock.entry(cluster).or_default().extend(chunk.free);
     }
     loop {

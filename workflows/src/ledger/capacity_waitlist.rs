@@ -1,8 +1,8 @@
 //! Waiting for capacity, oldest first.
 
 use crate::{
-    placement::{Ask, Constraints},
-    tenancy::{GpuModel, Pool, Region, RegionId, TenantId, Waiter, Waitlist},
+    placement::{Constraints, NodeRequest},
+    tenancy::{FreePool, GpuModel, Region, RegionId, TenantId, Waiter, Waitlist},
 };
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct JoinWaitlist {
     /// For whom.
     pub tenant: TenantId,
     /// How many of what.
-    pub ask: Ask,
+    pub ask: NodeRequest,
     /// Within what was approved.
     pub constraints: Constraints,
     /// How long to wait before people are asked.
@@ -26,16 +26,16 @@ pub struct JoinWaitlist {
 
 /// What joining came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Joined {
+pub struct JoinedWaitlist {
     /// Whether the wait has been longer than its limit.
     pub overdue: bool,
 }
 
 impl LedgerAction for JoinWaitlist {
     const NAME: &'static str = "JoinWaitlist";
-    type Output = Joined;
+    type Output = JoinedWaitlist;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Joined, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<JoinedWaitlist, Undecided> {
         let (execution, since) = (call.execution, view.now());
         let (tenant, gpus, until) = (self.tenant.clone(), self.ask.gpus, since.after(self.limit));
         let waiter = Waiter { execution, tenant, gpus, since, until };
@@ -47,7 +47,7 @@ impl LedgerAction for JoinWaitlist {
             overdue |= list.waiters.iter().any(|waits| waits.execution == execution && waits.until <= since);
             view.put(&list)?;
         }
-        Ok(Joined { overdue })
+        Ok(JoinedWaitlist { overdue })
     }
 }
 
@@ -55,7 +55,7 @@ impl LedgerAction for JoinWaitlist {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExtendWait {
     /// How many of what is waited for.
-    pub ask: Ask,
+    pub ask: NodeRequest,
     /// Within what was approved.
     pub constraints: Constraints,
     /// For how long.
@@ -85,7 +85,7 @@ impl LedgerAction for ExtendWait {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LeaveWaitlist {
     /// How many of what was waited for.
-    pub ask: Ask,
+    pub ask: NodeRequest,
     /// Within what was approved.
     pub constraints: Constraints,
 }
@@ -127,10 +127,10 @@ pub fn waiting(
 ) -> Result<Option<ExecutionId>, Undecided> {
     let Some(list) = view.get::<Waitlist>(&Waitlist::key(region, model))? else { return Ok(None) };
     let Some(place) = view.get::<Region>(region.as_str())? else { return Ok(None) };
-    view.want::<Pool>(place.clusters.iter().map(|cluster| Pool::key(cluster, model)))?;
+    view.want::<FreePool>(place.clusters.iter().map(|cluster| FreePool::key(cluster, model)))?;
     let mut most = crate::tenancy::Gpus::ZERO;
     for cluster in &place.clusters {
-        let pool = view.get::<Pool>(&Pool::key(cluster, model))?;
+        let pool = view.get::<FreePool>(&FreePool::key(cluster, model))?;
         most = most.max(pool.map(|pool| pool.free()).unwrap_or_default());
     }
     Ok(list.waiters.iter().find(|waits| waits.gpus <= most).map(|waits| waits.execution))

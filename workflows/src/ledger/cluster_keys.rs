@@ -3,7 +3,7 @@
 use super::codes;
 use crate::{
     duration,
-    tenancy::{ClusterId, ClusterKey, Earlier, Scope, Tenant, TenantId, TenantState},
+    tenancy::{ClusterId, ClusterKey, KeyScope, PreviousKey, Tenant, TenantId, TenantState},
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -29,20 +29,20 @@ pub struct IssueClusterKey {
 
 /// Which key was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Issued {
+pub struct IssuedKey {
     /// Its version.
     pub version: u32,
 }
 
 impl LedgerAction for IssueClusterKey {
     const NAME: &'static str = "IssueClusterKey";
-    type Output = Issued;
+    type Output = IssuedKey;
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<Issued, Undecided> {
+    fn decide(&self, view: &mut View, _: &Call) -> Result<IssuedKey, Undecided> {
         let before = view.get::<ClusterKey>(self.cluster.as_str())?;
         if let Some(stands) = before.as_ref().filter(|key| key.revoked_at.is_none()) {
             if stands.tenant == self.tenant {
-                return Ok(Issued { version: stands.version });
+                return Ok(IssuedKey { version: stands.version });
             }
             let problem = format!("cluster {} has a key of tenant {}", self.cluster, stands.tenant);
             return Err(ActionError::permanent(codes::KEY_TAKEN, problem).into());
@@ -53,7 +53,7 @@ impl LedgerAction for IssueClusterKey {
             tenant: self.tenant.clone(),
             version,
             hash: self.hash.clone(),
-            scopes: vec![Scope::PushFacts, Scope::PullCommands],
+            scopes: vec![KeyScope::PushFacts, KeyScope::PullCommands],
             created_at: view.now(),
             issued_by: None,
             earlier: None,
@@ -61,7 +61,7 @@ impl LedgerAction for IssueClusterKey {
             revoked_by: None,
             revoked_for: None,
         })?;
-        Ok(Issued { version })
+        Ok(IssuedKey { version })
     }
 }
 
@@ -90,7 +90,7 @@ impl LedgerAction for RevokeClusterKey {
 
 /// How a key is followed by another.
 #[derive(Clone, Debug)]
-pub struct Succession {
+pub struct KeySuccession {
     /// SHA-256 of the secret of the next one, in hexadecimal.
     pub hash: String,
     /// How long the one before holds beside it; zero ends it at once.
@@ -109,7 +109,7 @@ pub struct Succession {
 pub fn rotate_cluster_key(
     view: &mut View,
     cluster: &ClusterId,
-    next: &Succession,
+    next: &KeySuccession,
 ) -> Result<ClusterKey, Undecided> {
     let key = view.need::<ClusterKey>(cluster.as_str())?;
     let now = view.now();
@@ -128,7 +128,7 @@ pub fn rotate_cluster_key(
         _ if next.overlap.is_zero() => None,
         Some(earlier) if next.lost => {
             let until = earlier.until.max(now.after(next.overlap));
-            Some(Earlier { until, ..earlier.clone() })
+            Some(PreviousKey { until, ..earlier.clone() })
         }
         Some(earlier) => {
             let (two, until) = (earlier.version, earlier.until.0);
@@ -143,7 +143,7 @@ pub fn rotate_cluster_key(
         }
         // What was lost or revoked, or never drawn, holds no longer.
         None if next.lost || key.revoked_at.is_some() => None,
-        None => key.hash.clone().map(|hash| Earlier {
+        None => key.hash.clone().map(|hash| PreviousKey {
             version: key.version,
             hash,
             until: now.after(next.overlap),
@@ -186,7 +186,7 @@ pub fn revoke_cluster_key(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenancy::Standing;
+    use crate::tenancy::ClusterKeyStatus;
     use engine::{Entity as _, HOUR};
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
@@ -228,8 +228,8 @@ mod tests {
         key
     }
 
-    fn next(hash: &str, overlap: Duration, lost: bool) -> Succession {
-        Succession { hash: hash.into(), overlap, lost, by: "ada".into() }
+    fn next(hash: &str, overlap: Duration, lost: bool) -> KeySuccession {
+        KeySuccession { hash: hash.into(), overlap, lost, by: "ada".into() }
     }
 
     fn code(refused: Undecided) -> String {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// How each of these hashes stands so many milliseconds after the rotation.
-    fn stands(key: &ClusterKey, after: u64, hashes: &[&str]) -> Vec<Option<Standing>> {
+    fn stands(key: &ClusterKey, after: u64, hashes: &[&str]) -> Vec<Option<ClusterKeyStatus>> {
         let now = Timestamp(3_600_000 + after);
         hashes.iter().map(|hash| key.standing(now, |kept| kept == *hash)).collect()
     }
@@ -250,8 +250,8 @@ mod tests {
         let mut view = books(&first(), "active");
         let key = rotate_cluster_key(&mut view, &cluster(), &next("two", HOUR, false)).unwrap();
         assert_eq!((key.version, key.issued_by.as_deref()), (2, Some("ada")));
-        assert_eq!(key.scopes, [Scope::PushFacts], "a rotation gives back no scope that was taken");
-        let (holds, gone) = (Some(Standing::Holds), Some(Standing::Replaced));
+        assert_eq!(key.scopes, [KeyScope::PushFacts], "a rotation gives back no scope that was taken");
+        let (holds, gone) = (Some(ClusterKeyStatus::Holds), Some(ClusterKeyStatus::Replaced));
         assert_eq!(stands(&key, 3_599_999, &["one", "two", "three"]), [holds, holds, None]);
         assert_eq!(stands(&key, 3_600_000, &["one", "two"]), [gone, holds]);
 
@@ -269,7 +269,7 @@ mod tests {
         };
         assert_eq!(code(rotate(later, HOUR, false).unwrap_err()), KEYS_OVERLAP);
 
-        let (holds, gone) = (Some(Standing::Holds), None);
+        let (holds, gone) = (Some(ClusterKeyStatus::Holds), None);
         let lost = rotate(later, HOUR, true).unwrap();
         assert_eq!(stands(&lost, 3_599_999, &["one", "two", "three"]), [holds, gone, holds]);
         let at_once = rotate(later, Duration::ZERO, false).unwrap();
@@ -282,13 +282,13 @@ mod tests {
     fn a_revoked_key_and_the_one_beside_it_stay_revoked_when_the_next_is_issued() {
         let mut view = books(&second(9_000_000), "active");
         let revoked = revoke_cluster_key(&mut view, &cluster(), "ada", "it leaked").unwrap();
-        let gone = Some(Standing::Revoked);
+        let gone = Some(ClusterKeyStatus::Revoked);
         assert_eq!(stands(&revoked, 0, &["one", "two"]), [gone, gone]);
         let again = revoke_cluster_key(&mut view, &cluster(), "bob", "once more").unwrap();
         assert_eq!(again.revoked_by.as_deref(), Some("ada"), "who revoked it first stays on record");
 
         let key = rotate_cluster_key(&mut view, &cluster(), &next("three", HOUR, false)).unwrap();
-        assert_eq!(stands(&key, 0, &["one", "two", "three"]), [None, None, Some(Standing::Holds)]);
+        assert_eq!(stands(&key, 0, &["one", "two", "three"]), [None, None, Some(ClusterKeyStatus::Holds)]);
     }
 
     #[test]

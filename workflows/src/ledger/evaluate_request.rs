@@ -2,8 +2,11 @@
 
 use crate::{
     ledger::candidates,
-    placement::{Ask, Placement, Short},
-    policy::{self, Decision, Evaluation, Facts, PlatformPolicy, Reason, Request, Terms, Verdict},
+    placement::{CapacityShortage, NodeRequest, Placement},
+    policy::{
+        self, Decision, OnboardingEvaluation, OnboardingFacts, OnboardingRequest, OnboardingTerms,
+        PlatformPolicy, Reason, Verdict,
+    },
     tenancy::Tenant,
 };
 use engine::{Call, LedgerAction, Undecided, View};
@@ -14,29 +17,29 @@ use store::ExecutionId;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Evaluate {
     /// What is asked for.
-    pub request: Request,
+    pub request: OnboardingRequest,
 }
 
 /// What looking at a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evaluated {
+pub struct RequestEvaluation {
     /// What was decided.
     pub verdict: Verdict,
     /// Why it was rejected, or who is asked and why.
     pub reasons: Vec<Reason>,
     /// The terms; `None` when rejected.
-    pub terms: Option<Terms>,
+    pub terms: Option<OnboardingTerms>,
     /// The nodes that would be claimed as things stand.
     pub proposal: Option<Placement>,
     /// What is missing, when no nodes can be proposed.
-    pub short: Option<Short>,
+    pub short: Option<CapacityShortage>,
 }
 
 impl LedgerAction for Evaluate {
     const NAME: &'static str = "Evaluate";
-    type Output = Evaluated;
+    type Output = RequestEvaluation;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Evaluated, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<RequestEvaluation, Undecided> {
         let policy = policy::in_force(view)?;
         let facts = facts(view, &self.request, Some(call.execution))?;
         let evaluation = policy::evaluate(&facts, &policy);
@@ -52,11 +55,15 @@ impl LedgerAction for Evaluate {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn facts(view: &mut View, request: &Request, own: Option<ExecutionId>) -> Result<Facts, Undecided> {
+pub fn facts(
+    view: &mut View,
+    request: &OnboardingRequest,
+    own: Option<ExecutionId>,
+) -> Result<OnboardingFacts, Undecided> {
     let there = view.get::<Tenant>(request.name.as_str())?;
     let name_in_use = there.is_some_and(|tenant| tenant.in_use() && Some(tenant.onboarded_by) != own);
     let candidates = candidates::candidates(view, &request.entitlement.gpu_model)?;
-    Ok(Facts { request: request.clone(), name_in_use, candidates })
+    Ok(OnboardingFacts { request: request.clone(), name_in_use, candidates })
 }
 
 /// Adds to an evaluation the nodes that would be claimed as things stand.
@@ -65,28 +72,28 @@ pub fn facts(view: &mut View, request: &Request, own: Option<ExecutionId>) -> Re
 /// What the view lacks.
 pub(crate) fn propose(
     view: &mut View,
-    facts: &Facts,
-    evaluation: &Evaluation,
-) -> Result<Evaluated, Undecided> {
+    facts: &OnboardingFacts,
+    evaluation: &OnboardingEvaluation,
+) -> Result<RequestEvaluation, Undecided> {
     let (verdict, terms) = (evaluation.verdict, evaluation.terms.clone());
     let reasons = evaluation.reasons.clone();
     let Some(agreed) = &evaluation.terms else {
-        return Ok(Evaluated { verdict, reasons, terms, proposal: None, short: None });
+        return Ok(RequestEvaluation { verdict, reasons, terms, proposal: None, short: None });
     };
     let bought = &facts.request.entitlement;
-    let ask = Ask { model: bought.gpu_model.clone(), gpus: bought.gpus };
+    let ask = NodeRequest { model: bought.gpu_model.clone(), gpus: bought.gpus };
     let placed = candidates::choose(view, &facts.candidates, &ask, &agreed.constraints)?;
     let (proposal, short) = match placed {
         Ok(placement) => (Some(placement), None),
         Err(short) => (None, Some(short)),
     };
-    Ok(Evaluated { verdict, reasons, terms, proposal, short })
+    Ok(RequestEvaluation { verdict, reasons, terms, proposal, short })
 }
 
 /// The decision, as it is kept.
 fn decision(
-    facts: Facts,
-    evaluation: Evaluation,
+    facts: OnboardingFacts,
+    evaluation: OnboardingEvaluation,
     policy: &PlatformPolicy,
     execution: ExecutionId,
     at: store::Timestamp,

@@ -1,8 +1,8 @@
 //! The ledger's actions: pure decisions on our own documents, committed with the step that makes them, exactly once.
 //!
 //! Who needs a range ("what is free?", "who waits?", "what does the tenant own?") reads a head document that every
-//! change of the range rewrites: [`Pool`](crate::tenancy::Pool), [`Waitlist`](crate::tenancy::Waitlist),
-//! [`Holding`](crate::tenancy::Holding). Documents read become conditions of the commit, so two decisions that cannot
+//! change of the range rewrites: [`FreePool`](crate::tenancy::FreePool), [`Waitlist`](crate::tenancy::Waitlist),
+//! [`NodeAllocation`](crate::tenancy::NodeAllocation). Documents read become conditions of the commit, so two decisions that cannot
 //! both hold never both commit.
 
 mod candidates;
@@ -17,15 +17,15 @@ pub(crate) mod quotas;
 mod tenant_registration;
 
 pub use candidates::{candidates, choose};
-pub use capacity_waitlist::{ExtendWait, JoinWaitlist, Joined, LeaveWaitlist, waiting};
+pub use capacity_waitlist::{ExtendWait, JoinWaitlist, JoinedWaitlist, LeaveWaitlist, waiting};
 pub use cluster_keys::{
-    IssueClusterKey, Issued, KEY_ORPHANED, KEYS_OVERLAP, RevokeClusterKey, Succession, revoke_cluster_key,
-    rotate_cluster_key,
+    IssueClusterKey, IssuedKey, KEY_ORPHANED, KEYS_OVERLAP, KeySuccession, RevokeClusterKey,
+    revoke_cluster_key, rotate_cluster_key,
 };
 pub(crate) use evaluate_request::propose;
-pub use evaluate_request::{Evaluate, Evaluated, facts};
-pub use node_claim::{Claim, ClaimNodes, ClaimedNode, PrepareNodes, ReleaseClaim, Released};
+pub use evaluate_request::{Evaluate, RequestEvaluation, facts};
+pub use node_claim::{ClaimNodes, ClaimReleased, ClaimedNode, NodeClaim, PrepareNodes, ReleaseClaim};
 pub use node_replacement::{ClaimReplacements, QuarantineNodes};
-pub use quotas::{ClearQuotas, SetQuotas, Stand};
+pub use quotas::{ClearQuotas, GpuHoldings, SetQuotas};
 pub(crate) use quotas::{freeze, thaw};
 pub use tenant_registration::{ActivateTenant, RegisterTenant, UnregisterTenant};

@@ -1,11 +1,11 @@
 //! Claiming nodes and letting go of them, all or nothing.
 
 use crate::{
-    ledger::{candidates, capacity_waitlist, codes, pool_index::Shelves},
-    placement::{Ask, Constraints, Placement},
+    ledger::{candidates, capacity_waitlist, codes, pool_index::PoolIndex},
+    placement::{Constraints, NodeRequest, Placement},
     tenancy::{
-        Cluster, ClusterId, Gpus, Held, Holding, Node, NodeError, NodeId, OwnerEpoch, RegionId, Tenancy,
-        Tenant, TenantId,
+        AllocatedNode, Cluster, ClusterId, Gpus, Node, NodeAllocation, NodeError, NodeId, OwnerEpoch,
+        RegionId, Tenancy, Tenant, TenantId,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -24,7 +24,7 @@ pub struct ClaimedNode {
 
 /// What was claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct NodeClaim {
     /// In which cluster.
     pub cluster: ClusterId,
     /// In which region.
@@ -42,17 +42,17 @@ pub struct ClaimNodes {
     /// For whom.
     pub tenant: TenantId,
     /// How many of what.
-    pub ask: Ask,
+    pub ask: NodeRequest,
     /// Within what was approved.
     pub constraints: Constraints,
 }
 
 impl LedgerAction for ClaimNodes {
     const NAME: &'static str = "ClaimNodes";
-    type Output = Claim;
+    type Output = NodeClaim;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Claim, Undecided> {
-        if let Some(holding) = view.get::<Holding>(self.tenant.as_str())? {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<NodeClaim, Undecided> {
+        if let Some(holding) = view.get::<NodeAllocation>(self.tenant.as_str())? {
             if holding.claimed_by == call.execution {
                 return Ok(claim_of(&holding));
             }
@@ -61,7 +61,7 @@ impl LedgerAction for ClaimNodes {
         }
         let placement = chosen(view, &self.ask, &self.constraints)?;
         let nodes = take(view, &placement, &self.tenant, call)?;
-        let holding = Holding {
+        let holding = NodeAllocation {
             tenant: self.tenant.clone(),
             claimed_by: call.execution,
             cluster: placement.cluster.clone(),
@@ -97,7 +97,7 @@ pub struct ReleaseClaim {
 
 /// What a release came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
+pub struct ClaimReleased {
     /// Free again.
     pub freed: Vec<NodeId>,
     /// Still the tenant's, until they are sanitised.
@@ -106,20 +106,20 @@ pub struct Released {
 
 impl LedgerAction for ReleaseClaim {
     const NAME: &'static str = "ReleaseClaim";
-    type Output = Released;
+    type Output = ClaimReleased;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Released, Undecided> {
-        let holding = view.get::<Holding>(self.tenant.as_str())?;
+    fn decide(&self, view: &mut View, call: &Call) -> Result<ClaimReleased, Undecided> {
+        let holding = view.get::<NodeAllocation>(self.tenant.as_str())?;
         let Some(holding) = holding.filter(|holding| holding.claimed_by == call.execution) else {
-            return Ok(Released::default());
+            return Ok(ClaimReleased::default());
         };
         let nodes = nodes(view, holding.nodes.keys())?;
         let mut freed = Vec::new();
         for node in nodes {
             freed.push(node.unclaim(node.owner_epoch).map_err(changed)?);
         }
-        Shelves::want(view, &freed)?;
-        let mut shelves = Shelves::default();
+        PoolIndex::want(view, &freed)?;
+        let mut shelves = PoolIndex::default();
         for node in &freed {
             shelves.give(view, node)?;
             view.put(node)?;
@@ -128,9 +128,9 @@ impl LedgerAction for ReleaseClaim {
         if holding.quarantined.is_empty() {
             vacate(view, &holding.cluster, &self.tenant)?;
         }
-        view.delete::<Holding>(self.tenant.as_str())?;
+        view.delete::<NodeAllocation>(self.tenant.as_str())?;
         let freed = freed.into_iter().map(|node| node.id).collect();
-        Ok(Released { freed, kept: holding.quarantined.into_iter().collect() })
+        Ok(ClaimReleased { freed, kept: holding.quarantined.into_iter().collect() })
     }
 }
 
@@ -155,7 +155,11 @@ impl LedgerAction for PrepareNodes {
 }
 
 /// The nodes that fit, or the failure that says why none do.
-pub(crate) fn chosen(view: &mut View, ask: &Ask, constraints: &Constraints) -> Result<Placement, Undecided> {
+pub(crate) fn chosen(
+    view: &mut View,
+    ask: &NodeRequest,
+    constraints: &Constraints,
+) -> Result<Placement, Undecided> {
     let candidates = candidates::candidates(view, &ask.model)?;
     let placement = candidates::choose(view, &candidates, ask, constraints)?;
     Ok(placement.map_err(|short| {
@@ -178,25 +182,25 @@ pub(crate) fn take(
     placement: &Placement,
     tenant: &TenantId,
     call: &Call,
-) -> Result<Vec<(NodeId, Held)>, Undecided> {
+) -> Result<Vec<(NodeId, AllocatedNode)>, Undecided> {
     let free = nodes(view, placement.nodes.keys())?;
-    Shelves::want(view, &free)?;
-    let mut shelves = Shelves::default();
+    PoolIndex::want(view, &free)?;
+    let mut shelves = PoolIndex::default();
     let mut taken = Vec::new();
     for node in free {
         let claimed = node.claim(tenant, call.execution, node.owner_epoch).map_err(changed)?;
         shelves.take(view, &node)?;
         view.put(&claimed)?;
-        taken.push((claimed.id, Held { gpus: claimed.gpu.count, epoch: claimed.owner_epoch }));
+        taken.push((claimed.id, AllocatedNode { gpus: claimed.gpu.count, epoch: claimed.owner_epoch }));
     }
     shelves.save(view)?;
     Ok(taken)
 }
 
 /// The tenant's nodes as this execution claimed them.
-pub(crate) fn held(view: &mut View, tenant: &TenantId, call: &Call) -> Result<Holding, Undecided> {
+pub(crate) fn held(view: &mut View, tenant: &TenantId, call: &Call) -> Result<NodeAllocation, Undecided> {
     let holding =
-        view.get::<Holding>(tenant.as_str())?.filter(|holding| holding.claimed_by == call.execution);
+        view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| holding.claimed_by == call.execution);
     let missing =
         || ActionError::permanent(codes::CLAIM_MISSING, format!("tenant {tenant} holds no nodes of ours"));
     Ok(holding.ok_or_else(missing)?)
@@ -214,11 +218,14 @@ pub(crate) fn changed(error: NodeError) -> Undecided {
     ActionError::permanent(codes::NODE_STATE, error).into()
 }
 
-pub(crate) fn claim_of(holding: &Holding) -> Claim {
-    let node =
-        |(id, held): (&NodeId, &Held)| ClaimedNode { node: id.clone(), gpus: held.gpus, epoch: held.epoch };
+pub(crate) fn claim_of(holding: &NodeAllocation) -> NodeClaim {
+    let node = |(id, held): (&NodeId, &AllocatedNode)| ClaimedNode {
+        node: id.clone(),
+        gpus: held.gpus,
+        epoch: held.epoch,
+    };
     let (cluster, region) = (holding.cluster.clone(), holding.region.clone());
-    Claim { cluster, region, nodes: holding.nodes.iter().map(node).collect() }
+    NodeClaim { cluster, region, nodes: holding.nodes.iter().map(node).collect() }
 }
 
 fn occupy(view: &mut View, cluster: &ClusterId, tenant: &TenantId) -> Result<(), Undecided> {

@@ -1,8 +1,8 @@
 //! Nodes that prove unfit: kept apart, and replaced.
 
 use crate::{
-    ledger::node_claim::{Claim, changed, chosen, claim_of, held, nodes, take},
-    placement::{Ask, Constraints},
+    ledger::node_claim::{NodeClaim, changed, chosen, claim_of, held, nodes, take},
+    placement::{Constraints, NodeRequest},
     tenancy::{ClusterId, NodeId, TenantId},
 };
 use engine::{Call, LedgerAction, Undecided, View};
@@ -44,22 +44,22 @@ pub struct ClaimReplacements {
     /// For whom.
     pub tenant: TenantId,
     /// How many of what the whole claim is for.
-    pub ask: Ask,
+    pub ask: NodeRequest,
     /// Within what was approved.
     pub constraints: Constraints,
 }
 
 impl LedgerAction for ClaimReplacements {
     const NAME: &'static str = "ClaimReplacements";
-    type Output = Claim;
+    type Output = NodeClaim;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Claim, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<NodeClaim, Undecided> {
         let mut holding = held(view, &self.tenant, call)?;
         let lacking = self.ask.gpus.less_or_none(holding.owned());
         if lacking.0 == 0 {
             return Ok(claim_of(&holding));
         }
-        let ask = Ask { gpus: lacking, ..self.ask.clone() };
+        let ask = NodeRequest { gpus: lacking, ..self.ask.clone() };
         let placement = only_in(view, &holding.cluster, &ask, &self.constraints)?;
         holding.nodes.extend(take(view, &placement, &self.tenant, call)?);
         view.put(&holding)?;
@@ -70,7 +70,7 @@ impl LedgerAction for ClaimReplacements {
 fn only_in(
     view: &mut View,
     cluster: &ClusterId,
-    ask: &Ask,
+    ask: &NodeRequest,
     constraints: &Constraints,
 ) -> Result<crate::placement::Placement, Undecided> {
     let constraints = Constraints { cluster: Some(cluster.clone()), ..constraints.clone() };

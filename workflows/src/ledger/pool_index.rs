@@ -1,25 +1,27 @@
 //! Moves nodes in and out of the lists of what is free, each document read and written once.
 
 use super::codes;
-use crate::tenancy::{Chunk, ChunkCount, ClusterId, GpuModel, Gpus, Node, Pool};
+use crate::tenancy::{ChunkCount, ClusterId, FreePool, FreePoolChunk, GpuModel, Gpus, Node};
 use engine::{ActionError, Undecided, View};
 use std::collections::BTreeMap;
 
 /// Pools and chunks touched by one decision.
 #[derive(Debug, Default)]
-pub(crate) struct Shelves {
-    pools: BTreeMap<String, Pool>,
-    chunks: BTreeMap<String, Chunk>,
+pub(crate) struct PoolIndex {
+    pools: BTreeMap<String, FreePool>,
+    chunks: BTreeMap<String, FreePoolChunk>,
 }
 
-impl Shelves {
+impl PoolIndex {
     /// Makes sure that everything needed for `nodes` has been fetched, in one round for pools and one for chunks.
     ///
     /// # Errors
     /// What the view lacks.
     pub(crate) fn want(view: &View, nodes: &[Node]) -> Result<(), Undecided> {
-        view.want::<Pool>(nodes.iter().map(|node| Pool::key(&node.cluster, &node.gpu.model)))?;
-        view.want::<Chunk>(nodes.iter().map(|node| Chunk::key(&node.cluster, &node.gpu.model, node.chunk)))
+        view.want::<FreePool>(nodes.iter().map(|node| FreePool::key(&node.cluster, &node.gpu.model)))?;
+        view.want::<FreePoolChunk>(
+            nodes.iter().map(|node| FreePoolChunk::key(&node.cluster, &node.gpu.model, node.chunk)),
+        )
     }
 
     /// Takes a node off the list of what is free.
@@ -31,7 +33,7 @@ impl Shelves {
         let listed = chunk.free.remove(&node.id);
         let left = count.free_nodes.checked_sub(1).zip(count.free_gpus.less(node.gpu.count));
         let (Some(_), Some((nodes, gpus))) = (listed, left) else {
-            return Err(differ(format!("node {} is free, and its pool does not list it", node.id)));
+            return Err(corrupt(format!("node {} is free, and its pool does not list it", node.id)));
         };
         (count.free_nodes, count.free_gpus) = (nodes, gpus);
         Ok(())
@@ -44,7 +46,7 @@ impl Shelves {
     pub(crate) fn give(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         let (count, chunk) = self.open(view, node)?;
         if chunk.free.insert(node.id.clone(), node.gpu.count).is_some() {
-            return Err(differ(format!("node {} is not free, and its pool lists it", node.id)));
+            return Err(corrupt(format!("node {} is not free, and its pool lists it", node.id)));
         }
         count.free_nodes = count.free_nodes.saturating_add(1);
         count.free_gpus = count.free_gpus.plus(node.gpu.count);
@@ -67,7 +69,7 @@ impl Shelves {
     /// Counts a free node out.
     ///
     /// # Errors
-    /// As [`Shelves::take`].
+    /// As [`PoolIndex::take`].
     pub(crate) fn delist(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         self.take(view, node)?;
         let (count, _) = self.open(view, node)?;
@@ -77,7 +79,7 @@ impl Shelves {
     }
 
     /// The pool `key` as this decision leaves it, if it was touched.
-    pub(crate) fn changed(&self, key: &str) -> Option<&Pool> {
+    pub(crate) fn changed(&self, key: &str) -> Option<&FreePool> {
         self.pools.get(key)
     }
 
@@ -95,37 +97,41 @@ impl Shelves {
         Ok(())
     }
 
-    fn pool(&mut self, view: &mut View, node: &Node) -> Result<&mut Pool, Undecided> {
-        let key = Pool::key(&node.cluster, &node.gpu.model);
+    fn pool(&mut self, view: &mut View, node: &Node) -> Result<&mut FreePool, Undecided> {
+        let key = FreePool::key(&node.cluster, &node.gpu.model);
         if !self.pools.contains_key(&key) {
-            let empty = || Pool::empty(node.cluster.clone(), node.region.clone(), node.gpu.model.clone());
-            let pool = view.get::<Pool>(&key)?.unwrap_or_else(empty);
+            let empty = || FreePool::empty(node.cluster.clone(), node.region.clone(), node.gpu.model.clone());
+            let pool = view.get::<FreePool>(&key)?.unwrap_or_else(empty);
             self.pools.insert(key.clone(), pool);
         }
-        self.pools.get_mut(&key).ok_or_else(|| differ(format!("pool {key} is gone")))
+        self.pools.get_mut(&key).ok_or_else(|| corrupt(format!("pool {key} is gone")))
     }
 
-    fn open(&mut self, view: &mut View, node: &Node) -> Result<(&mut ChunkCount, &mut Chunk), Undecided> {
+    fn open(
+        &mut self,
+        view: &mut View,
+        node: &Node,
+    ) -> Result<(&mut ChunkCount, &mut FreePoolChunk), Undecided> {
         let (cluster, model, number) = (&node.cluster, &node.gpu.model, node.chunk);
-        let key = Chunk::key(cluster, model, number);
+        let key = FreePoolChunk::key(cluster, model, number);
         if !self.chunks.contains_key(&key) {
-            let chunk = view.get::<Chunk>(&key)?.unwrap_or_else(|| empty(cluster, model, number));
+            let chunk = view.get::<FreePoolChunk>(&key)?.unwrap_or_else(|| empty(cluster, model, number));
             self.chunks.insert(key.clone(), chunk);
         }
         let pool = self.pool(view, node)?;
         while pool.chunks.len() <= number as usize {
             pool.chunks.push(ChunkCount::default());
         }
-        let pool_key = Pool::key(cluster, model);
+        let pool_key = FreePool::key(cluster, model);
         let count = self.pools.get_mut(&pool_key).and_then(|pool| pool.chunks.get_mut(number as usize));
-        count.zip(self.chunks.get_mut(&key)).ok_or_else(|| differ(format!("chunk {key} is gone")))
+        count.zip(self.chunks.get_mut(&key)).ok_or_else(|| corrupt(format!("chunk {key} is gone")))
     }
 }
 
-fn empty(cluster: &ClusterId, model: &GpuModel, number: u32) -> Chunk {
-    Chunk { cluster: cluster.clone(), model: model.clone(), number, free: BTreeMap::<_, Gpus>::new() }
+fn empty(cluster: &ClusterId, model: &GpuModel, number: u32) -> FreePoolChunk {
+    FreePoolChunk { cluster: cluster.clone(), model: model.clone(), number, free: BTreeMap::<_, Gpus>::new() }
 }
 
-fn differ(problem: String) -> Undecided {
+fn corrupt(problem: String) -> Undecided {
     ActionError::permanent(codes::BOOKS_DIFFER, problem).into()
 }

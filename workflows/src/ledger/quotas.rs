@@ -7,8 +7,8 @@ use super::codes;
 use crate::{
     scheduling::admission,
     tenancy::{
-        Admitting, Cohort, Earmarks, GpuModel, Holding, Limits, Quota, Resource, Tenant, TenantId,
-        TenantState, Workspace, WorkspaceClass, WorkspaceName, workspace_key,
+        AccountState, Cohort, Earmarks, GpuModel, NodeAllocation, Quota, QuotaLimits, Resource, Tenant,
+        TenantId, TenantState, Workspace, WorkspaceClass, WorkspaceName, workspace_key,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// What a tenant owns of one kind of GPU, and what of it is spoken for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stand {
+pub struct GpuHoldings {
     /// GPUs of nodes that serve, or will.
     pub owned: u64,
     /// What the quotas of all workspaces come to.
@@ -26,7 +26,7 @@ pub struct Stand {
     pub earmarked: u64,
 }
 
-impl Stand {
+impl GpuHoldings {
     /// How much is lacking to give out `more`.
     #[must_use]
     pub fn lacking(&self, more: u64) -> u64 {
@@ -46,7 +46,7 @@ pub struct SetQuotas {
     /// The GPU model that is counted.
     pub model: GpuModel,
     /// By workspace.
-    pub limits: BTreeMap<WorkspaceName, Limits>,
+    pub limits: BTreeMap<WorkspaceName, QuotaLimits>,
     /// Whether policy lets the sum exceed what is owned.
     pub overcommit: bool,
 }
@@ -66,7 +66,7 @@ impl LedgerAction for SetQuotas {
             .filter(|workspace| !self.limits.contains_key(*workspace))
             .cloned()
             .collect();
-        let stand = stand(view, &self.tenant, &others, &resource)?;
+        let stand = gpu_holdings(view, &self.tenant, &others, &resource)?;
         let new: u64 = self.limits.values().map(|limits| u64::from(limits.nominal.0)).sum();
         if stand.lacking(new) > 0 && !self.overcommit {
             let sum = stand.nominal.saturating_add(stand.earmarked).saturating_add(new);
@@ -132,14 +132,15 @@ impl LedgerAction for ClearQuotas {
 }
 
 /// How much of `resource` the tenant owns, and what the quotas of `workspaces` and the open changes say of it.
-pub(crate) fn stand(
+pub(crate) fn gpu_holdings(
     view: &mut View,
     tenant: &TenantId,
     workspaces: &[WorkspaceName],
     resource: &Resource,
-) -> Result<Stand, Undecided> {
+) -> Result<GpuHoldings, Undecided> {
     let model = resource.gpu().map(|kind| &kind.model);
-    let holding = view.get::<Holding>(tenant.as_str())?.filter(|holding| Some(&holding.model) == model);
+    let holding =
+        view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| Some(&holding.model) == model);
     let owned = holding.map_or(0, |holding| u64::from(holding.owned().0));
     let key = |workspace: &WorkspaceName| workspace_key(tenant, workspace);
     view.want::<Quota>(workspaces.iter().map(key))?;
@@ -150,7 +151,7 @@ pub(crate) fn stand(
         nominal = nominal.saturating_add(line.map_or(0, |line| line.nominal));
     }
     let earmarked = view.get::<Earmarks>(tenant.as_str())?.map_or(0, |marks| marks.of(resource));
-    Ok(Stand { owned, nominal, earmarked })
+    Ok(GpuHoldings { owned, nominal, earmarked })
 }
 
 /// Stops the admission of workspaces; refused when somebody else has stopped one of them.
@@ -161,10 +162,10 @@ pub(crate) fn freeze(
     call: &Call,
 ) -> Result<(), Undecided> {
     let cohort = view.need::<Cohort>(tenant.as_str())?;
-    let ours = Admitting::Frozen { by: call.execution };
+    let ours = AccountState::Frozen { by: call.execution };
     for workspace in workspaces {
         let admitting = cohort.accounts.get(workspace).map(|account| &account.admitting);
-        if admitting.is_some_and(|admitting| *admitting != Admitting::Open && *admitting != ours) {
+        if admitting.is_some_and(|admitting| *admitting != AccountState::Open && *admitting != ours) {
             let problem = format!("workspace {workspace} is frozen by another execution");
             return Err(ActionError::permanent(codes::WORKSPACE_FROZEN, problem).into());
         }
@@ -175,7 +176,7 @@ pub(crate) fn freeze(
 /// Lets every workspace that the execution had stopped admit work.
 pub(crate) fn thaw(view: &mut View, tenant: &TenantId, call: &Call) -> Result<(), Undecided> {
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(()) };
-    let ours = Admitting::Frozen { by: call.execution };
+    let ours = AccountState::Frozen { by: call.execution };
     let frozen = cohort.accounts.iter().filter(|(_, account)| account.admitting == ours);
     let frozen: Vec<_> = frozen.map(|(workspace, _)| workspace.clone()).collect();
     if !frozen.is_empty() {

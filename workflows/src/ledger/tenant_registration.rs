@@ -2,7 +2,7 @@
 
 use crate::{
     ledger::{codes, node_claim},
-    policy::{PolicyRef, Request},
+    policy::{OnboardingRequest, PolicyRef},
     scheduling::admission,
     tenancy::{Entitlement, Tenant, TenantId, TenantState, Workspace, workspace_key},
 };
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RegisterTenant {
     /// What was asked for.
-    pub request: Request,
+    pub request: OnboardingRequest,
     /// The policy that it was admitted under.
     pub policy: PolicyRef,
 }

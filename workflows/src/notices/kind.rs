@@ -32,7 +32,7 @@ pub enum Severity {
 
 /// What an event does to the matter that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum MatterChange {
     /// The matter is open, or still is.
     Opens,
     /// Somebody has taken it up; it is open.
@@ -45,94 +45,99 @@ pub enum Act {
 
 /// A kind of event that is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct NoticeKind {
     /// Its name, as [`Notification::kind`] has it.
     pub name: &'static str,
     /// How grave it is.
     pub severity: Severity,
     /// What it does to its matter.
-    pub act: Act,
+    pub act: MatterChange,
     /// When it is told.
     pub when: &'static str,
 }
 
-const fn kind(name: &'static str, severity: Severity, act: Act, when: &'static str) -> Kind {
-    Kind { name, severity, act, when }
+const fn kind(name: &'static str, severity: Severity, act: MatterChange, when: &'static str) -> NoticeKind {
+    NoticeKind { name, severity, act, when }
 }
 
 /// Every kind of event that is told.
-pub const KINDS: &[Kind] = &[
-    kind("approval.opened", Severity::Warning, Act::Opens, "people are asked"),
+pub const KINDS: &[NoticeKind] = &[
+    kind("approval.opened", Severity::Warning, MatterChange::Opens, "people are asked"),
     kind(
         "approval.reminder",
         Severity::Warning,
-        Act::Opens,
+        MatterChange::Opens,
         "people have not decided, and it expires before long",
     ),
     kind(
         "approval.escalated",
         Severity::Error,
-        Act::Opens,
+        MatterChange::Opens,
         "others are asked, since those who were have not decided",
     ),
-    kind("approval.extended", Severity::Warning, Act::Opens, "the deadline was moved, once"),
+    kind("approval.extended", Severity::Warning, MatterChange::Opens, "the deadline was moved, once"),
     kind(
         "approval.plan_changed",
         Severity::Warning,
-        Act::Opens,
+        MatterChange::Opens,
         "the plan is another one, and people are asked again",
     ),
-    kind("approval.voted", Severity::Info, Act::TakesUp, "somebody agreed, and more are needed"),
-    kind("approval.granted", Severity::Info, Act::Closes, "enough people agreed"),
-    kind("approval.refused", Severity::Info, Act::Closes, "somebody said no"),
-    kind("approval.expired", Severity::Warning, Act::Closes, "the deadline passed before people decided"),
-    kind("approval.withdrawn", Severity::Info, Act::Closes, "there is nothing to decide any more"),
+    kind("approval.voted", Severity::Info, MatterChange::TakesUp, "somebody agreed, and more are needed"),
+    kind("approval.granted", Severity::Info, MatterChange::Closes, "enough people agreed"),
+    kind("approval.refused", Severity::Info, MatterChange::Closes, "somebody said no"),
+    kind(
+        "approval.expired",
+        Severity::Warning,
+        MatterChange::Closes,
+        "the deadline passed before people decided",
+    ),
+    kind("approval.withdrawn", Severity::Info, MatterChange::Closes, "there is nothing to decide any more"),
     kind(
         "approval.glass_broken",
         Severity::Critical,
-        Act::Tells,
+        MatterChange::Tells,
         "somebody decided alone, and is to be reviewed",
     ),
     kind(
         "execution.parked",
         Severity::Error,
-        Act::Opens,
+        MatterChange::Opens,
         "an execution waits for an operator; the reason says why",
     ),
-    kind("execution.unparked", Severity::Info, Act::Closes, "it goes on, or was ended"),
+    kind("execution.unparked", Severity::Info, MatterChange::Closes, "it goes on, or was ended"),
     kind(
         "execution.overdue",
         Severity::Critical,
-        Act::Opens,
+        MatterChange::Opens,
         "an execution is not over though it was promised to be",
     ),
-    kind("execution.ended_late", Severity::Info, Act::Closes, "it is over"),
+    kind("execution.ended_late", Severity::Info, MatterChange::Closes, "it is over"),
     kind(
         "schedule.failed",
         Severity::Error,
-        Act::Tells,
+        MatterChange::Tells,
         "a sweep, or what else is built in, could not be done",
     ),
-    kind("certificate.issued", Severity::Info, Act::Tells, "a certificate of destruction is signed"),
-    kind("channel.test", Severity::Info, Act::Tells, "somebody tries a channel"),
+    kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
+    kind("channel.test", Severity::Info, MatterChange::Tells, "somebody tries a channel"),
 ];
 
 /// What is not in the table: written by a later version, and told all the same.
-const STRANGE: Kind = kind("", Severity::Warning, Act::Tells, "");
+const STRANGE: NoticeKind = kind("", Severity::Warning, MatterChange::Tells, "");
 
 /// The state in which an offboarding asks whether data may be destroyed.
 const DESTROYS: &str = "AwaitingDestruction";
 
 /// What kind of event a notification tells of. Of some the reason makes it graver.
 #[must_use]
-pub fn kind_of(told: &Notification) -> Kind {
+pub fn kind_of(told: &Notification) -> NoticeKind {
     let kind = KINDS.iter().copied().find(|kind| kind.name == told.kind).unwrap_or(STRANGE);
     let severity = match (kind.name, told.reason.as_deref()) {
         ("approval.opened" | "approval.reminder", Some(DESTROYS)) => Severity::Error,
         ("execution.parked", Some("past_pivot_failure")) => Severity::Critical,
         (_, _) => kind.severity,
     };
-    Kind { severity, ..kind }
+    NoticeKind { severity, ..kind }
 }
 
 /// What the notification is about, named so that whatever opens the matter, takes it up and closes it has the same name.
@@ -175,8 +180,8 @@ mod tests {
             ("execution.overdue", "execution.ended_late"),
         ] {
             assert_eq!(matter(&told(opens, "x")), matter(&told(closes, "x")));
-            assert_eq!(kind_of(&told(opens, "x")).act, Act::Opens);
-            assert_eq!(kind_of(&told(closes, "x")).act, Act::Closes);
+            assert_eq!(kind_of(&told(opens, "x")).act, MatterChange::Opens);
+            assert_eq!(kind_of(&told(closes, "x")).act, MatterChange::Closes);
         }
         assert_ne!(matter(&told("execution.parked", "x")), matter(&told("execution.overdue", "x")));
     }

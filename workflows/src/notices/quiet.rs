@@ -8,7 +8,7 @@ use store::Timestamp;
 /// Quiet hours of every day. Over midnight, where the end is not after the beginning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
-pub struct Quiet {
+pub struct QuietHours {
     from: NaiveTime,
     to: NaiveTime,
     zone: Tz,
@@ -23,7 +23,7 @@ struct Written {
     zone: String,
 }
 
-impl TryFrom<Written> for Quiet {
+impl TryFrom<Written> for QuietHours {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
@@ -45,14 +45,14 @@ impl TryFrom<Written> for Quiet {
     }
 }
 
-impl From<Quiet> for Written {
-    fn from(quiet: Quiet) -> Self {
+impl From<QuietHours> for Written {
+    fn from(quiet: QuietHours) -> Self {
         let shown = |time: NaiveTime| time.format("%H:%M").to_string();
         Self { from: shown(quiet.from), to: shown(quiet.to), zone: quiet.zone.name().into() }
     }
 }
 
-impl Quiet {
+impl QuietHours {
     /// When the quiet hours end in which `at` lies; `None` where it lies in none.
     #[must_use]
     pub fn until(&self, at: Timestamp) -> Option<Timestamp> {
@@ -89,8 +89,8 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    fn quiet(from: &str, to: &str, zone: &str) -> Quiet {
-        Quiet::try_from(Written { from: from.into(), to: to.into(), zone: zone.into() }).unwrap()
+    fn quiet(from: &str, to: &str, zone: &str) -> QuietHours {
+        QuietHours::try_from(Written { from: from.into(), to: to.into(), zone: zone.into() }).unwrap()
     }
 
     fn at(text: &str) -> Timestamp {
@@ -132,7 +132,7 @@ mod tests {
             ("22:00", "07:00", "Berlin", "zone"),
         ] {
             let written = Written { from: from.into(), to: to.into(), zone: zone.into() };
-            let error = Quiet::try_from(written).unwrap_err();
+            let error = QuietHours::try_from(written).unwrap_err();
             assert!(error.starts_with(field), "{error}");
         }
     }

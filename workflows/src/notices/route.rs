@@ -1,6 +1,6 @@
 //! Routes: which events go to which channels.
 
-use super::kind::{Act, KINDS, Kind, Severity, kind_of, matter};
+use super::kind::{KINDS, MatterChange, NoticeKind, Severity, kind_of, matter};
 use engine::Notification;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -75,7 +75,7 @@ pub struct Routes {
 
 /// That a channel is to tell of something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct ChannelShare {
     /// Which channel.
     pub channel: String,
     /// Not before this.
@@ -86,28 +86,29 @@ impl Routes {
     /// Which channels are to tell of `told`, each once, and from when on. What several routes lead to the same channel is due
     /// as early as the first of them says.
     #[must_use]
-    pub fn shares(&self, told: &Notification) -> Vec<Share> {
+    pub fn shares(&self, told: &Notification) -> Vec<ChannelShare> {
         let kind = kind_of(told);
         let mut due: BTreeMap<&str, Timestamp> = BTreeMap::new();
         for route in &self.routes {
             let meant = route.takes(told, kind);
             for channel in &route.channels {
-                let closes = kind.act != Act::Opens && self.closing.contains(channel) && route.opens(told);
+                let closes =
+                    kind.act != MatterChange::Opens && self.closing.contains(channel) && route.opens(told);
                 if !meant && !closes {
                     continue;
                 }
                 // What closes a matter comes at once: it is kept behind what opens it.
-                let after = if kind.act == Act::Opens { route.after } else { Duration::ZERO };
+                let after = if kind.act == MatterChange::Opens { route.after } else { Duration::ZERO };
                 let at = told.at.after(after);
                 due.entry(channel).and_modify(|first| *first = (*first).min(at)).or_insert(at);
             }
         }
-        due.into_iter().map(|(channel, due)| Share { channel: channel.into(), due }).collect()
+        due.into_iter().map(|(channel, due)| ChannelShare { channel: channel.into(), due }).collect()
     }
 }
 
 impl Route {
-    fn takes(&self, told: &Notification, kind: Kind) -> bool {
+    fn takes(&self, told: &Notification, kind: NoticeKind) -> bool {
         self.of(&told.tenant)
             && self.concerns(&told.to)
             && kind.severity >= self.severity
@@ -126,16 +127,16 @@ impl Route {
     /// may be others than those who hear of the end, so roles do not count.
     fn opens(&self, told: &Notification) -> bool {
         let about = matter(told);
-        let opens = |kind: &&Kind| {
+        let opens = |kind: &&NoticeKind| {
             let same = Notification { kind: kind.name.into(), ..told.clone() };
-            kind.act == Act::Opens && matter(&same) == about
+            kind.act == MatterChange::Opens && matter(&same) == about
         };
-        let name = |event: &Pattern, kind: &Kind| {
+        let name = |event: &Pattern, kind: &NoticeKind| {
             let name = event.0.split('/').next().unwrap_or_default();
             Pattern(name.into()).takes(kind.name, None)
         };
         self.of(&told.tenant)
-            && kind_of(told).act != Act::Tells
+            && kind_of(told).act != MatterChange::Tells
             && KINDS.iter().filter(opens).any(|kind| self.events.iter().any(|event| name(event, kind)))
     }
 }

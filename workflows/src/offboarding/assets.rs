@@ -1,15 +1,18 @@
 //! What a thing is as an asset, and what the ledger says that a tenant must have.
 
-use super::{Leaver, Offboarding};
+use super::{LeavingTenant, Offboarding};
 use crate::{
     destruction::{Asset, AssetType, DataClass, Scan},
-    platform::{Devices, LUKS_KEY, Seen, Thing, bucket_name, flavor_name, tenant_name, workspace_name},
+    platform::{
+        Devices, LUKS_KEY, ObservedResource, TenantResource, bucket_name, flavor_name, tenant_name,
+        workspace_name,
+    },
     signing::Moment,
     tenancy::{ClusterKind, TenantId},
 };
 
 /// What a thing is, and what its data is unless it says so itself. What nobody knows is unclassified.
-pub(super) fn kind_of(thing: &Thing) -> (AssetType, Option<DataClass>) {
+pub(super) fn kind_of(thing: &TenantResource) -> (AssetType, Option<DataClass>) {
     use crate::destruction::AssetType::*;
     use crate::destruction::DataClass::{
         Backup as Copies, Configuration, Identity as People, Secret as Secrets,
@@ -40,7 +43,7 @@ pub(super) fn kind_of(thing: &Thing) -> (AssetType, Option<DataClass>) {
 }
 
 /// The order in which things go: what lies in others before them, parents after children.
-pub(super) fn rank(thing: &Thing) -> u8 {
+pub(super) fn rank(thing: &TenantResource) -> u8 {
     match (thing.system.as_str(), thing.kind.as_str()) {
         ("kubernetes", "LocalQueue") => 0,
         ("kubernetes", "ClusterQueue") => 1,
@@ -57,13 +60,13 @@ pub(super) fn rank(thing: &Thing) -> u8 {
 }
 
 /// Whether a thing is destroyed as a key is: what it encrypted stays where it lies, for nobody to read.
-pub(super) fn is_shredded(kind: AssetType, thing: &Thing) -> bool {
+pub(super) fn is_shredded(kind: AssetType, thing: &TenantResource) -> bool {
     kind == AssetType::Key || is_volume_key(thing)
 }
 
 /// Whether a thing is the key of an encrypted volume of a machine. Its header can be copied, and it cannot be put under another
 /// key, so that it is no [`AssetType::Key`].
-pub(super) fn is_volume_key(thing: &Thing) -> bool {
+pub(super) fn is_volume_key(thing: &TenantResource) -> bool {
     thing.system == "storage" && thing.kind == LUKS_KEY
 }
 
@@ -79,7 +82,7 @@ pub(super) fn holds_data(kind: AssetType) -> bool {
 
 /// An asset that was found where it lies. What declares the class of its data was made by way of the platform, whose
 /// catalogue keeps that label; so the records know it as well.
-pub(super) fn found(tenant: &TenantId, seen: &Seen, at: Moment) -> Vec<Asset> {
+pub(super) fn found(tenant: &TenantId, seen: &ObservedResource, at: Moment) -> Vec<Asset> {
     let (kind, usual) = kind_of(&seen.thing);
     let declared = seen.text("class").and_then(|class| class.parse().ok());
     let locator = seen.thing.to_string();
@@ -95,7 +98,7 @@ pub(super) fn found(tenant: &TenantId, seen: &Seen, at: Moment) -> Vec<Asset> {
 /// The parts of a node: read from it, and vouched for by the record of the node. Of GPUs the ledger knows how many
 /// there must be, so that one too many or too few is an open question.
 pub(super) fn parts(
-    leaver: &Leaver,
+    leaver: &LeavingTenant,
     node: &str,
     devices: Option<&Devices>,
     gpus: u64,
@@ -127,11 +130,11 @@ pub(super) fn parts(
 }
 
 /// What onboarding makes, by its deterministic names: the scan of our own records.
-pub(super) fn expected(leaver: &Leaver) -> Vec<Thing> {
+pub(super) fn expected(leaver: &LeavingTenant) -> Vec<TenantResource> {
     let (tenant, cluster) = (leaver.tenant.as_str(), leaver.cluster.as_str());
     let mut all = Vec::new();
     let mut add = |system, place: &str, kind, name: Result<String, engine::ActionError>| {
-        all.extend(name.ok().map(|name| Thing::new(system, place, kind, &name)));
+        all.extend(name.ok().map(|name| TenantResource::new(system, place, kind, &name)));
     };
     add("keys", "", "Key", tenant_name(tenant));
     add("identity", "", "Groups", tenant_name(tenant));
@@ -161,8 +164,9 @@ pub(super) fn expected(leaver: &Leaver) -> Vec<Thing> {
 
 impl Offboarding {
     /// What lets work or people in, and is frozen first.
-    pub(super) fn doors(&self) -> Vec<Thing> {
-        let is_door = |thing: &Thing| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");
+    pub(super) fn doors(&self) -> Vec<TenantResource> {
+        let is_door =
+            |thing: &TenantResource| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");
         self.leaver.iter().flat_map(expected).filter(is_door).collect()
     }
 }

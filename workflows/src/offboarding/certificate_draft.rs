@@ -3,8 +3,8 @@
 use super::Offboarding;
 use crate::{
     destruction::{
-        Scope,
-        certificate::{Draft, LegalBasis, NotChecked, Requested, Software, Tombstone},
+        HoldScope,
+        certificate::{CertificateDraft, FormerTenant, LegalBasis, NotChecked, RecordedRequest, Software},
     },
     signing::Moment,
     tenancy::TenantId,
@@ -65,7 +65,7 @@ impl Offboarding {
         Self { simulated: platform.simulated_parts(), ..self }
     }
 
-    pub(super) fn draft(&self) -> Draft {
+    pub(super) fn draft(&self) -> CertificateDraft {
         let (tenant, leaver) = (self.tenant.clone(), self.leaver.as_ref());
         let not_checked =
             NOT_CHECKED.map(|(location, why)| NotChecked { location: location.into(), why: why.into() });
@@ -75,15 +75,15 @@ impl Offboarding {
             let location = format!("the platform ({})", self.simulated.join(", "));
             not_checked.insert(0, NotChecked { location, why: why.into() });
         }
-        Draft {
-            tombstone: Tombstone {
+        CertificateDraft {
+            tombstone: FormerTenant {
                 tenant,
                 onboarded_by: leaver.map(|leaver| leaver.onboarded_by),
                 onboarded_at: leaver.map(|leaver| leaver.onboarded_at),
             },
-            scope: Scope::Tenant,
+            scope: HoldScope::Tenant,
             legal_basis: self.basis.clone(),
-            request: Requested {
+            request: RecordedRequest {
                 by: self.requested_by.clone(),
                 at: self.requested_at,
                 reason: self.reason.clone(),

@@ -2,11 +2,11 @@
 
 use crate::{
     destruction::{Asset, Inventory, SanitisationRecord, node_is_clean},
-    ledger::{codes, pool_index::Shelves},
+    ledger::{codes, pool_index::PoolIndex},
     offboarding::ledger::turn,
     scheduling::admission,
     tenancy::{
-        Cluster, ClusterKey, Entitlement, Holding, Node, NodeError, NodeId, NodeState, Quota, Tenancy,
+        Cluster, ClusterKey, Entitlement, Node, NodeAllocation, NodeError, NodeId, NodeState, Quota, Tenancy,
         Tenant, TenantId, TenantState, workspace_key,
     },
 };
@@ -30,7 +30,9 @@ impl LedgerAction for ReleaseNodes {
     type Output = Vec<NodeId>;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Vec<NodeId>, Undecided> {
-        let Some(mut holding) = view.get::<Holding>(self.tenant.as_str())? else { return Ok(Vec::new()) };
+        let Some(mut holding) = view.get::<NodeAllocation>(self.tenant.as_str())? else {
+            return Ok(Vec::new());
+        };
         let changed = |e: NodeError| ActionError::permanent(codes::NODE_STATE, e);
         let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
         view.want::<Node>(self.nodes.iter().map(ToString::to_string))?;
@@ -46,8 +48,8 @@ impl LedgerAction for ReleaseNodes {
                 freed.push(free.validate(free.owner_epoch).map_err(changed)?);
             }
         }
-        Shelves::want(view, &freed)?;
-        let mut shelves = Shelves::default();
+        PoolIndex::want(view, &freed)?;
+        let mut shelves = PoolIndex::default();
         for node in &freed {
             shelves.give(view, node)?;
             view.put(node)?;
@@ -95,10 +97,10 @@ impl LedgerAction for CloseTenant {
         }
         view.delete::<Entitlement>(tenant.id.as_str())?;
         admission::close_account(view, &tenant.id)?;
-        if let Some(holding) = view.get::<Holding>(tenant.id.as_str())? {
+        if let Some(holding) = view.get::<NodeAllocation>(tenant.id.as_str())? {
             let kept: BTreeSet<NodeId> = holding.nodes.keys().chain(&holding.quarantined).cloned().collect();
             if kept.is_empty() {
-                view.delete::<Holding>(tenant.id.as_str())?;
+                view.delete::<NodeAllocation>(tenant.id.as_str())?;
                 vacate(view, &tenant)?;
             } else {
                 view.want::<Node>(kept.iter().map(ToString::to_string))?;
@@ -109,7 +111,7 @@ impl LedgerAction for CloseTenant {
                         view.put(&apart)?;
                     }
                 }
-                view.put(&Holding { nodes: BTreeMap::new(), quarantined: kept, ..holding })?;
+                view.put(&NodeAllocation { nodes: BTreeMap::new(), quarantined: kept, ..holding })?;
             }
         }
         if let Some(cluster) = &tenant.cluster {

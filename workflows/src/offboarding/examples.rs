@@ -1,10 +1,10 @@
 //! Offboardings that between them show every action: one whose inventory is taken, and one that has just begun.
 
-use super::{Leaver, Offboarding, Target, Terms, assets};
+use super::{LeavingTenant, Offboarding, OffboardingTerms, RemovalTarget, assets};
 use crate::{
-    destruction::certificate::{Basis, LegalBasis, Signed},
-    offboarding::node_sanitisation::Demands,
-    platform::{Admission, Admits, Fate, Removed, Thing},
+    destruction::certificate::{CertificateSignature, ErasureBasis, LegalBasis},
+    offboarding::node_sanitisation::SanitisationDemands,
+    platform::{AccessMode, RemovalFate, Removed, ResourceAdmission, TenantResource},
     policy::{Method, PlatformPolicy, PolicyRef},
     signing::{Digest, Moment, PublicKey, dsse::Signature},
     tenancy::{ClusterKind, OwnerEpoch},
@@ -26,14 +26,14 @@ pub(super) fn all() -> Vec<Offboarding> {
 }
 
 fn begun() -> Option<Offboarding> {
-    let basis = LegalBasis { basis: Basis::ContractEnd, reference: "example".into() };
+    let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "example".into() };
     let at = Moment::from(Timestamp(0));
     Some(Offboarding::new("example".parse().ok()?, basis, "example".into(), at, "example".into()))
 }
 
 fn known(begun: &Offboarding) -> Option<Offboarding> {
     let node = ("node-1".parse().ok()?, (OwnerEpoch(1), 1));
-    let leaver = Leaver {
+    let leaver = LeavingTenant {
         tenant: begun.tenant.clone(),
         cluster: "eu-1".parse().ok()?,
         region: "eu".parse().ok()?,
@@ -46,14 +46,14 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         compliance: BTreeSet::new(),
         simulated: true,
     };
-    let terms = Terms {
+    let terms = OffboardingTerms {
         policy: PolicyRef { name: "example".into(), version: 1, digest: String::new() },
         offboard: PlatformPolicy::built_in().ok()?.approvals.offboard.clone(),
         destroy: PlatformPolicy::built_in().ok()?.approvals.destroy.clone(),
         export_window: 30 * DAY,
         extension: 10 * DAY,
         at_once: 8,
-        demands: Demands {
+        demands: SanitisationDemands {
             drives: Method::Purge,
             gpu_memory: Method::Clear,
             attempts: 2,
@@ -62,8 +62,8 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         },
         retention: Vec::new(),
     };
-    let logs = Thing::new("logs", "eu", "Stream", "example-audit");
-    let target = |thing: Thing| Target {
+    let logs = TenantResource::new("logs", "eu", "Stream", "example-audit");
+    let target = |thing: TenantResource| RemovalTarget {
         kind: assets::kind_of(&thing).0,
         keep_until: (thing == logs).then_some(begun.requested_at),
         thing,
@@ -71,15 +71,16 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         safe: true,
         revivable_until: None,
     };
-    let things: Vec<Thing> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
-    let door = |thing: &Thing| Admission { thing: thing.clone(), admits: Some(Admits::All) };
+    let things: Vec<TenantResource> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
+    let door =
+        |thing: &TenantResource| ResourceAdmission { thing: thing.clone(), admits: Some(AccessMode::All) };
     let signature = Signature { keyid: "example".into(), sig: String::new() };
-    let signed = |public_key: PublicKey| Signed { signature, public_key };
+    let signed = |public_key: PublicKey| CertificateSignature { signature, public_key };
     Some(Offboarding {
         doors: things.iter().filter(|thing| thing.kind == "ClusterQueue").map(door).collect(),
         inventory: Some(Digest("example".into())),
         assets: things.len(),
-        removed: vec![Removed { thing: logs.clone(), fate: Fate::Gone }],
+        removed: vec![Removed { thing: logs.clone(), fate: RemovalFate::Gone }],
         targets: things.into_iter().map(target).collect(),
         clean: leaver.nodes.keys().cloned().collect(),
         leaver: Some(leaver),

@@ -1,13 +1,13 @@
 //! Taking the inventory: both scans joined, with what people said of what they do not agree on.
 
-use super::{Leaver, Target, assets};
+use super::{LeavingTenant, RemovalTarget, assets};
 use crate::{
     destruction::{
-        Asset, AssetId, DataClass, Inventory, Retention, RetentionRule, Scan, codes as destruction_codes,
-        resolve,
+        Asset, AssetId, DataClass, Inventory, ResolvedRetention, RetentionRule, Scan,
+        codes as destruction_codes, resolve,
     },
     ledger::codes,
-    platform::{Devices, NodeDevices, Seen},
+    platform::{Devices, NodeDevices, ObservedResource},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -67,9 +67,9 @@ pub fn classify(view: &mut View, said: Classification) -> Result<(), Undecided> 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TakeInventory {
     /// Who leaves; none fails.
-    pub leaver: Option<Leaver>,
+    pub leaver: Option<LeavingTenant>,
     /// What was found.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedResource>,
     /// What its nodes have.
     pub devices: Vec<NodeDevices>,
     /// What must be kept, and for how long.
@@ -78,20 +78,20 @@ pub struct TakeInventory {
 
 /// An inventory that was taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct TakenInventory {
     /// The digest of the exact list.
     pub digest: Digest,
     /// What is to be done to what; media are in the hands of their nodes.
-    pub targets: Vec<Target>,
+    pub targets: Vec<RemovalTarget>,
     /// How many assets there are in all.
     pub assets: usize,
 }
 
 impl LedgerAction for TakeInventory {
     const NAME: &'static str = "TakeInventory";
-    type Output = Taken;
+    type Output = TakenInventory;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Taken, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<TakenInventory, Undecided> {
         let unknown = || ActionError::permanent(codes::TENANT_NOT_ACTIVE, "nobody has looked who leaves");
         let leaver = self.leaver.as_ref().ok_or_else(unknown)?;
         let tenant = &leaver.tenant;
@@ -116,23 +116,28 @@ impl LedgerAction for TakeInventory {
         let head = inventory.keep(view, tenant, call.execution)?;
         let target = |asset: &Asset| self.target(asset, &kept, at);
         let targets = inventory.assets().filter(|asset| !asset.kind.is_medium()).filter_map(target);
-        Ok(Taken { digest: head.digest, targets: targets.collect(), assets: inventory.len() })
+        Ok(TakenInventory { digest: head.digest, targets: targets.collect(), assets: inventory.len() })
     }
 }
 
 impl TakeInventory {
     /// The assets that a node is made of, as both scans see them.
     #[must_use]
-    pub fn parts_of(leaver: &Leaver, node: &str, devices: &Devices, at: Moment) -> Vec<Asset> {
+    pub fn parts_of(leaver: &LeavingTenant, node: &str, devices: &Devices, at: Moment) -> Vec<Asset> {
         let gpus = devices.gpus.len().try_into().unwrap_or(u64::MAX);
         assets::parts(leaver, node, Some(devices), gpus, at)
     }
 
     /// What is to be done to an asset, from what was seen of it.
-    fn target(&self, asset: &Asset, kept: &BTreeMap<DataClass, Retention>, at: Moment) -> Option<Target> {
+    fn target(
+        &self,
+        asset: &Asset,
+        kept: &BTreeMap<DataClass, ResolvedRetention>,
+        at: Moment,
+    ) -> Option<RemovalTarget> {
         let seen = self.seen.iter().find(|seen| seen.thing.to_string() == asset.locator);
         let rule = asset.data_class.and_then(|class| kept.get(&class)).filter(|rule| rule.keeps(at));
-        Some(Target {
+        Some(RemovalTarget {
             kind: asset.kind,
             thing: asset.locator.parse().ok()?,
             uid: asset.serial.clone().unwrap_or_default(),
@@ -142,7 +147,7 @@ impl TakeInventory {
         })
     }
 
-    fn assets(&self, leaver: &Leaver, at: Moment) -> Vec<Asset> {
+    fn assets(&self, leaver: &LeavingTenant, at: Moment) -> Vec<Asset> {
         let tenant = &leaver.tenant;
         let expected = assets::expected(leaver).into_iter();
         let recorded = expected.map(|thing| {
@@ -159,7 +164,8 @@ impl TakeInventory {
             all.extend(assets::parts(leaver, node.as_str(), read.map(|read| &read.devices), *gpus, at));
         }
         // A node that bears the tenant's mark and is not in its books.
-        let known = |seen: &&Seen| leaver.nodes.keys().any(|node| node.as_str() == seen.thing.name);
+        let known =
+            |seen: &&ObservedResource| leaver.nodes.keys().any(|node| node.as_str() == seen.thing.name);
         let strangers = self.seen.iter().filter(|seen| seen.thing.kind == "Node").filter(|seen| !known(seen));
         all.extend(strangers.flat_map(|seen| assets::found(tenant, seen, at)));
         all
@@ -167,7 +173,11 @@ impl TakeInventory {
 }
 
 /// Why an asset can neither be kept, as a rule wants it, nor be destroyed. What lies on a node's own drives goes with them.
-fn cannot_be_kept(asset: &Asset, kept: &BTreeMap<DataClass, Retention>, at: Moment) -> Option<String> {
+fn cannot_be_kept(
+    asset: &Asset,
+    kept: &BTreeMap<DataClass, ResolvedRetention>,
+    at: Moment,
+) -> Option<String> {
     let class = asset.data_class?;
     let rule = kept.get(&class).filter(|rule| rule.keeps(at))?;
     let thing = asset.locator.parse().ok().filter(assets::is_volume_key)?;

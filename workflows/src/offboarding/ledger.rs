@@ -1,16 +1,16 @@
 //! What an offboarding writes into the ledger until destruction begins: who leaves, on which terms, and the point of no
 //! return.
 
-use super::{Leaver, Terms};
+use super::{LeavingTenant, OffboardingTerms};
 use crate::{
-    destruction::{PassPivot, Pivot, Scope, codes as destruction_codes, holds_of},
+    destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
     policy::{self, Medium},
-    scheduling::admission::{self, Ended},
+    scheduling::admission::{self, EndedWork},
     signing::Digest,
     tenancy::{
-        Admitting, Cluster, ClusterKey, Cohort, Earmarks, Holding, Node, NodeId, Occupancy, Scope as Allowed,
-        Tenant, TenantId, TenantState, Tier,
+        AccountState, Cluster, ClusterKey, Cohort, Earmarks, KeyScope as Allowed, Node, NodeAllocation,
+        NodeId, Occupancy, Tenant, TenantId, TenantState, Tier,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -26,18 +26,18 @@ pub struct CheckLeaving {
 
 /// Who leaves, and on which terms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct LeavingCheck {
     /// Who.
-    pub leaver: Leaver,
+    pub leaver: LeavingTenant,
     /// On which terms.
-    pub terms: Terms,
+    pub terms: OffboardingTerms,
 }
 
 impl LedgerAction for CheckLeaving {
     const NAME: &'static str = "CheckLeaving";
-    type Output = Checked;
+    type Output = LeavingCheck;
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<Checked, Undecided> {
+    fn decide(&self, view: &mut View, _: &Call) -> Result<LeavingCheck, Undecided> {
         unheld(view, &self.tenant)?;
         let checked = check(view, &self.tenant)?;
         if view.need::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
@@ -72,7 +72,7 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
     }
     let frozen = view.get::<Cohort>(tenant.as_str())?.map(|cohort| cohort.accounts).unwrap_or_default();
     for (workspace, account) in frozen {
-        if let Admitting::Frozen { by } = account.admitting {
+        if let AccountState::Frozen { by } = account.admitting {
             others.push(format!("workspace {workspace} is frozen by execution {by}"));
         }
     }
@@ -86,7 +86,7 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
 pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let holds = holds_of(view, tenant)?;
     let keeping: Vec<_> =
-        holds.keeping(&Scope::Tenant).map(|hold| format!("{} ({})", hold.id, hold.reason)).collect();
+        holds.keeping(&HoldScope::Tenant).map(|hold| format!("{} ({})", hold.id, hold.reason)).collect();
     if keeping.is_empty() {
         return Ok(());
     }
@@ -98,7 +98,7 @@ pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
 ///
 /// # Errors
 /// `tenant.not_active` when it is not in use; what the view lacks.
-pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided> {
+pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Undecided> {
     let refused = |why: String| ActionError::permanent(codes::TENANT_NOT_ACTIVE, why);
     let Some(tenant) = view.get::<Tenant>(id.as_str())? else {
         return Err(refused(format!("there is no tenant {id}")).into());
@@ -109,7 +109,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided
         TenantState::Destroying => return Err(refused(format!("tenant {id} is being destroyed")).into()),
         TenantState::Closed => return Err(refused(format!("tenant {id} is closed for good")).into()),
     }
-    let Some(holding) = view.get::<Holding>(id.as_str())? else {
+    let Some(holding) = view.get::<NodeAllocation>(id.as_str())? else {
         return Err(refused(format!("tenant {id} holds no nodes, not even none")).into());
     };
     let cluster = view.need::<Cluster>(holding.cluster.as_str())?;
@@ -121,8 +121,8 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided
         nodes.insert(id, (node.owner_epoch, u64::from(node.gpu.count.0)));
     }
     let policy = policy::in_force(view)?;
-    let terms = Terms::of(&policy, tenant.tier);
-    let leaver = Leaver {
+    let terms = OffboardingTerms::of(&policy, tenant.tier);
+    let leaver = LeavingTenant {
         tenant: id.clone(),
         cluster: holding.cluster,
         region: holding.region,
@@ -135,7 +135,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<Checked, Undecided
         compliance: tenant.compliance,
         simulated: cluster.simulated(),
     };
-    Ok(Checked { leaver, terms })
+    Ok(LeavingCheck { leaver, terms })
 }
 
 /// Marks a tenant as leaving: its accounts are frozen, no new work is taken in, and the key of its cluster only reports.
@@ -230,9 +230,9 @@ pub struct EndWork {
 
 impl LedgerAction for EndWork {
     const NAME: &'static str = "EndWork";
-    type Output = Ended;
+    type Output = EndedWork;
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<Ended, Undecided> {
+    fn decide(&self, view: &mut View, _: &Call) -> Result<EndedWork, Undecided> {
         admission::end_work(view, &self.tenant)
     }
 }
@@ -241,7 +241,7 @@ impl LedgerAction for EndWork {
 ///
 /// # Errors
 /// As [`CheckLeaving`], but for holds.
-pub fn look_at(view: &mut View, tenant: &TenantId) -> Result<Checked, Undecided> {
+pub fn survey_records(view: &mut View, tenant: &TenantId) -> Result<LeavingCheck, Undecided> {
     check(view, tenant)
 }
 
@@ -262,8 +262,11 @@ impl LedgerAction for BeginDestroying {
     type Output = Pivot;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<Pivot, Undecided> {
-        let pass =
-            PassPivot { tenant: self.tenant.clone(), scope: Scope::Tenant, approved: self.approved.clone() };
+        let pass = PassPivot {
+            tenant: self.tenant.clone(),
+            scope: HoldScope::Tenant,
+            approved: self.approved.clone(),
+        };
         let pivot = pass.decide(view, call)?;
         let tenant = view.need::<Tenant>(self.tenant.as_str())?;
         view.put(&turn(tenant, &[TenantState::Leaving, TenantState::Destroying], TenantState::Destroying)?)?;
@@ -276,7 +279,7 @@ impl LedgerAction for BeginDestroying {
     }
 }
 
-impl Terms {
+impl OffboardingTerms {
     fn of(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
         let sanitisation = &policy.sanitisation;
         Self {
@@ -286,7 +289,7 @@ impl Terms {
             export_window: policy.offboarding.export_window,
             extension: policy.offboarding.extension,
             at_once: sanitisation.concurrency,
-            demands: crate::offboarding::node_sanitisation::Demands {
+            demands: crate::offboarding::node_sanitisation::SanitisationDemands {
                 drives: sanitisation.method(Medium::Nvme, tier),
                 gpu_memory: sanitisation.method(Medium::GpuMemory, tier),
                 attempts: sanitisation.attempts,

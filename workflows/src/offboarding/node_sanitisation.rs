@@ -11,13 +11,13 @@ mod records;
 mod results;
 
 pub use ledger::{BeginCleaning, BeginDraining, FileNode};
-pub use record::{Demands, DriveProgress, NodeSanitisation, NodeVerdict};
+pub use record::{DriveProgress, NodeSanitisation, NodeVerdict, SanitisationDemands};
 
 use crate::{
-    offboarding::Leaver,
+    offboarding::LeavingTenant,
     platform::{
-        AwaitDrained, CordonNode, DriveTechnique, EnterScrub, FilledGpu, Level, NodeDevices, Platform,
-        Qualified, QualifyNode, ReadDevices, ReimageNode, Reset, ResetMachine, Samples,
+        AwaitDrained, CordonNode, DiagnosisLevel, DriveTechnique, EnterScrub, FilledGpu, NodeDevices,
+        Platform, QualifyFinding, QualifyNode, ReadDevices, ReimageNode, Reset, ResetMachine, Samples,
     },
     policy::Method,
     signing::Moment,
@@ -150,9 +150,9 @@ impl Workflow for NodeSanitisation {
                 .attempt_within(20 * MINUTE)
                 .or_else(Filing)
                 .then(Qualifying),
-            Qualifying => act(QualifyNode { cluster, node, level: Level::Medium })
+            Qualifying => act(QualifyNode { cluster, node, level: DiagnosisLevel::Medium })
                 .forward_only()
-                .record(|me: &mut Self, found: Qualified| me.qualified = Some(found))
+                .record(|me: &mut Self, found: QualifyFinding| me.qualified = Some(found))
                 .attempt_within(20 * MINUTE)
                 .or_else(Filing)
                 .then(Filing),
@@ -193,8 +193,8 @@ impl NodeSanitisation {
     /// The sanitisation of one node, that begins.
     #[must_use]
     pub fn of(
-        leaver: &Leaver,
-        demands: &Demands,
+        leaver: &LeavingTenant,
+        demands: &SanitisationDemands,
         run: ExecutionId,
         node: &NodeId,
         owner_epoch: OwnerEpoch,

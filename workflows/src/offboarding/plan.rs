@@ -40,7 +40,7 @@ pub(super) fn of(me: &Offboarding) -> Plan {
 
 /// Each thing with what will be done to it.
 fn things(me: &Offboarding) -> Vec<Value> {
-    let fate = |target: &super::Target| match target.keep_until {
+    let fate = |target: &super::RemovalTarget| match target.keep_until {
         Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
         None => json!({ "thing": target.thing, "uid": target.uid }),
     };

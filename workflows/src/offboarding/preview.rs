@@ -1,9 +1,11 @@
 //! A dry run: what an offboarding would destroy as far as our records know, without doing anything.
 
 use crate::{
-    destruction::{DataClass, Hold, Retention, Scope, certificate::LegalBasis, holds_of, resolve},
+    destruction::{
+        DataClass, Hold, HoldScope, ResolvedRetention, certificate::LegalBasis, holds_of, resolve,
+    },
     offboarding::{Offboarding, assets, ledger},
-    platform::Thing,
+    platform::TenantResource,
     signing::Moment,
     tenancy::{NodeId, TenantId},
 };
@@ -23,11 +25,11 @@ pub struct Preview {
     /// What else changes the tenant, and has to end first.
     pub others: Vec<String>,
     /// What our records say that there is. What the tenant made itself is found when it is looked for.
-    pub things: Vec<Thing>,
+    pub things: Vec<TenantResource>,
     /// The nodes that would be cleaned.
     pub nodes: Vec<NodeId>,
     /// Until when each class of data would be kept, where it would.
-    pub kept: BTreeMap<DataClass, Retention>,
+    pub kept: BTreeMap<DataClass, ResolvedRetention>,
 }
 
 /// Looks at a tenant as an offboarding would, changing nothing. Drive it with [`engine::decide`] and drop what it read.
@@ -40,7 +42,7 @@ pub fn preview(
     basis: LegalBasis,
     reason: &str,
 ) -> Result<Preview, Undecided> {
-    let holds = holds_of(view, tenant)?.keeping(&Scope::Tenant).cloned().collect();
+    let holds = holds_of(view, tenant)?.keeping(&HoldScope::Tenant).cloned().collect();
     let checked = ledger::check(view, tenant)?;
     let others = ledger::disturbing(view, tenant)?;
     let now = Moment::from(view.now());

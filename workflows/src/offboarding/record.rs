@@ -3,11 +3,11 @@
 use crate::{
     destruction::{
         AssetType, RetentionRule,
-        certificate::{Assembled, LegalBasis, Signed},
+        certificate::{AssembledCertificate, CertificateSignature, LegalBasis},
     },
-    offboarding::node_sanitisation::Demands,
-    platform::{Admission, NodeDevices, Seen, Shredded, Thing},
-    policy::{Gate, PolicyRef},
+    offboarding::node_sanitisation::SanitisationDemands,
+    platform::{NodeDevices, ObservedResource, ResourceAdmission, Shredded, TenantResource},
+    policy::{ApprovalGate, PolicyRef},
     signing::{Digest, Moment},
     tenancy::{
         ClusterId, ClusterKind, Compliance, GpuModel, NodeId, OwnerEpoch, RegionId, TenantId, WorkspaceName,
@@ -22,7 +22,7 @@ use store::ExecutionId;
 
 /// Who leaves, as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leaver {
+pub struct LeavingTenant {
     /// Its name.
     pub tenant: TenantId,
     /// Where it lives.
@@ -50,13 +50,13 @@ pub struct Leaver {
 
 /// The terms on which a tenant leaves, by the policy in force when it asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct OffboardingTerms {
     /// Which policy.
     pub policy: PolicyRef,
     /// Who agrees that it leaves.
-    pub offboard: Gate,
+    pub offboard: ApprovalGate,
     /// Who agrees to the destruction of exactly what the inventory lists.
-    pub destroy: Gate,
+    pub destroy: ApprovalGate,
     /// How long it may fetch its data.
     pub export_window: Duration,
     /// How much longer, when destruction was not agreed to.
@@ -64,18 +64,18 @@ pub struct Terms {
     /// How many nodes are cleaned at once.
     pub at_once: u32,
     /// What is asked of cleaning a node.
-    pub demands: Demands,
+    pub demands: SanitisationDemands,
     /// What must be kept, and for how long.
     pub retention: Vec<RetentionRule>,
 }
 
 /// What is to be done to one asset that is not part of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct RemovalTarget {
     /// What it is.
     pub kind: AssetType,
     /// Where it is.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Which very thing: another of the same name is not touched.
     pub uid: String,
     /// Until when a retention rule keeps it; then it is put under another key, and not removed.
@@ -103,16 +103,16 @@ pub struct Offboarding {
     #[serde(default)]
     pub simulated: Vec<String>,
     /// Who leaves. Filled by `Checking`, with the terms.
-    pub leaver: Option<Leaver>,
+    pub leaver: Option<LeavingTenant>,
     /// On which terms.
-    pub terms: Option<Terms>,
+    pub terms: Option<OffboardingTerms>,
     /// What each door let in before it was frozen.
-    pub doors: Vec<Admission>,
+    pub doors: Vec<ResourceAdmission>,
     /// Whether the books list work that is not ended yet. Filled by `EndingWork`.
     #[serde(default)]
     pub works_on: bool,
     /// What was found. Filled by `Surveying`, and emptied once it is in the inventory.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedResource>,
     /// What its nodes have. Filled by `ReadingNodes`, and emptied likewise.
     pub devices: Vec<NodeDevices>,
     /// The inventory that stands. Filled by `TakingInventory`, with the three that follow.
@@ -120,7 +120,7 @@ pub struct Offboarding {
     /// How many assets it lists.
     pub assets: usize,
     /// What is to be done to each that is not part of a node.
-    pub targets: Vec<Target>,
+    pub targets: Vec<RemovalTarget>,
     /// This execution, as its records name it. Filled by `PassingPivot`.
     pub run: Option<ExecutionId>,
     /// Since when what is done now is being done.
@@ -130,15 +130,15 @@ pub struct Offboarding {
     /// What was removed, to be written down.
     pub removed: Vec<crate::platform::Removed>,
     /// What cannot be removed before a day that its store names.
-    pub kept: Vec<Thing>,
+    pub kept: Vec<TenantResource>,
     /// Nodes that came out clean.
     pub clean: Vec<NodeId>,
     /// Nodes that did not, each with what is missing.
     pub quarantined: BTreeMap<NodeId, String>,
     /// The certificate, to be signed.
-    pub assembled: Option<Assembled>,
+    pub assembled: Option<AssembledCertificate>,
     /// Its signature.
-    pub signed: Option<Signed>,
+    pub signed: Option<CertificateSignature>,
     /// The record keys that were destroyed after it, where records are sealed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub record_keys: Vec<String>,

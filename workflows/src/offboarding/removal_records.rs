@@ -1,12 +1,12 @@
 //! The records of what an offboarding removes itself: written when it is done, and once more when other eyes have looked.
 
-use super::Target;
+use super::RemovalTarget;
 use crate::{
     destruction::{
-        Actor, Asset, AssetId, AssetType, Inventory, Judgement, KeyFacts, Outcome, SanitisationRecord,
-        Technique, Tool, Validation, Verification, VerificationMethod,
+        Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
+        Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
     },
-    platform::{Fate, Removed, Shredded, Thing},
+    platform::{RemovalFate, Removed, Shredded, TenantResource},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -28,21 +28,21 @@ pub struct FileRecords {
     /// What became of the rest.
     pub removed: Vec<Removed>,
     /// What was to be done.
-    pub targets: Vec<Target>,
+    pub targets: Vec<RemovalTarget>,
 }
 
 /// That it was written down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Filed {
+pub struct RecordsFiled {
     /// When.
     pub at: Moment,
 }
 
 impl LedgerAction for FileRecords {
     const NAME: &'static str = "FileRecords";
-    type Output = Filed;
+    type Output = RecordsFiled;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Filed, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<RecordsFiled, Undecided> {
         let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
         let now = Moment::from(view.now());
         let plain = |asset: &Asset| SanitisationRecord {
@@ -57,7 +57,7 @@ impl LedgerAction for FileRecords {
                 self.since.unwrap_or(now),
             )
         };
-        let target = |thing: &Thing| self.targets.iter().find(|target| target.thing == *thing);
+        let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
@@ -72,7 +72,7 @@ impl LedgerAction for FileRecords {
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
             let reason = "a retention rule keeps it; it is under a key of the provider".to_owned();
-            let result = Outcome::NotApplicable {
+            let result = SanitisationOutcome::NotApplicable {
                 rule: "retained_by_law".into(),
                 reason,
                 destroy_by: target.keep_until,
@@ -83,11 +83,11 @@ impl LedgerAction for FileRecords {
         for record in &made {
             view.put(record)?;
         }
-        Ok(Filed { at: now })
+        Ok(RecordsFiled { at: now })
     }
 }
 
-fn id(target: &Target) -> AssetId {
+fn id(target: &RemovalTarget) -> AssetId {
     AssetId::new(target.kind, &target.thing.to_string())
 }
 
@@ -99,7 +99,7 @@ fn tool(command: &str) -> Tool {
     Tool { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into(), command: command.into() }
 }
 
-fn of_key(plain: SanitisationRecord, target: &Target, shredded: &Shredded) -> SanitisationRecord {
+fn of_key(plain: SanitisationRecord, target: &RemovalTarget, shredded: &Shredded) -> SanitisationRecord {
     let until = target.revivable_until.clone().and_then(|until| Moment::try_from(until).ok());
     let facts = KeyFacts {
         exportable: !target.safe,
@@ -121,10 +121,17 @@ fn of_key(plain: SanitisationRecord, target: &Target, shredded: &Shredded) -> Sa
         }
         None => tool(command),
     };
-    SanitisationRecord { technique, tool, key, result: Outcome::SanitisedUnverified, evidence, ..plain }
+    SanitisationRecord {
+        technique,
+        tool,
+        key,
+        result: SanitisationOutcome::SanitisedUnverified,
+        evidence,
+        ..plain
+    }
 }
 
-fn of_thing(plain: SanitisationRecord, target: &Target, fate: &Fate) -> SanitisationRecord {
+fn of_thing(plain: SanitisationRecord, target: &RemovalTarget, fate: &RemovalFate) -> SanitisationRecord {
     let technique = match target.kind {
         AssetType::Bucket => Technique::DeleteAllVersions,
         AssetType::Identity | AssetType::ClusterKey => Technique::Revoke,
@@ -149,16 +156,18 @@ fn of_thing(plain: SanitisationRecord, target: &Target, fate: &Fate) -> Sanitisa
         | AssetType::LogStream => Technique::Delete,
     };
     let result = match fate {
-        Fate::Gone => Outcome::SanitisedUnverified,
-        Fate::Kept { until, why } => {
+        RemovalFate::Gone => SanitisationOutcome::SanitisedUnverified,
+        RemovalFate::Kept { until, why } => {
             let destroy_by = Moment::try_from(until.clone()).ok();
             match target.kind {
-                AssetType::Backup | AssetType::Snapshot if destroy_by.is_some() => Outcome::NotApplicable {
-                    rule: "backup_beyond_use".into(),
-                    reason: why.clone(),
-                    destroy_by,
-                },
-                _ => Outcome::Failed { reason: format!("{why} {until}; its key is destroyed") },
+                AssetType::Backup | AssetType::Snapshot if destroy_by.is_some() => {
+                    SanitisationOutcome::NotApplicable {
+                        rule: "backup_beyond_use".into(),
+                        reason: why.clone(),
+                        destroy_by,
+                    }
+                }
+                _ => SanitisationOutcome::Failed { reason: format!("{why} {until}; its key is destroyed") },
             }
         }
     };
@@ -173,7 +182,7 @@ pub struct ValidateRecords {
     /// Whose it was.
     pub tenant: TenantId,
     /// What was looked for and not found.
-    pub things: Vec<(AssetType, Thing)>,
+    pub things: Vec<(AssetType, TenantResource)>,
 }
 
 impl LedgerAction for ValidateRecords {
@@ -187,7 +196,9 @@ impl LedgerAction for ValidateRecords {
         view.want::<SanitisationRecord>(keys.clone())?;
         for key in keys {
             let record = view.get::<SanitisationRecord>(&key)?;
-            let Some(record) = record.filter(|record| record.result == Outcome::SanitisedUnverified) else {
+            let Some(record) =
+                record.filter(|record| record.result == SanitisationOutcome::SanitisedUnverified)
+            else {
                 continue;
             };
             let method = match record.technique {
@@ -205,7 +216,7 @@ impl LedgerAction for ValidateRecords {
                 at: now,
             };
             let validation = Validation {
-                decision: Judgement::Accept,
+                decision: ValidationVerdict::Accept,
                 actor: Actor::program("tenure validation by policy"),
                 at: now,
                 reason: "looked for with other credentials, and not found".into(),
@@ -213,7 +224,7 @@ impl LedgerAction for ValidateRecords {
             view.put(&SanitisationRecord {
                 verification: Some(verification),
                 validation: Some(validation),
-                result: Outcome::SanitisedVerified,
+                result: SanitisationOutcome::SanitisedVerified,
                 ..record
             })?;
         }

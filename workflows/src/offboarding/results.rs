@@ -1,19 +1,20 @@
 //! What an offboarding keeps of its actions' results, and what it does from the one list that people approved.
 
 use super::{
-    Checked, FileRecords, Filed, Offboarding, TakeInventory, Taken, Target, Terms, ValidateRecords, assets,
+    FileRecords, LeavingCheck, Offboarding, OffboardingTerms, RecordsFiled, RemovalTarget, TakeInventory,
+    TakenInventory, ValidateRecords, assets,
 };
 use crate::{
     destruction::{
         AssetType, Pivot,
-        certificate::{KeepCertificate, Kind, SignCertificate},
+        certificate::{CertificateKind, KeepCertificate, SignCertificate},
     },
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
-        Admission, Admits, Fate, ReadDevices, RemoveThing, ReturnNode, RewrapThing, SYSTEMS, Seen,
-        SetAdmission, ShredKey, Thing, VerifyAbsent, VerifyNothingLeft,
+        AccessMode, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission, ReturnNode,
+        RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifyAbsent, VerifyNothingLeft,
     },
-    policy::Gate,
+    policy::ApprovalGate,
     signing::Digest,
     tenancy::{NodeId, OwnerEpoch},
 };
@@ -37,17 +38,17 @@ pub(super) fn missing(node: &NodeSanitisation) -> Option<String> {
 }
 
 impl Offboarding {
-    pub(super) fn checked(&mut self, checked: Checked) {
+    pub(super) fn checked(&mut self, checked: LeavingCheck) {
         self.leaver = Some(checked.leaver);
         self.terms = Some(checked.terms);
     }
 
-    pub(super) fn surveyed(&mut self, seen: Vec<Seen>) {
+    pub(super) fn surveyed(&mut self, seen: Vec<ObservedResource>) {
         self.seen = seen;
         self.devices.clear();
     }
 
-    pub(super) fn taken(&mut self, taken: Taken) {
+    pub(super) fn taken(&mut self, taken: TakenInventory) {
         self.inventory = Some(taken.digest);
         self.assets = taken.assets;
         self.targets = taken.targets;
@@ -62,9 +63,9 @@ impl Offboarding {
         self.since = Some(pivot.at);
     }
 
-    pub(super) fn filed(&mut self, filed: Filed) {
+    pub(super) fn filed(&mut self, filed: RecordsFiled) {
         self.shredded.clear();
-        let kept = self.removed.drain(..).filter(|removed| removed.fate != Fate::Gone);
+        let kept = self.removed.drain(..).filter(|removed| removed.fate != RemovalFate::Gone);
         self.kept.extend(kept.map(|removed| removed.thing));
         self.since = Some(filed.at);
     }
@@ -76,17 +77,17 @@ impl Offboarding {
         }
     }
 
-    fn term<T>(&self, of: impl Fn(&Terms) -> T, none: T) -> T {
+    fn term<T>(&self, of: impl Fn(&OffboardingTerms) -> T, none: T) -> T {
         self.terms.as_ref().map_or(none, of)
     }
 
-    pub(super) fn offboard_gate(&self) -> Gate {
-        let none = Gate::plain(5 * DAY, vec![Seat::of("platform_ops", 1)]);
+    pub(super) fn offboard_gate(&self) -> ApprovalGate {
+        let none = ApprovalGate::plain(5 * DAY, vec![Seat::of("platform_ops", 1)]);
         self.term(|terms| terms.offboard.clone(), none)
     }
 
-    pub(super) fn destroy_gate(&self) -> Gate {
-        let none = Gate::plain(5 * DAY, vec![Seat::of("compliance", 1), Seat::of("security", 1)]);
+    pub(super) fn destroy_gate(&self) -> ApprovalGate {
+        let none = ApprovalGate::plain(5 * DAY, vec![Seat::of("compliance", 1), Seat::of("security", 1)]);
         self.term(|terms| terms.destroy.clone(), none)
     }
 
@@ -107,30 +108,30 @@ impl Offboarding {
     }
 
     /// Doors that were there when they were looked at.
-    pub(super) fn open_doors(&self) -> impl Iterator<Item = Thing> {
+    pub(super) fn open_doors(&self) -> impl Iterator<Item = TenantResource> {
         self.doors.iter().filter(|door| door.admits.is_some()).map(|door| door.thing.clone())
     }
 
-    pub(super) fn settings(&self, admits: Admits) -> Vec<SetAdmission> {
+    pub(super) fn settings(&self, admits: AccessMode) -> Vec<SetAdmission> {
         let tenant = self.tenant.to_string();
         self.open_doors().map(|thing| SetAdmission { thing, tenant: tenant.clone(), admits }).collect()
     }
 
     /// What a door let in before it was frozen.
     pub(super) fn before(&self, setting: &SetAdmission) -> SetAdmission {
-        let door = self.doors.iter().find(|door: &&Admission| door.thing == setting.thing);
-        let admits = door.and_then(|door| door.admits).unwrap_or(Admits::All);
+        let door = self.doors.iter().find(|door: &&ResourceAdmission| door.thing == setting.thing);
+        let admits = door.and_then(|door| door.admits).unwrap_or(AccessMode::All);
         SetAdmission { admits, ..setting.clone() }
     }
 
     /// What it let in while it was frozen: as before, where that was less.
     pub(super) fn frozen(&self, setting: &SetAdmission) -> SetAdmission {
         let before = self.before(setting);
-        SetAdmission { admits: before.admits.max(Admits::ReadOnly), ..before }
+        SetAdmission { admits: before.admits.max(AccessMode::ReadOnly), ..before }
     }
 
     pub(super) fn readings(&self) -> Vec<ReadDevices> {
-        let of = |leaver: &super::Leaver| {
+        let of = |leaver: &super::LeavingTenant| {
             let reading = |(node, (_, gpus)): (&NodeId, &(OwnerEpoch, u64))| ReadDevices {
                 cluster: leaver.cluster.to_string(),
                 node: node.to_string(),
@@ -155,7 +156,7 @@ impl Offboarding {
         self.inventory.clone().unwrap_or_else(|| Digest(String::new()))
     }
 
-    fn targets(&self, wanted: impl Fn(&Target) -> bool) -> impl Iterator<Item = &Target> {
+    fn targets(&self, wanted: impl Fn(&RemovalTarget) -> bool) -> impl Iterator<Item = &RemovalTarget> {
         self.targets.iter().filter(move |target| wanted(target))
     }
 
@@ -181,20 +182,21 @@ impl Offboarding {
         .collect()
     }
 
-    fn removal(&self, target: &Target) -> RemoveThing {
+    fn removal(&self, target: &RemovalTarget) -> RemoveThing {
         let tenant = self.tenant.to_string();
         RemoveThing { thing: target.thing.clone(), tenant, uid: target.uid.clone() }
     }
 
     pub(super) fn deletions(&self) -> Vec<RemoveThing> {
-        let kept = |target: &Target| target.keep_until.is_some() || self.kept.contains(&target.thing);
-        let shredded = |target: &Target| assets::is_shredded(target.kind, &target.thing);
-        let data = |target: &Target| assets::holds_data(target.kind) && !shredded(target) && !kept(target);
+        let kept = |target: &RemovalTarget| target.keep_until.is_some() || self.kept.contains(&target.thing);
+        let shredded = |target: &RemovalTarget| assets::is_shredded(target.kind, &target.thing);
+        let data =
+            |target: &RemovalTarget| assets::holds_data(target.kind) && !shredded(target) && !kept(target);
         self.targets(data).map(|target| self.removal(target)).collect()
     }
 
     pub(super) fn dismantlings(&self) -> Vec<RemoveThing> {
-        let rest = |target: &Target| !assets::holds_data(target.kind) && target.kind != AssetType::Key;
+        let rest = |target: &RemovalTarget| !assets::holds_data(target.kind) && target.kind != AssetType::Key;
         self.targets(rest).map(|target| self.removal(target)).collect()
     }
 
@@ -209,8 +211,8 @@ impl Offboarding {
     }
 
     /// Of what was to go: all that held data, or all that held it.
-    fn gone(&self, data: bool) -> impl Iterator<Item = &Target> {
-        let of = move |target: &Target| {
+    fn gone(&self, data: bool) -> impl Iterator<Item = &RemovalTarget> {
+        let of = move |target: &RemovalTarget| {
             (assets::holds_data(target.kind) || target.kind == AssetType::Key) == data
                 && target.keep_until.is_none()
                 && !self.kept.contains(&target.thing)
@@ -226,8 +228,9 @@ impl Offboarding {
     pub(super) fn last_look(&self) -> VerifyNothingLeft {
         let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
         let nodes = self.leaver.iter().flat_map(|leaver| {
-            let node =
-                |node: &NodeId| Thing::new("kubernetes", leaver.cluster.as_str(), "Node", node.as_str());
+            let node = |node: &NodeId| {
+                TenantResource::new("kubernetes", leaver.cluster.as_str(), "Node", node.as_str())
+            };
             leaver.nodes.keys().map(node).collect::<Vec<_>>()
         });
         VerifyNothingLeft {
@@ -267,7 +270,7 @@ impl Offboarding {
 
     /// Whether what was assembled last says that something was not destroyed.
     pub(super) fn excepted(&self) -> bool {
-        self.assembled.as_ref().is_some_and(|assembled| assembled.kind == Kind::WithExceptions)
+        self.assembled.as_ref().is_some_and(|assembled| assembled.kind == CertificateKind::WithExceptions)
     }
 
     pub(super) fn signing(&self) -> SignCertificate {
@@ -276,7 +279,7 @@ impl Offboarding {
     }
 
     pub(super) fn certificate(&self) -> Vec<KeepCertificate> {
-        let kept = |signed: &crate::destruction::certificate::Signed| KeepCertificate {
+        let kept = |signed: &crate::destruction::certificate::CertificateSignature| KeepCertificate {
             signature: signed.signature.clone(),
             public_key: signed.public_key.clone(),
         };

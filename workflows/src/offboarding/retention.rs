@@ -1,7 +1,7 @@
 //! The platform policy's rules of retention, as destruction resolves them.
 
 use crate::{
-    destruction::{DataClass, RetentionRule, Then},
+    destruction::{AfterRetention, DataClass, RetentionRule},
     policy,
 };
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(super) fn rules(policy: &[policy::Retention]) -> Vec<RetentionRule> {
             min_days: days(rule.min),
             max_days: rule.max.map(days),
             then: match rule.then {
-                policy::Then::Destroy => Then::Destroy,
-                policy::Then::Archive => Then::Archive,
+                policy::Then::Destroy => AfterRetention::Destroy,
+                policy::Then::Archive => AfterRetention::Archive,
             },
         };
         classes.into_iter().map(made).collect::<Vec<_>>()

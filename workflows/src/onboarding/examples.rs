@@ -3,9 +3,9 @@
 
 use super::Onboarding;
 use crate::{
-    ledger::{Claim, ClaimedNode, Evaluated},
+    ledger::{ClaimedNode, NodeClaim, RequestEvaluation},
     placement::Candidate,
-    policy::{Facts, PlatformPolicy, Request, evaluate},
+    policy::{OnboardingFacts, OnboardingRequest, PlatformPolicy, evaluate},
     tenancy::{ClusterKind, Gpus, OwnerEpoch, Tenancy},
 };
 use std::sync::OnceLock;
@@ -34,13 +34,13 @@ fn make() -> Vec<Onboarding> {
     let examples = [
         example(DEDICATED, ClusterKind::Kubernetes, dedicated),
         example(SMALL, ClusterKind::Slurm, Tenancy::Shared),
-        Request::from_yaml(SMALL).ok().map(|request| Onboarding::new(request, None)),
+        OnboardingRequest::from_yaml(SMALL).ok().map(|request| Onboarding::new(request, None)),
     ];
     examples.into_iter().flatten().collect()
 }
 
 fn example(text: &str, kind: ClusterKind, tenancy: Tenancy) -> Option<Onboarding> {
-    let request = Request::from_yaml(text).ok()?;
+    let request = OnboardingRequest::from_yaml(text).ok()?;
     let candidate = Candidate {
         cluster: "eu-1".parse().ok()?,
         region: "eu".parse().ok()?,
@@ -52,15 +52,15 @@ fn example(text: &str, kind: ClusterKind, tenancy: Tenancy) -> Option<Onboarding
         free: Gpus(64),
         buffer: Gpus::ZERO,
     };
-    let facts = Facts { request: request.clone(), name_in_use: false, candidates: vec![candidate] };
+    let facts = OnboardingFacts { request: request.clone(), name_in_use: false, candidates: vec![candidate] };
     let decided = evaluate(&facts, &PlatformPolicy::built_in().ok()?);
     let mut onboarding = Onboarding::new(request, None);
     let (verdict, reasons, terms) = (decided.verdict, decided.reasons, decided.terms);
-    onboarding.evaluated(Evaluated { verdict, reasons, terms, proposal: None, short: None });
+    onboarding.evaluated(RequestEvaluation { verdict, reasons, terms, proposal: None, short: None });
     let node =
         |name: &str| Some(ClaimedNode { node: name.parse().ok()?, gpus: Gpus(8), epoch: OwnerEpoch(1) });
     let nodes = vec![node("node-1")?, node("node-2")?];
-    onboarding.claimed(Claim { cluster: "eu-1".parse().ok()?, region: "eu".parse().ok()?, nodes });
+    onboarding.claimed(NodeClaim { cluster: "eu-1".parse().ok()?, region: "eu".parse().ok()?, nodes });
     onboarding.layouts = vec!["all-disabled".into(), "all-disabled".into()];
     Some(onboarding)
 }

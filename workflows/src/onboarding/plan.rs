@@ -40,8 +40,8 @@ pub(super) fn of(me: &Onboarding) -> Plan {
 }
 
 /// The request without its line numbers, which are of its document and not of the matter.
-fn request_of(me: &Onboarding) -> crate::policy::Request {
-    crate::policy::Request { lines: std::collections::BTreeMap::new(), ..me.request.clone() }
+fn request_of(me: &Onboarding) -> crate::policy::OnboardingRequest {
+    crate::policy::OnboardingRequest { lines: std::collections::BTreeMap::new(), ..me.request.clone() }
 }
 
 /// The objects that will be made, from the very actions that make them, without the place, which is not decided here.

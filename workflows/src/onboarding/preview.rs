@@ -3,7 +3,7 @@
 use super::Onboarding;
 use crate::{
     ledger::{facts, propose},
-    policy::{Evaluation, PlatformPolicy, Request, evaluate},
+    policy::{OnboardingEvaluation, OnboardingRequest, PlatformPolicy, evaluate},
 };
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub struct Preview {
     /// What policy says, rule by rule, and the terms.
-    pub decision: Evaluation,
+    pub decision: OnboardingEvaluation,
     /// What would be done.
     pub plan: Plan,
     /// What people would vote on.
@@ -23,7 +23,11 @@ pub struct Preview {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn preview(view: &mut View, request: &Request, policy: &PlatformPolicy) -> Result<Preview, Undecided> {
+pub fn preview(
+    view: &mut View,
+    request: &OnboardingRequest,
+    policy: &PlatformPolicy,
+) -> Result<Preview, Undecided> {
     let facts = facts(view, request, None)?;
     let decision = evaluate(&facts, policy);
     let evaluated = propose(view, &facts, &decision)?;

@@ -1,9 +1,9 @@
 //! The data of an onboarding, as it is persisted.
 
 use crate::{
-    ledger::{Claim, ClaimedNode},
-    placement::{Placement, Short},
-    policy::{Reason, Request, Terms, Verdict},
+    ledger::{ClaimedNode, NodeClaim},
+    placement::{CapacityShortage, Placement},
+    policy::{OnboardingRequest, OnboardingTerms, Reason, Verdict},
     tenancy::NodeId,
 };
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Onboarding {
     /// What is asked for.
-    pub request: Request,
+    pub request: OnboardingRequest,
     /// Hash of the secret for a cluster of its own, if one was drawn when the request came in.
     pub cluster_key_hash: Option<String>,
     /// What policy said. Filled by `Evaluating`, with the three that follow.
@@ -20,15 +20,15 @@ pub struct Onboarding {
     /// Rules that did not pass.
     pub reasons: Vec<Reason>,
     /// The terms that follow from it.
-    pub terms: Option<Terms>,
+    pub terms: Option<OnboardingTerms>,
     /// The nodes proposed then.
     pub proposal: Option<Placement>,
     /// What was missing then.
-    pub short: Option<Short>,
+    pub short: Option<CapacityShortage>,
     /// Whether capacity has been waited for longer than policy allows without asking people.
     pub overdue: bool,
     /// What was claimed. Filled by `Claiming`, and by `Replacing`.
-    pub claim: Option<Claim>,
+    pub claim: Option<NodeClaim>,
     /// Nodes of the claim that have not been made ready yet.
     pub fresh: Vec<ClaimedNode>,
     /// How the GPUs of each fresh node were cut up before.
@@ -45,7 +45,7 @@ impl Onboarding {
     /// An onboarding that begins. For a cluster of its own, `cluster_key_hash` is the hash of a secret that was drawn when
     /// the request came in, and shown to nobody else.
     #[must_use]
-    pub fn new(request: Request, cluster_key_hash: Option<String>) -> Self {
+    pub fn new(request: OnboardingRequest, cluster_key_hash: Option<String>) -> Self {
         Self {
             request,
             cluster_key_hash,

@@ -3,15 +3,16 @@
 use super::Onboarding;
 use crate::{
     ledger::{IssueClusterKey, JoinWaitlist},
-    placement::{Ask, Constraints},
+    placement::{Constraints, NodeRequest},
     platform::{
         Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        FlavorQuota, IsolateNetwork, IsolationKind, Level, OpenQueue, ProbeIsolation, QualifyNode,
+        DiagnosisLevel, FlavorQuota, IsolateNetwork, IsolationKind, OpenQueue, ProbeIsolation, QualifyNode,
         ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
     },
     policy::{PolicyRef, WorkspaceTerms},
     tenancy::{
-        ClusterId, ClusterKind, Gpus, Isolation, Layout, Limits, Resource, WorkspaceName, quotas::limit_names,
+        ClusterId, ClusterKind, Gpus, Isolation, Layout, QuotaLimits, Resource, WorkspaceName,
+        quotas::limit_names,
     },
 };
 use engine::{DAY, HOUR, Procedure, Rule, Seat};
@@ -28,9 +29,9 @@ pub(super) struct Waits {
 }
 
 impl Onboarding {
-    pub(super) fn ask(&self) -> Ask {
+    pub(super) fn ask(&self) -> NodeRequest {
         let bought = &self.request.entitlement;
-        Ask { model: bought.gpu_model.clone(), gpus: bought.gpus }
+        NodeRequest { model: bought.gpu_model.clone(), gpus: bought.gpus }
     }
 
     /// What the decision allows; before there is one, nothing more than the request.
@@ -135,7 +136,7 @@ impl Onboarding {
         self.request.workspaces.iter().map(|workspace| workspace.name.clone()).collect()
     }
 
-    pub(super) fn limits(&self) -> BTreeMap<WorkspaceName, Limits> {
+    pub(super) fn limits(&self) -> BTreeMap<WorkspaceName, QuotaLimits> {
         let workspaces = self.terms.iter().flat_map(|terms| &terms.workspaces);
         workspaces.map(|workspace| (workspace.name.clone(), workspace.limits.clone())).collect()
     }
@@ -294,7 +295,7 @@ impl Onboarding {
     }
 
     pub(super) fn qualifications(&self) -> Vec<QualifyNode> {
-        let one = |node| QualifyNode { cluster: self.cluster(), node, level: Level::Medium };
+        let one = |node| QualifyNode { cluster: self.cluster(), node, level: DiagnosisLevel::Medium };
         self.fresh_nodes().map(one).collect()
     }
 

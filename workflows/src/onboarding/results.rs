@@ -2,26 +2,26 @@
 
 use super::Onboarding;
 use crate::{
-    ledger::{Claim, ClaimedNode, Evaluated},
-    placement::{Placement, Short},
-    platform::Qualified,
+    ledger::{ClaimedNode, NodeClaim, RequestEvaluation},
+    placement::{CapacityShortage, Placement},
+    platform::QualifyFinding,
     policy::Reason,
     tenancy::NodeId,
 };
 
 impl Onboarding {
     /// Keeps what `Evaluating` learnt; how clusters were left out is in the decision, and not carried along.
-    pub(super) fn evaluated(&mut self, evaluated: Evaluated) {
-        let Evaluated { verdict, reasons, terms, proposal, short } = evaluated;
+    pub(super) fn evaluated(&mut self, evaluated: RequestEvaluation) {
+        let RequestEvaluation { verdict, reasons, terms, proposal, short } = evaluated;
         self.verdict = Some(verdict);
         self.reasons = reasons.into_iter().filter(Reason::counts).collect();
         self.terms = terms;
         self.proposal = proposal.map(|placement| Placement { considered: Vec::new(), ..placement });
-        self.short = short.map(|short| Short { considered: Vec::new(), ..short });
+        self.short = short.map(|short| CapacityShortage { considered: Vec::new(), ..short });
     }
 
     /// Keeps the claim; nodes that were not in the one before are still to be made ready.
-    pub(super) fn claimed(&mut self, claim: Claim) {
+    pub(super) fn claimed(&mut self, claim: NodeClaim) {
         let known =
             |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
         self.fresh = claim.nodes.iter().filter(|node| !known(node)).cloned().collect();
@@ -29,7 +29,7 @@ impl Onboarding {
         self.claim = Some(claim);
     }
 
-    pub(super) fn qualified(&mut self, found: Qualified) {
+    pub(super) fn qualified(&mut self, found: QualifyFinding) {
         let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
         self.unfit.extend(unfit.map(|node| node.node.clone()));
     }

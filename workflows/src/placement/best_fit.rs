@@ -1,10 +1,10 @@
 //! Which nodes and GPUs a workload gets: best fit, so that whole nodes stay free for those who need whole nodes (S-55).
 
-use crate::tenancy::{GpuKind, GpuUse, NodeId, NodeUse, Occupancy, Placed, Room, User, WorkspaceName};
+use crate::tenancy::{GpuKind, GpuUse, GpuUser, NodeId, NodeRoom, NodeUse, Occupancy, Placed, WorkspaceName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes by their free room.
-type Rooms<'a> = BTreeMap<u64, BTreeSet<&'a NodeId>>;
+type NodesByRoom<'a> = BTreeMap<u64, BTreeSet<&'a NodeId>>;
 
 /// How many of `kind` on each node: groups of `together` on one node each, the rest anywhere. `room` says how much of a
 /// node's free room may be used. `None` if there is no way.
@@ -13,13 +13,13 @@ pub(crate) fn choose<'a>(
     amount: u64,
     together: u64,
 ) -> Option<BTreeMap<NodeId, u64>> {
-    let mut rooms = Rooms::new();
+    let mut rooms = NodesByRoom::new();
     for (node, free) in room.into_iter().filter(|(_, free)| *free > 0) {
         rooms.entry(free).or_default().insert(node);
     }
     let mut chosen: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mut rest = amount;
-    let mut take = |rooms: &mut Rooms<'a>, (free, node): (u64, &'a NodeId), count: u64| {
+    let mut take = |rooms: &mut NodesByRoom<'a>, (free, node): (u64, &'a NodeId), count: u64| {
         if let Some(nodes) = rooms.get_mut(&free) {
             nodes.remove(node);
         }
@@ -62,7 +62,7 @@ pub(crate) fn enough<'a>(
 }
 
 /// The node with the least free room that is at least `count`; the first by name among equals.
-fn tightest<'a>(rooms: &Rooms<'a>, count: u64) -> Option<(u64, &'a NodeId)> {
+fn tightest<'a>(rooms: &NodesByRoom<'a>, count: u64) -> Option<(u64, &'a NodeId)> {
     rooms.range(count..).find_map(|(free, nodes)| Some((*free, *nodes.first()?)))
 }
 
@@ -111,7 +111,7 @@ impl NodeUse {
         &mut self,
         kind: &GpuKind,
         count: u64,
-        user: &User,
+        user: &GpuUser,
         sharing: bool,
     ) -> Option<BTreeMap<u16, u16>> {
         if self.free_for(kind, &user.workspace, sharing) < count {
@@ -130,7 +130,7 @@ impl NodeUse {
         for (_, index, free) in order {
             let part = free.min(u16::try_from(rest).unwrap_or(u16::MAX));
             if let (true, Some(gpu)) = (part > 0, self.gpus.get_mut(usize::from(index))) {
-                gpu.users.push(User { slices: part, ..user.clone() });
+                gpu.users.push(GpuUser { slices: part, ..user.clone() });
                 given.insert(index, part);
                 rest -= u64::from(part);
             }
@@ -162,8 +162,8 @@ impl NodeUse {
     }
 
     /// What it has of each kind that takes new work, and what of that is free.
-    pub(crate) fn rooms(&self) -> BTreeMap<GpuKind, Room> {
-        let mut rooms: BTreeMap<GpuKind, Room> = BTreeMap::new();
+    pub(crate) fn rooms(&self) -> BTreeMap<GpuKind, NodeRoom> {
+        let mut rooms: BTreeMap<GpuKind, NodeRoom> = BTreeMap::new();
         for gpu in self.gpus.iter().filter(|gpu| self.serving && gpu.barred.is_none()) {
             let kind = GpuKind { model: self.model.clone(), profile: gpu.profile.clone() };
             let room = rooms.entry(kind).or_default();

@@ -15,7 +15,7 @@ pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The circumstances of one call, for the target to compare and to remember.
 #[derive(Clone, Debug)]
-pub struct Stamp {
+pub struct CallMetadata {
     /// The action's name, for audit.
     pub action: &'static str,
     /// The step on whose behalf: the same for an action and its undo. What is made carries it.
@@ -33,7 +33,7 @@ pub struct Stamp {
     pub dry_run: bool,
 }
 
-impl Stamp {
+impl CallMetadata {
     /// The stamp of `action` in the circumstances of `call`.
     #[must_use]
     pub fn of<A: Action>(_action: &A, call: &Call) -> Self {
@@ -65,7 +65,7 @@ impl Stamp {
 
 /// An object as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct FoundObject {
     /// Tells it from an earlier or later object of the same name.
     pub uid: String,
     /// Whose it says it is.
@@ -78,18 +78,18 @@ pub struct Found {
     pub terminating: bool,
 }
 
-impl Found {
+impl FoundObject {
     /// Whether a removal may take it. A compensation takes only what its own step made; a removal that is a step of
     /// its own takes whatever is the tenant's.
     #[must_use]
-    pub fn may_be_removed(&self, tenant: &str, stamp: &Stamp) -> bool {
+    pub fn may_be_removed(&self, tenant: &str, stamp: &CallMetadata) -> bool {
         self.tenant == tenant && (!stamp.undo || self.step == stamp.step)
     }
 }
 
 /// What a creating action learns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Made {
+pub struct CreatedObject {
     /// Its deterministic name.
     pub name: String,
     /// Its identity, kept as evidence; undo looks it up again by name.
@@ -113,7 +113,7 @@ pub enum Removal {
 
 impl Removal {
     /// The report on an object that is not ours, which operators should read.
-    pub(super) fn left(name: &str, found: &Found, stamp: &Stamp) -> Self {
+    pub(super) fn left(name: &str, found: &FoundObject, stamp: &CallMetadata) -> Self {
         tracing::warn!(
             name,
             owner = found.tenant,
@@ -131,6 +131,6 @@ pub(super) fn look_again(code: &str) -> ActionError {
 }
 
 /// Once something was sent that must not be sent twice blindly, a failure to look at it leaves the outcome unknown.
-pub(super) fn unsure(error: ActionError) -> ActionError {
+pub(super) fn outcome_unknown(error: ActionError) -> ActionError {
     ActionError::unknown(codes::NO_ANSWER, error)
 }

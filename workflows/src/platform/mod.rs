@@ -1,7 +1,7 @@
 //! What can be done to the world outside: one file per capability, with its trait and its actions.
 //!
 //! Workflows name the actions; backends implement the traits. Invariant: every call that changes something carries a
-//! [`Stamp`], and every object made carries the step that made it, so that an undo finds its own work by name and
+//! [`CallMetadata`], and every object made carries the step that made it, so that an undo finds its own work by name and
 //! leaves another's alone. `docs/actuators.md` lists capabilities, codes and remedies.
 
 mod actions;
@@ -19,39 +19,43 @@ pub use actions::identity::{
 pub use actions::keys::{CreateTenantKey, DestroyTenantKey, KeyReference};
 pub use actions::kubernetes::isolation::{IsolateNetwork, ProbeIsolation, RestoreNetwork};
 pub use actions::kubernetes::namespace::{CreateNamespace, DeleteNamespace};
-pub use actions::kubernetes::node_ownership::{ReturnNode, Returned, TakeNode, Taken};
+pub use actions::kubernetes::node_ownership::{NodeReturned, NodeTaken, ReturnNode, TakeNode};
 pub use actions::kubernetes::queues::{
     CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, HoldQueue, OpenQueue,
 };
 pub use actions::kubernetes::resource_quota::{ClearResourceQuota, Containers, SetResourceQuota};
 pub use actions::limits::{
     ChangeAssociationLimit, ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota,
-    KeepLimits, LimitKept, LimitNames, Limits, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota,
-    RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, Restored, read_limits,
+    KeepLimits, LayerLimits, LimitKept, LimitNames, LimitRestored, ReadLimits, RestoreAssociationLimit,
+    RestoreCohortQuota, RestoreNamespaceLabels, RestoreQueueQuota, RestoreResourceQuota, read_limits,
 };
-pub use actions::machines::qualify::{Qualified, QualifyNode};
+pub use actions::machines::qualify::{QualifyFinding, QualifyNode};
 pub use actions::machines::recover::{ExamineNode, InspectGpus, RebootNode, ResetGpus, UncordonNode};
 pub use actions::machines::sanitise::{
-    AwaitDrained, BeginSanitise, CordonNode, EnterScrub, NodeDevices, Progress, ReadDevices, ReadProgress,
+    AwaitDrained, BeginSanitise, CordonNode, DriveStatus, EnterScrub, NodeDevices, ReadDevices, ReadProgress,
     ReimageNode, ResetMachine, SampleDrive, ScrubGpu,
 };
 pub use actions::objects::{CreateBucket, DeleteBucket};
 pub use actions::offboarding::{
-    Admission, AwaitIdle, ReadAdmission, SetAdmission, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
+    AwaitIdle, ReadAdmission, ResourceAdmission, SetAdmission, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
 };
 pub use actions::records::DestroyRecordKey;
-pub use actions::removal::{DiagnoseRemoval, Fate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded};
+pub use actions::removal::{
+    DiagnoseRemoval, RemovalFate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded,
+};
 pub use actions::slurm::{CreateAccount, DeleteAccount};
 pub use actions::workloads::{
     AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, RequeueWorkload,
     RestoreService, SaveWork, ScrubGpus, StartWorkload, WithdrawNotice,
 };
-pub use call_metadata::{ANSWER_WITHIN, Found, LOOK_AGAIN, Made, Removal, Stamp};
-pub use capabilities::gpus::{Diagnosis, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Recovery};
+pub use call_metadata::{ANSWER_WITHIN, CallMetadata, CreatedObject, FoundObject, LOOK_AGAIN, Removal};
+pub use capabilities::gpus::{Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus, LayoutState, Recovery};
 pub use capabilities::hooks::{Hook, HookOutput, Hooks};
 pub use capabilities::identity::Identity;
 pub use capabilities::keys::{KeySafety, Keys};
-pub use capabilities::kubernetes::{Finding, Kind, Kubernetes, Manifest, Ownership, Place, Swap};
+pub use capabilities::kubernetes::{
+    FieldSwap, Kubernetes, Manifest, ObjectKind, ObjectRef, Ownership, ProbeFinding,
+};
 pub use capabilities::machines::{
     Devices, Drive, DriveTechnique, DriveTool, Environment, FilledGpu, GpuDevice, Machines, Reset, Samples,
     SanitiseLog, SanitiseStatus, Segment,
@@ -59,9 +63,11 @@ pub use capabilities::machines::{
 pub use capabilities::objects::{Bucket, Objects};
 pub use capabilities::records::Records;
 pub use capabilities::slurm::{Associations, Slurm};
-pub use capabilities::tenant_resources::{Admits, Emptied, Estate, Eyes, LUKS_KEY, SYSTEMS, Seen, Thing};
+pub use capabilities::tenant_resources::{
+    AccessMode, EmptyProgress, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource, TenantResources,
+};
 pub use capabilities::workloads::{
-    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Telling, WorkloadRef, Workloads,
+    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
 };
 pub use names::{bucket_name, flavor_name, tenant_name, workspace_name};
 
@@ -86,7 +92,7 @@ pub struct Platform {
     /// Workloads, and the GPUs under them.
     pub workloads: Arc<dyn Workloads>,
     /// What tenants leave behind, wherever it lies.
-    pub estate: Arc<dyn Estate>,
+    pub estate: Arc<dyn TenantResources>,
     /// Machines as hardware.
     pub machines: Arc<dyn Machines>,
     /// The engine's own records.

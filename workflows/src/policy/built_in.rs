@@ -8,7 +8,7 @@ use crate::policy::{
         finding::Invalid,
         reader::Reader,
     },
-    platform_policy_reader::{self, Under},
+    platform_policy_reader::{self, GapFiller},
 };
 use std::{
     collections::BTreeMap,
@@ -16,22 +16,22 @@ use std::{
 };
 
 /// Policies that are kept in memory.
-const MOST_READ: usize = 32;
+const MAX_CACHED: usize = 32;
 
 /// The built-in policy, and its document for the gaps of others.
-struct Base {
+struct BuiltIn {
     policy: PlatformPolicy,
     root: Item,
 }
 
-fn base() -> Result<&'static Base, Invalid> {
-    static READ: OnceLock<Result<Base, Invalid>> = OnceLock::new();
+fn base() -> Result<&'static BuiltIn, Invalid> {
+    static READ: OnceLock<Result<BuiltIn, Invalid>> = OnceLock::new();
     let read = READ.get_or_init(|| {
         let text = PlatformPolicy::BUILT_IN;
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
         let policy = platform_policy_reader::policy(&reader, &root, text, None);
-        Ok(Base { policy: reader.done(policy)?, root })
+        Ok(BuiltIn { policy: reader.done(policy)?, root })
     });
     read.as_ref().map_err(Clone::clone)
 }
@@ -75,7 +75,7 @@ impl PlatformPolicy {
             return Ok(policy.clone());
         }
         let policy = Self::from_yaml(&published.text)?;
-        if read.len() >= MOST_READ {
+        if read.len() >= MAX_CACHED {
             read.pop_first();
         }
         read.insert(digest, policy.clone());
@@ -118,10 +118,10 @@ impl PlatformPolicy {
         Ok(root)
     }
 
-    fn over(text: &str, base: &Base) -> Result<Self, Invalid> {
+    fn over(text: &str, base: &BuiltIn) -> Result<Self, Invalid> {
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
-        let under = Under { root: &base.root, provenance: &base.policy.provenance };
+        let under = GapFiller { root: &base.root, provenance: &base.policy.provenance };
         let read = platform_policy_reader::policy(&reader, &root, text, Some(&under));
         reader.done(read)
     }

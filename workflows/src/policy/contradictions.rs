@@ -10,12 +10,12 @@ use engine::Seat;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Gathers findings.
-struct Doubts<'a> {
+struct FindingCollector<'a> {
     provenance: &'a Provenance,
     findings: Vec<Finding>,
 }
 
-impl Doubts<'_> {
+impl FindingCollector<'_> {
     fn add(&mut self, key: &str, problem: String, remedy: &str) {
         let at = self.provenance.spot(key);
         self.findings.push(Finding::new(at, key, problem, remedy.into()));
@@ -24,7 +24,7 @@ impl Doubts<'_> {
 
 /// Everything in `policy` that contradicts itself, by key. A policy with any of it is refused.
 pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
-    let mut doubts = Doubts { provenance: &policy.provenance, findings: Vec::new() };
+    let mut doubts = FindingCollector { provenance: &policy.provenance, findings: Vec::new() };
     seats(policy, &mut doubts);
     lending(policy, &mut doubts);
     reclaim(policy, &mut doubts);
@@ -35,7 +35,7 @@ pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
 }
 
 /// Four eyes where data end, and time to answer everywhere.
-fn seats(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+fn seats(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let gates = &policy.approvals;
     let people = |seats: &[Seat]| seats.iter().map(|seat| seat.count).sum::<u32>();
     if people(&gates.destroy.seats) < 2 {
@@ -82,7 +82,7 @@ fn seats(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
     }
 }
 
-fn lending(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+fn lending(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let lending = &policy.lending;
     if lending.min_runtime > lending.max_duration {
         let (least, most) = (show(lending.min_runtime), show(lending.max_duration));
@@ -102,7 +102,7 @@ fn lending(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
     }
 }
 
-fn reclaim(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+fn reclaim(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let scrub = &policy.reclaim.scrub;
     if scrub.cross_workspace < scrub.same_workspace {
         let problem = "memory is cleaned less between workspaces than within one".into();
@@ -122,7 +122,7 @@ fn reclaim(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
 }
 
 /// S-140: each rung once, and no question about one that nobody climbs.
-fn ladder(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+fn ladder(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let capacity = &policy.capacity;
     if capacity.recovered <= capacity.threshold {
         let problem = format!(
@@ -151,7 +151,7 @@ fn ladder(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
     }
 }
 
-fn destruction(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+fn destruction(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     for (n, rule) in policy.retention.iter().enumerate() {
         let together = |other: &&super::Retention| {
             other.class == rule.class && (other.tag.is_none() || rule.tag.is_none() || other.tag == rule.tag)
@@ -178,7 +178,7 @@ fn destruction(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
 }
 
 /// A label is pinned to one cluster.
-fn places(policy: &PlatformPolicy, doubts: &mut Doubts<'_>) {
+fn places(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let mut seen = BTreeMap::new();
     for (n, pin) in policy.pins.iter().enumerate() {
         let first = seen.entry(&pin.label).or_insert(&pin.cluster);

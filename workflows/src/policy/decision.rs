@@ -1,6 +1,6 @@
 //! What policy decided, on what, by which rules: enough to decide it again and get the same (I-20).
 
-use super::{Origin, PolicyRef, Request, sha256};
+use super::{OnboardingRequest, Origin, PolicyRef, sha256};
 use crate::placement::Candidate;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct Decision {
     /// The policy that was in force.
     pub policy: PolicyRef,
     /// Everything that was looked at.
-    pub facts: Facts,
+    pub facts: OnboardingFacts,
     /// SHA-256 of the facts.
     pub facts_digest: String,
     /// What was decided.
@@ -35,9 +35,9 @@ impl Entity for Decision {
 
 /// Everything that a decision looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct OnboardingFacts {
     /// What is asked for.
-    pub request: Request,
+    pub request: OnboardingRequest,
     /// Whether another tenant has the name.
     pub name_in_use: bool,
     /// The clusters that have or had the model.
@@ -93,7 +93,7 @@ impl Reason {
     }
 }
 
-impl Facts {
+impl OnboardingFacts {
     /// `sha256:` and the digest of the facts.
     #[must_use]
     pub fn digest(&self) -> String {

@@ -3,8 +3,8 @@
 use crate::{
     placement::Candidate,
     policy::{
-        Facts, Judgement, PlatformPolicy, Request,
-        decisions::{Question, Ruling, rule},
+        Judgement, OnboardingFacts, OnboardingRequest, PlatformPolicy,
+        decisions::{PolicyQuestion, Ruling, rule},
         parsing::{
             document::{self, Item, Value},
             finding::Invalid,
@@ -26,7 +26,7 @@ pub struct Example {
     /// The line that it begins on.
     pub line: Option<u64>,
     /// What is asked.
-    pub question: Question,
+    pub question: PolicyQuestion,
     /// What must come of it.
     pub expect: Expected,
 }
@@ -165,23 +165,23 @@ fn example(reader: &Reader, item: &Item) -> Option<Example> {
     Some(Example { name: name?, line: item.at.map(|at| at.line), question, expect: expect? })
 }
 
-fn question(reader: &Reader, fields: &Fields<'_>, point: &str, facts: &Item) -> Option<Question> {
+fn question(reader: &Reader, fields: &Fields<'_>, point: &str, facts: &Item) -> Option<PolicyQuestion> {
     match point {
-        "who" => plain(reader, facts).map(Question::Who),
-        "where" => plain(reader, facts).map(Question::Where),
-        "how_much" => plain(reader, facts).map(Question::HowMuch),
-        "approval" => plain(reader, facts).map(Question::Approval),
-        "isolation" => plain(reader, facts).map(Question::Isolation),
-        "failure" => plain(reader, facts).map(Question::Failure),
-        "retention" => plain(reader, facts).map(Question::Retention),
-        "guard" => plain(reader, facts).map(Question::Guard),
-        "schedulers" => plain(reader, facts).map(Question::Schedulers),
+        "who" => plain(reader, facts).map(PolicyQuestion::Who),
+        "where" => plain(reader, facts).map(PolicyQuestion::Where),
+        "how_much" => plain(reader, facts).map(PolicyQuestion::HowMuch),
+        "approval" => plain(reader, facts).map(PolicyQuestion::Approval),
+        "isolation" => plain(reader, facts).map(PolicyQuestion::Isolation),
+        "failure" => plain(reader, facts).map(PolicyQuestion::Failure),
+        "retention" => plain(reader, facts).map(PolicyQuestion::Retention),
+        "guard" => plain(reader, facts).map(PolicyQuestion::Guard),
+        "schedulers" => plain(reader, facts).map(PolicyQuestion::Schedulers),
         _ => {
-            let request = Request::read_within(reader, facts);
+            let request = OnboardingRequest::read_within(reader, facts);
             let candidates = fields.may("fleet").map_or_else(fleet, |item| clusters(reader, item));
             let in_use = fields.may("name_in_use").map_or(Some(false), |item| reader.bool(item));
-            let facts = Facts { request: request?, name_in_use: in_use?, candidates: candidates? };
-            Some(Question::Onboarding(facts))
+            let facts = OnboardingFacts { request: request?, name_in_use: in_use?, candidates: candidates? };
+            Some(PolicyQuestion::Onboarding(facts))
         }
     }
 }

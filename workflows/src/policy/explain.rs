@@ -2,10 +2,10 @@
 
 use crate::{
     policy::{
-        Facts, Multitenancy, Origin, PlatformPolicy, Request, TenantPolicy, constraints,
+        Multitenancy, OnboardingFacts, OnboardingRequest, Origin, PlatformPolicy, TenantPolicy, constraints,
         decisions::{IsolationFacts, IsolationRules, isolation},
         duration::show,
-        sections::procedures::told,
+        sections::procedures::describe,
     },
     tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant},
 };
@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// A rule that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Applies {
+pub struct ApplicableRule {
     /// What it is about.
     pub topic: &'static str,
     /// The rule: a key of the platform policy, or a field of the tenant's.
@@ -29,7 +29,7 @@ pub struct Applies {
 /// Whom the rules are looked up for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    request: Request,
+    request: OnboardingRequest,
     /// The document that holds its own fields.
     document: String,
 }
@@ -37,14 +37,14 @@ pub struct Subject {
 impl Subject {
     /// The tenant that a request asks for.
     #[must_use]
-    pub fn of_request(request: Request) -> Self {
+    pub fn of_request(request: OnboardingRequest) -> Self {
         Self { request, document: "request".into() }
     }
 
     /// A tenant that there is, with what it bought.
     #[must_use]
     pub fn of_tenant(tenant: &Tenant, bought: &Entitlement) -> Self {
-        let request = Request {
+        let request = OnboardingRequest {
             name: tenant.id.clone(),
             tenant: TenantPolicy {
                 tier: tenant.tier,
@@ -71,7 +71,7 @@ impl Subject {
 
 /// Every rule that holds for `subject` under `policy`, by topic.
 #[must_use]
-pub fn explain(subject: &Subject, policy: &PlatformPolicy) -> Vec<Applies> {
+pub fn explain(subject: &Subject, policy: &PlatformPolicy) -> Vec<ApplicableRule> {
     let mut list = List { subject, policy, topic: "", rules: Vec::new() };
     list.entitlement();
     list.tier_and_isolation();
@@ -87,7 +87,7 @@ struct List<'a> {
     subject: &'a Subject,
     policy: &'a PlatformPolicy,
     topic: &'static str,
-    rules: Vec<Applies>,
+    rules: Vec<ApplicableRule>,
 }
 
 impl List<'_> {
@@ -96,13 +96,13 @@ impl List<'_> {
         let line = self.subject.request.lines.get(field).copied();
         let document = self.subject.document.clone();
         let by = line.map(|line| Origin { document, version: 1, line });
-        self.rules.push(Applies { topic: self.topic, rule: field.into(), says, by });
+        self.rules.push(ApplicableRule { topic: self.topic, rule: field.into(), says, by });
     }
 
     /// A key of the platform policy.
     fn key(&mut self, key: &str, says: impl Into<String>) {
         let by = self.policy.provenance.origin(key);
-        self.rules.push(Applies { topic: self.topic, rule: key.into(), says: says.into(), by });
+        self.rules.push(ApplicableRule { topic: self.topic, rule: key.into(), says: says.into(), by });
     }
 
     fn entitlement(&mut self) {
@@ -164,7 +164,7 @@ impl List<'_> {
         }
         for reason in ruling.reasons {
             let (topic, rule) = (self.topic, reason.rule);
-            self.rules.push(Applies { topic, rule, says: reason.detail, by: reason.by });
+            self.rules.push(ApplicableRule { topic, rule, says: reason.detail, by: reason.by });
         }
         self.own("tenant.allow_gpu_sharing", request.tenant.allow_gpu_sharing.to_string());
         if request.multitenancy == Some(Multitenancy::Customer) {
@@ -205,7 +205,7 @@ impl List<'_> {
         self.topic = "placement";
         let (request, policy) = (&self.subject.request, self.policy);
         self.own("tenant.data_residency", request.tenant.data_residency.describe());
-        let facts = Facts { request: request.clone(), name_in_use: false, candidates: Vec::new() };
+        let facts = OnboardingFacts { request: request.clone(), name_in_use: false, candidates: Vec::new() };
         for (label, cluster) in constraints(&facts, policy).pins {
             let place = policy.pins.iter().position(|pin| pin.label == label).unwrap_or_default();
             self.key(&format!("pins[{place}]"), format!("{label} runs in {cluster} alone"));
@@ -335,5 +335,5 @@ fn seats(seats: &[Seat]) -> String {
 }
 
 fn gate(asked: &[Seat], within: Duration, procedure: &Procedure) -> String {
-    format!("{}, within {}{}", seats(asked), show(within), told(procedure, seats))
+    format!("{}, within {}{}", seats(asked), show(within), describe(procedure, seats))
 }

@@ -21,10 +21,10 @@ mod versions;
 
 pub use crate::duration;
 pub use crate::tenancy::PolicyRef;
-pub use decision::{Decision, Facts, Judgement, Reason, Verdict};
+pub use decision::{Decision, Judgement, OnboardingFacts, Reason, Verdict};
 pub use examples::{Example, Expected, Outcome, test};
-pub use explain::{Applies, Subject, explain};
-pub use onboarding_decision::{Evaluation, evaluate};
+pub use explain::{ApplicableRule, Subject, explain};
+pub use onboarding_decision::{OnboardingEvaluation, evaluate};
 pub(crate) use parsing::document::from_json;
 pub use parsing::document::{Item, Value, from_yaml};
 pub use parsing::finding::{Finding, Invalid, Spot};
@@ -32,21 +32,27 @@ pub use parsing::provenance::{Origin, Provenance};
 pub use parsing::ratio::Ratio;
 pub use parsing::reader::{Fields, Reader};
 pub(crate) use platform_policy::sha256;
-pub use platform_policy::{Approvals, Demands, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy};
-pub use sections::admission::{Admission, Ageing, SoftThreshold};
-pub use sections::approvals::{Gate, Gates, QuotaIncrease};
-pub use sections::capacity::{Capacity, Rung};
+pub use platform_policy::{
+    ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
+};
+pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
+pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};
+pub use sections::capacity::{CapacityRules, Rung};
 pub use sections::gpu_models::{GpuModels, MigProfile, ModelFacts};
 pub use sections::guards::{GuardMode, GuardName, Guards};
-pub use sections::lending::{AntiColocate, ColocationScope, Lending, Thrash};
-pub use sections::offboarding::Offboarding;
+pub use sections::lending::{AntiColocate, ColocationScope, LendingRules, ThrashRules};
+pub use sections::offboarding::OffboardingRules;
 pub use sections::pins::Pin;
-pub use sections::reclaim::{Algorithm, Confirm, Guard, Reclaim, Scrub, ScrubMethod, StepLimits};
+pub use sections::reclaim::{
+    Algorithm, ConfirmRules, ReclaimGuard, ReclaimRules, ScrubMethod, ScrubRules, StepLimits,
+};
 pub use sections::retention::{Retention, Then};
-pub use sections::sanitisation::{Medium, Method, Sanitisation};
-pub use sections::scheduling::{BorrowWithin, ReclaimWithin, Scheduling, WithinQueue};
-pub use sections::sweeps::{Schedule, Sweep, Sweeps};
-pub use tenant_request::{EntitlementRequest, Multitenancy, Request, TenantPolicy, WorkspaceRequest};
+pub use sections::sanitisation::{Medium, Method, SanitisationRules};
+pub use sections::scheduling::{BorrowWithin, ReclaimWithin, SchedulingRules, WithinQueue};
+pub use sections::sweeps::{Schedule, Sweep, SweepSchedules};
+pub use tenant_request::{
+    EntitlementRequest, Multitenancy, OnboardingRequest, TenantPolicy, WorkspaceRequest,
+};
 pub(crate) use terms::pins;
-pub use terms::{PriceClass, Terms, WorkspaceTerms, constraints};
+pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};
 pub use versions::{Difference, Published, check, diff, in_force, publish, version};

@@ -1,8 +1,8 @@
 //! The decision on an onboarding: a pure function of facts and policy, so that it can be decided again (I-20).
 
 use super::{
-    Facts, Judgement, Multitenancy, PlatformPolicy, PriceClass, Reason, Terms, Verdict, constraints,
-    terms::Chosen,
+    Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
+    constraints, terms::ClusterChoice,
 };
 use crate::{
     placement::{Candidate, buffer, eligible},
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 
 /// A decision, and the terms that follow from it unless it is a rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evaluation {
+pub struct OnboardingEvaluation {
     /// What was decided.
     pub verdict: Verdict,
     /// By which rules.
     pub reasons: Vec<Reason>,
     /// The terms; `None` when rejected.
-    pub terms: Option<Terms>,
+    pub terms: Option<OnboardingTerms>,
 }
 
 /// Decides on `facts` by `policy`. The same input gives the same decision, now and in ten years.
 #[must_use]
-pub fn evaluate(facts: &Facts, policy: &PlatformPolicy) -> Evaluation {
+pub fn evaluate(facts: &OnboardingFacts, policy: &PlatformPolicy) -> OnboardingEvaluation {
     let mut judge = Judge { facts, policy, reasons: Vec::new() };
     judge.consistency();
     judge.compliance();
@@ -33,22 +33,22 @@ pub fn evaluate(facts: &Facts, policy: &PlatformPolicy) -> Evaluation {
     let seats = judge.seats();
     let rejected = judge.reasons.iter().any(|reason| reason.verdict == Judgement::Failed);
     let Some(chosen) = chosen.filter(|_| !rejected) else {
-        return Evaluation { verdict: Verdict::Rejected, reasons: judge.reasons, terms: None };
+        return OnboardingEvaluation { verdict: Verdict::Rejected, reasons: judge.reasons, terms: None };
     };
     let verdict = if seats.is_empty() { Verdict::SelfService } else { Verdict::NeedsApproval };
-    let terms = Terms::of(facts, policy, &chosen, seats);
-    Evaluation { verdict, reasons: judge.reasons, terms: Some(terms) }
+    let terms = OnboardingTerms::of(facts, policy, &chosen, seats);
+    OnboardingEvaluation { verdict, reasons: judge.reasons, terms: Some(terms) }
 }
 
 struct Judge<'a> {
-    facts: &'a Facts,
+    facts: &'a OnboardingFacts,
     policy: &'a PlatformPolicy,
     reasons: Vec<Reason>,
 }
 
 /// What a rule is about, and what says so.
 #[derive(Clone, Copy)]
-struct About<'a> {
+struct RuleTarget<'a> {
     /// The field of the request.
     field: &'a str,
     /// The key of the policy; empty for what holds under every policy.
@@ -56,18 +56,18 @@ struct About<'a> {
 }
 
 /// A rule that holds under every policy.
-fn always(field: &str) -> About<'_> {
-    About { field, key: "" }
+fn always(field: &str) -> RuleTarget<'_> {
+    RuleTarget { field, key: "" }
 }
 
 impl<'a> Judge<'a> {
-    fn note(&mut self, rule: &str, about: About<'_>, verdict: Judgement, detail: String) {
+    fn note(&mut self, rule: &str, about: RuleTarget<'_>, verdict: Judgement, detail: String) {
         let line = self.facts.request.lines.get(about.field).copied();
         let by = (!about.key.is_empty()).then(|| self.policy.provenance.origin(about.key)).flatten();
         self.reasons.push(Reason { rule: rule.into(), verdict, detail, line, by });
     }
 
-    fn check(&mut self, rule: &str, about: About<'_>, holds: bool, detail: String) {
+    fn check(&mut self, rule: &str, about: RuleTarget<'_>, holds: bool, detail: String) {
         self.note(rule, about, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
@@ -122,14 +122,14 @@ impl<'a> Judge<'a> {
                 let inside = within(&request.tenant.data_residency, residency);
                 let detail = format!("{tag} demands that data stay in {}", residency.describe());
                 let key = format!("compliance.{tag}.residency");
-                let about = About { field: "tenant.data_residency", key: &key };
+                let about = RuleTarget { field: "tenant.data_residency", key: &key };
                 self.check("compliance.residency", about, inside, detail);
             }
             if let Some(isolation) = &demands.isolation {
                 let all: Vec<&str> = isolation.iter().map(|level| (*level).into()).collect();
                 let detail = format!("{tag} demands isolation {}", all.join(" or "));
                 let key = format!("compliance.{tag}.isolation");
-                let about = About { field: "tenant.isolation", key: &key };
+                let about = RuleTarget { field: "tenant.isolation", key: &key };
                 let one_of = isolation.contains(&request.tenant.isolation);
                 self.check("compliance.isolation", about, one_of, detail);
             }
@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
         let borrows = request.workspaces.iter().any(|w| borrows(w.limits.borrowing_limit));
         let allowed = policy.lending.customer_sharing || !(shares || borrows);
         let detail = "its customers do not share GPUs, nor borrow from each other".into();
-        let about = About { field: "multitenancy", key: "lending.customer_sharing" };
+        let about = RuleTarget { field: "multitenancy", key: "lending.customer_sharing" };
         self.check("multitenancy.sharing", about, allowed, detail);
         let model = &request.entitlement.gpu_model;
         let key = format!("gpu_models.{model}.ecc");
@@ -157,12 +157,12 @@ impl<'a> Judge<'a> {
             Some(facts) if facts.ecc => format!("memory of {model} corrects errors"),
             Some(_) => format!("memory of {model} does not correct errors"),
         };
-        let about = About { field: "entitlement.gpu_model", key: &key };
+        let about = RuleTarget { field: "entitlement.gpu_model", key: &key };
         self.check("gpu_models.ecc", about, ecc, detail);
     }
 
     /// Narrows the clusters down; the one with most free GPUs says which kind the tenant gets.
-    fn clusters(&mut self) -> Option<Chosen<'a>> {
+    fn clusters(&mut self) -> Option<ClusterChoice<'a>> {
         let (facts, constraints) = (self.facts, constraints(self.facts, self.policy));
         let asked = facts.request.entitlement.gpus;
         let (allowed, considered) = eligible(&facts.candidates, &constraints);
@@ -170,7 +170,7 @@ impl<'a> Judge<'a> {
             let after = step.after().len();
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
             let key = if step.constraint == "pins" { "pins" } else { "" };
-            let about = About { field: field_of(&step.constraint), key };
+            let about = RuleTarget { field: field_of(&step.constraint), key };
             self.check(&rule, about, after > 0, step.said(8));
             if after == 0 {
                 return None;
@@ -181,13 +181,13 @@ impl<'a> Judge<'a> {
         let detail = format!(
             "{asked} GPUs in one cluster are asked for; the largest has {largest} that are not kept back"
         );
-        let about = About { field: "entitlement.gpus", key: "capacity.buffer_gpus" };
+        let about = RuleTarget { field: "entitlement.gpus", key: "capacity.buffer_gpus" };
         self.check("placement.ever_fits", about, asked <= largest, detail);
         let fitting: Vec<_> = allowed.into_iter().filter(|c| most(c) >= asked).collect();
         let shape =
             fitting.iter().copied().max_by(|a, b| a.free.cmp(&b.free).then(b.cluster.cmp(&a.cluster)))?;
         let alike = fitting.iter().filter(|c| c.kind == shape.kind && c.simulated == shape.simulated);
-        Some(Chosen { shape, regions: alike.map(|c| c.region.clone()).collect() })
+        Some(ClusterChoice { shape, regions: alike.map(|c| c.region.clone()).collect() })
     }
 
     /// Who must agree: nobody if policy waives people.
@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
             <&str>::from(tier),
             policy.self_service_gpus
         );
-        let about = About { field: "tenant.tier", key: "self_service" };
+        let about = RuleTarget { field: "tenant.tier", key: "self_service" };
         self.note("approval.self_service", about, asks(!small), detail);
         let class = <&str>::from(if dear { PriceClass::AboveThreshold } else { PriceClass::Usual });
         let detail = format!(
@@ -212,9 +212,9 @@ impl<'a> Judge<'a> {
             policy.onboarding.finance_above
         );
         let key = "approvals.onboarding.finance.above_cents_per_month";
-        self.note("approval.price", About { field: "entitlement.gpus", key }, asks(dear), detail);
+        self.note("approval.price", RuleTarget { field: "entitlement.gpus", key }, asks(dear), detail);
         let detail = format!("{} compliance tags", request.compliance.len());
-        let about = About { field: "compliance", key: "approvals.onboarding.security" };
+        let about = RuleTarget { field: "compliance", key: "approvals.onboarding.security" };
         self.note("approval.compliance", about, asks(tagged), detail);
         if small && !dear && !tagged {
             return Vec::new();

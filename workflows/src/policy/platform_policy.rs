@@ -2,8 +2,8 @@
 
 use crate::{
     policy::{
-        Admission, Capacity, Gates, GpuModels, Guards, Lending, Offboarding, Pin, Provenance, Reclaim,
-        Retention, Sanitisation, Scheduling, Sweeps,
+        AdmissionRules, ApprovalGates, CapacityRules, GpuModels, Guards, LendingRules, OffboardingRules, Pin,
+        Provenance, ReclaimRules, Retention, SanitisationRules, SchedulingRules, SweepSchedules,
     },
     tenancy::{Cents, Compliance, GpuModel, Gpus, Isolation, PolicyRef, RegionId, Residency, Tier},
 };
@@ -19,7 +19,7 @@ use store::Timestamp;
 
 /// Who decides on an onboarding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approvals {
+pub struct OnboardingApproval {
     /// How long people have.
     pub within: Duration,
     /// Who is always asked.
@@ -37,7 +37,7 @@ pub struct Approvals {
 
 /// What a compliance tag demands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demands {
+pub struct ComplianceDemands {
     /// The tenant's residency may not be wider.
     pub residency: Option<Residency>,
     /// One of these isolations; `None` for any.
@@ -54,7 +54,7 @@ pub struct PlatformPolicy {
     /// Up to this many GPUs.
     pub self_service_gpus: Gpus,
     /// Who decides on an onboarding.
-    pub onboarding: Approvals,
+    pub onboarding: OnboardingApproval,
     /// How long an onboarding waits for capacity before people are asked.
     pub waitlist: Duration,
     /// How long those people have.
@@ -80,25 +80,25 @@ pub struct PlatformPolicy {
     /// The same by region, where it differs.
     pub buffers: BTreeMap<RegionId, Gpus>,
     /// What compliance tags demand.
-    pub compliance: BTreeMap<Compliance, Demands>,
+    pub compliance: BTreeMap<Compliance, ComplianceDemands>,
     /// Who is asked before what, beside onboarding.
-    pub approvals: Gates,
+    pub approvals: ApprovalGates,
     /// Lending between workspaces.
-    pub lending: Lending,
+    pub lending: LendingRules,
     /// Where marked work must stay.
     pub pins: Vec<Pin>,
     /// How long data are kept.
     pub retention: Vec<Retention>,
     /// How lent GPUs come back.
-    pub reclaim: Reclaim,
+    pub reclaim: ReclaimRules,
     /// When work is let in.
-    pub admission: Admission,
+    pub admission: AdmissionRules,
     /// What is done when capacity is exhausted.
-    pub capacity: Capacity,
+    pub capacity: CapacityRules,
     /// How media are cleaned.
-    pub sanitisation: Sanitisation,
+    pub sanitisation: SanitisationRules,
     /// How tenants leave.
-    pub offboarding: Offboarding,
+    pub offboarding: OffboardingRules,
     /// What is stopped as unsafe.
     pub guards: Guards,
     /// What is known of GPU models.
@@ -106,9 +106,9 @@ pub struct PlatformPolicy {
     /// Rank of a tenant's work by tier (S-54): higher goes first.
     pub priorities: BTreeMap<Tier, u32>,
     /// How schedulers may preempt.
-    pub scheduling: Scheduling,
+    pub scheduling: SchedulingRules,
     /// What runs by the clock.
-    pub sweeps: Sweeps,
+    pub sweeps: SweepSchedules,
     /// Where each value stands in its document; no part of the digest.
     #[serde(skip)]
     pub provenance: Provenance,

@@ -9,23 +9,23 @@ use crate::{
             provenance::Provenance,
             reader::{Fields, Reader},
         },
-        platform_policy::{Approvals, Demands, PlatformPolicy, sha256},
+        platform_policy::{ComplianceDemands, OnboardingApproval, PlatformPolicy, sha256},
         sections::{
-            admission::Admission,
-            approvals::{GATE, Gates},
-            capacity::Capacity,
+            admission::AdmissionRules,
+            approvals::{ApprovalGates, GATE},
+            capacity::CapacityRules,
             gpu_models::GpuModels,
             guards::Guards,
-            lending::Lending,
-            offboarding::Offboarding,
+            lending::LendingRules,
+            offboarding::OffboardingRules,
             pins,
             procedures::procedure,
-            reclaim::Reclaim,
+            reclaim::ReclaimRules,
             retention,
-            sanitisation::Sanitisation,
-            scheduling::Scheduling,
+            sanitisation::SanitisationRules,
+            scheduling::SchedulingRules,
             seats::seats,
-            sweeps::Sweeps,
+            sweeps::SweepSchedules,
         },
         tenant_request::residency,
     },
@@ -66,7 +66,7 @@ const TOP: [&str; 25] = [
 ];
 
 /// The document below another, which fills its gaps.
-pub(super) struct Under<'a> {
+pub(super) struct GapFiller<'a> {
     pub(super) root: &'a Item,
     pub(super) provenance: &'a Provenance,
 }
@@ -76,7 +76,7 @@ pub(super) fn policy(
     reader: &Reader,
     root: &Item,
     text: &str,
-    under: Option<&Under<'_>>,
+    under: Option<&GapFiller<'_>>,
 ) -> Option<PlatformPolicy> {
     let policy = read(reader, root, text, under);
     let examples = examples::read(reader, root);
@@ -92,7 +92,7 @@ fn reference(reader: &Reader, root: &Item, text: &str) -> Option<PolicyRef> {
     Some(PolicyRef { name: name?, version: version?, digest: sha256(text.as_bytes()) })
 }
 
-fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> Option<PlatformPolicy> {
+fn read(reader: &Reader, root: &Item, text: &str, under: Option<&GapFiller<'_>>) -> Option<PlatformPolicy> {
     let mut top = reader.fields(root, &TOP)?;
     if let Some(under) = under {
         top = top.over(under.root);
@@ -103,18 +103,19 @@ fn read(reader: &Reader, root: &Item, text: &str, under: Option<&Under<'_>>) -> 
     let onboarding = approvals
         .and_then(|all| all.layer("onboarding", &[&GATE[..], &["finance", "security"]].concat()))
         .and_then(|fields| onboarding(&fields));
-    let gates = approvals.and_then(|fields| Gates::read(&fields));
-    let capacity = Capacity::fields(&top);
+    let gates = approvals.and_then(|fields| ApprovalGates::read(&fields));
+    let capacity = CapacityRules::fields(&top);
     let stock = capacity.and_then(|fields| stock(&fields));
-    let capacity = capacity.and_then(|fields| Capacity::read(&fields));
+    let capacity = capacity.and_then(|fields| CapacityRules::read(&fields));
     let demands = top.must("compliance").and_then(|item| compliance(reader, item));
     let pins = top.must("pins").and_then(|item| pins::read(reader, item));
     let retention = top.must("retention").and_then(|item| retention::read(reader, item));
     let priorities = top.must("priorities").and_then(|item| priorities(reader, item));
-    let (lending, reclaim) = (Lending::read(&top), Reclaim::read(&top));
-    let (admission, scheduling) = (Admission::read(&top), Scheduling::read(&top));
-    let (sanitisation, offboarding) = (Sanitisation::read(&top), Offboarding::read(&top));
-    let (guards, sweeps, gpu_models) = (Guards::read(&top), Sweeps::read(&top), GpuModels::read(&top));
+    let (lending, reclaim) = (LendingRules::read(&top), ReclaimRules::read(&top));
+    let (admission, scheduling) = (AdmissionRules::read(&top), SchedulingRules::read(&top));
+    let (sanitisation, offboarding) = (SanitisationRules::read(&top), OffboardingRules::read(&top));
+    let (guards, sweeps, gpu_models) =
+        (Guards::read(&top), SweepSchedules::read(&top), GpuModels::read(&top));
 
     let (older, stock, reference) = (older?, stock?, reference?);
     let under = under.map(|under| under.provenance);
@@ -256,7 +257,7 @@ fn named(reader: &Reader, item: &Item) -> Option<String> {
     None
 }
 
-fn onboarding(fields: &Fields<'_>) -> Option<Approvals> {
+fn onboarding(fields: &Fields<'_>) -> Option<OnboardingApproval> {
     let reader = fields.reader();
     let within = fields.must("within").and_then(|item| reader.duration(item));
     let seats_at = |fields: Fields<'_>| fields.must("seats").and_then(|item| seats(reader, item));
@@ -267,7 +268,7 @@ fn onboarding(fields: &Fields<'_>) -> Option<Approvals> {
     let finance_seats = finance.and_then(seats_at);
     let security_seats = security.and_then(seats_at);
     let procedure = procedure(fields);
-    Some(Approvals {
+    Some(OnboardingApproval {
         within: within?,
         seats: always?,
         finance_above: above?,
@@ -277,7 +278,7 @@ fn onboarding(fields: &Fields<'_>) -> Option<Approvals> {
     })
 }
 
-fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Demands>> {
+fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, ComplianceDemands>> {
     let mut read = BTreeMap::new();
     for (name, _, inner) in reader.entries(item) {
         let Ok(tag) = name.parse::<Compliance>() else {
@@ -289,7 +290,7 @@ fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Deman
             continue;
         };
         let Some(fields) = reader.fields(inner, &["residency", "isolation"]) else { continue };
-        let demands = Demands {
+        let demands = ComplianceDemands {
             residency: fields.may("residency").and_then(|item| residency(reader, item)),
             isolation: fields.may("isolation").and_then(|item| reader.set(item)),
         };

@@ -10,7 +10,7 @@ use crate::{
         platform_policy::PlatformPolicy,
     },
     tenancy::{
-        Compliance, GpuModel, Gpus, Isolation, Limits, RegionId, Residency, TenantId, Tier, Workspace,
+        Compliance, GpuModel, Gpus, Isolation, QuotaLimits, RegionId, Residency, TenantId, Tier, Workspace,
         WorkspaceClass, WorkspaceName,
     },
 };
@@ -42,7 +42,7 @@ pub struct WorkspaceRequest {
     /// GPUs of its own; `None` for an equal share of what the others leave.
     pub nominal: Option<Gpus>,
     /// The rest of its quota; `nominal` in here is not yet filled.
-    pub limits: Limits,
+    pub limits: QuotaLimits,
 }
 
 /// What was bought.
@@ -89,7 +89,7 @@ pub enum Multitenancy {
 
 /// A request for a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct OnboardingRequest {
     /// The tenant's name.
     pub name: TenantId,
     /// Its policy.
@@ -121,7 +121,7 @@ impl TenantPolicy {
     }
 }
 
-impl Request {
+impl OnboardingRequest {
     /// The request in a YAML document.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ fn lines(root: &Item, lines: &mut BTreeMap<String, u64>) {
     }
 }
 
-fn request(reader: &Reader, top: &Fields<'_>) -> Option<Request> {
+fn request(reader: &Reader, top: &Fields<'_>) -> Option<OnboardingRequest> {
     let name = top.must("name").and_then(|item| reader.name(item));
     let tenant = top.must("tenant").and_then(|item| tenant(reader, item));
     let entitlement = top.must("entitlement").and_then(|item| entitlement(reader, item));
@@ -192,11 +192,11 @@ fn request(reader: &Reader, top: &Fields<'_>) -> Option<Request> {
             name: Workspace::DEFAULT.parse().ok()?,
             class: WorkspaceClass::Production,
             nominal: None,
-            limits: Limits::default(),
+            limits: QuotaLimits::default(),
         });
     }
     let lines = BTreeMap::new();
-    Some(Request {
+    Some(OnboardingRequest {
         name: name?,
         tenant: tenant?,
         workspaces,
@@ -275,19 +275,19 @@ fn workspace(reader: &Reader, item: &Item) -> Option<WorkspaceRequest> {
     let fields = reader.fields(item, &["name", "class", "quotas"])?;
     let name = fields.must("name").and_then(|item| reader.name(item));
     let class = fields.must("class").and_then(|item| reader.one_of(item));
-    let none = || Some((None, Limits::default()));
+    let none = || Some((None, QuotaLimits::default()));
     let quotas = fields.may("quotas").map_or_else(none, |item| quotas(reader, item));
     let (nominal, limits) = quotas?;
     Some(WorkspaceRequest { name: name?, class: class?, nominal, limits })
 }
 
-fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, Limits)> {
+fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits)> {
     let known =
         ["gpus", "borrowing_limit", "lending_limit", "cpu_milli", "memory_mib", "storage_gib", "pods"];
     let fields = reader.fields(item, &known)?;
     let gpus = |name| fields.may(name).and_then(|item| reader.whole(item, 0..=100_000_u32)).map(Gpus);
     let other = |name| fields.may(name).and_then(|item| reader.whole(item, 0..=1_u64 << 50));
-    let limits = Limits {
+    let limits = QuotaLimits {
         nominal: Gpus::ZERO,
         borrowing_limit: gpus("borrowing_limit"),
         lending_limit: gpus("lending_limit"),

@@ -1,11 +1,11 @@
 //! What policy makes of a request: the conditions that an execution then keeps to.
 
-use super::{Facts, Multitenancy, PlatformPolicy, PolicyRef};
+use super::{Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef};
 use crate::{
     placement::{Candidate, Constraints},
     tenancy::PriorityClass,
     tenancy::{
-        Cents, ClusterId, ClusterKind, Compliance, Gpu, Gpus, Isolation, Layout, Limits, RegionId,
+        Cents, ClusterId, ClusterKind, Compliance, Gpu, Gpus, Isolation, Layout, QuotaLimits, RegionId,
         WorkspaceClass, WorkspaceName, quotas::limit_names,
     },
 };
@@ -24,7 +24,7 @@ pub struct WorkspaceTerms {
     /// What it is for.
     pub class: WorkspaceClass,
     /// Its quota.
-    pub limits: Limits,
+    pub limits: QuotaLimits,
 }
 
 /// What sort of sum the list price is.
@@ -40,7 +40,7 @@ pub enum PriceClass {
 
 /// The conditions of one onboarding, fixed by the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct OnboardingTerms {
     /// The policy that they come from.
     pub policy: PolicyRef,
     /// Whether policy stands for people.
@@ -88,16 +88,21 @@ pub struct Terms {
 }
 
 /// Which clusters the decision is about.
-pub(super) struct Chosen<'a> {
+pub(super) struct ClusterChoice<'a> {
     /// One of them: its kind says which objects are made.
     pub(super) shape: &'a Candidate,
     /// Where they are.
     pub(super) regions: BTreeSet<RegionId>,
 }
 
-impl Terms {
+impl OnboardingTerms {
     /// The terms of `facts` under `policy`, on the clusters `chosen`, with `seats` asked.
-    pub(super) fn of(facts: &Facts, policy: &PlatformPolicy, chosen: &Chosen<'_>, seats: Vec<Seat>) -> Self {
+    pub(super) fn of(
+        facts: &OnboardingFacts,
+        policy: &PlatformPolicy,
+        chosen: &ClusterChoice<'_>,
+        seats: Vec<Seat>,
+    ) -> Self {
         let request = &facts.request;
         let waived = seats.is_empty();
         let seats = if waived { policy.onboarding.seats.clone() } else { seats };
@@ -142,7 +147,7 @@ impl Terms {
 
 /// What a placement for `facts` keeps to, before a kind of cluster is fixed.
 #[must_use]
-pub fn constraints(facts: &Facts, policy: &PlatformPolicy) -> Constraints {
+pub fn constraints(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Constraints {
     let request = &facts.request;
     Constraints {
         tenant: request.name.clone(),
@@ -167,7 +172,7 @@ pub(crate) fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTre
 }
 
 /// Slices only where the tenant shares its GPUs among its workspaces; whole GPUs otherwise.
-fn layout(facts: &Facts) -> Layout {
+fn layout(facts: &OnboardingFacts) -> Layout {
     let tenant = &facts.request.tenant;
     match tenant.isolation {
         Isolation::SharedSlices => Gpu::sliced(&facts.request.entitlement.gpu_model),
@@ -176,7 +181,7 @@ fn layout(facts: &Facts) -> Layout {
 }
 
 /// The quotas: those named, and an equal share of what they leave for the others, the first ones one more.
-fn workspaces(facts: &Facts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
+fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
     let request = &facts.request;
     let open = request.workspaces.iter().filter(|w| w.nominal.is_none()).count();
     let open = u32::try_from(open).unwrap_or(u32::MAX);
@@ -192,7 +197,7 @@ fn workspaces(facts: &Facts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
     // of a tenant from each other, unless policy says so.
     let customers = request.multitenancy == Some(Multitenancy::Customer) && !policy.lending.customer_sharing;
     let borrows = request.tenant.allow_preemption && !customers;
-    let limits = |limits: &Limits, nominal: Gpus| Limits {
+    let limits = |limits: &QuotaLimits, nominal: Gpus| QuotaLimits {
         nominal,
         borrowing_limit: if borrows {
             limits.borrowing_limit.or(policy.borrowing_limit)

@@ -8,7 +8,7 @@ use crate::{
             finding::{Finding, Invalid},
         },
         platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, policy_key},
-        tenant_request::{Request, TenantPolicy},
+        tenant_request::{OnboardingRequest, TenantPolicy},
     },
     tenancy::PolicyRef,
 };
@@ -139,7 +139,7 @@ pub fn check(text: &str) -> Vec<Finding> {
     } else if has("tenant") && top.len() == 1 {
         TenantPolicy::from_yaml(text).map(drop)
     } else {
-        Request::from_yaml(text).map(drop)
+        OnboardingRequest::from_yaml(text).map(drop)
     };
     read.err().map(|invalid| invalid.findings).unwrap_or_default()
 }

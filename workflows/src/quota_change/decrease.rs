@@ -17,13 +17,13 @@ pub use record::QuotaDecrease;
 use crate::{
     ledger::codes,
     platform::{
-        Limits, Platform, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota, RestoreQueueQuota,
+        LayerLimits, Platform, ReadLimits, RestoreAssociationLimit, RestoreCohortQuota, RestoreQueueQuota,
         RestoreResourceQuota,
     },
     policy::Reason,
     quota_change::{
-        ChangeEvaluation, CheckUse, Direction, EvaluateChange, ExcessMeasured, LowerQuota, MeasureExcess,
-        QuotaRequest, RestoreQuota, SettleDecrease, Steps,
+        ChangeEvaluation, CheckUse, Direction, EvaluateChange, ExcessMeasured, LayerSteps, LowerQuota,
+        MeasureExcess, QuotaRequest, RestoreQuota, SettleDecrease,
     },
 };
 use engine::{
@@ -128,7 +128,7 @@ impl Workflow for QuotaDecrease {
             // The layers of the platform, child before parent, each put back as it was read if the next one fails.
             ReadingLimits => act(ReadLimits { of: steps.names() })
                 .nothing_to_undo()
-                .record(|me: &mut Self, limits: Limits| me.limits = limits)
+                .record(|me: &mut Self, limits: LayerLimits| me.limits = limits)
                 .then(LoweringLimit),
             LoweringLimit => match steps.association() {
                 Some(change) => {
@@ -185,7 +185,7 @@ impl QuotaDecrease {
             over_limit_since: None,
             excess: 0,
             overdue: false,
-            limits: Limits::default(),
+            limits: LayerLimits::default(),
         }
     }
 
@@ -202,8 +202,8 @@ impl QuotaDecrease {
         self.overdue = found.overdue;
     }
 
-    fn steps(&self) -> Steps<'_> {
-        Steps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
+    fn steps(&self) -> LayerSteps<'_> {
+        LayerSteps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
     }
 
     fn lowering(&self) -> LowerQuota {

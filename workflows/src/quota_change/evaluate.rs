@@ -1,6 +1,6 @@
 //! The decision on another quota: a pure function of facts and policy, so that it can be decided again (I-20).
 
-use super::{ChangeTerms, Direction, QuotaRequest, Stand};
+use super::{ChangeTerms, Direction, GpuHoldings, QuotaRequest};
 use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
@@ -15,7 +15,7 @@ use store::{ExecutionId, Timestamp};
 
 /// How the workspace stands in the resource that is to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ResourceStatus {
     /// What it may use; `None` when nothing is said of the resource.
     pub allowance: Option<Allowance>,
     /// What it uses.
@@ -40,11 +40,11 @@ pub struct ChangeFacts {
     /// GPUs that were bought, if the resource is of the model that was.
     pub bought: Option<Gpus>,
     /// How the workspace stands, if there is one of the name.
-    pub standing: Option<Standing>,
+    pub standing: Option<ResourceStatus>,
     /// The end of what is temporary in its quota.
     pub ends: Option<QuotaEnd>,
     /// What the tenant owns; nothing for a resource that is not counted by nodes.
-    pub stand: Stand,
+    pub stand: GpuHoldings,
     /// The clusters that have or had the model.
     pub candidates: Vec<Candidate>,
 }
@@ -245,7 +245,7 @@ impl<'a> Judge<'a> {
             let detail = match other {
                 Some(ends) => format!(
                     "the workspace has a temporary quota that ends at {}: ask for the same end, or wait for it",
-                    shown(ends.at)
+                    format_time(ends.at)
                 ),
                 None => "no other end is open".into(),
             };
@@ -386,7 +386,7 @@ fn layout(tenant: &Tenant, resource: &Resource) -> Layout {
 }
 
 /// A moment as people write it.
-pub(crate) fn shown(at: Timestamp) -> String {
+pub(crate) fn format_time(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(chrono::DateTime::from_timestamp_millis);
     at.map_or_else(|| "the end of time".into(), |at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
 }

@@ -17,9 +17,11 @@ pub use preview::{Preview, preview};
 pub use record::QuotaIncrease;
 
 use crate::{
-    ledger::{Joined, LeaveWaitlist, codes},
+    ledger::{JoinedWaitlist, LeaveWaitlist, codes},
     onboarding::CAPACITY_FREED,
-    platform::{GpuLayout, Limits, Platform, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, ReturnNode},
+    platform::{
+        GpuLayout, LayerLimits, Platform, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, ReturnNode,
+    },
     quota_change::{Direction, EvaluateChange, QuarantineHeld, ReleaseCapacity},
 };
 use engine::{
@@ -108,7 +110,7 @@ impl Workflow for QuotaIncrease {
                     ask: joining.ask.clone(),
                     constraints: joining.constraints.clone(),
                 })
-                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .record(|me: &mut Self, joined: JoinedWaitlist| me.overdue = joined.overdue)
                 .then(WaitingForCapacity),
             WaitingForCapacity => await_signal(CAPACITY_FREED)
                 .within(steps.waits().recheck)
@@ -122,7 +124,7 @@ impl Workflow for QuotaIncrease {
                 .then(PreparingNodes),
             KeepingPlace => act_each(self.joining())
                 .nothing_to_undo()
-                .record(|me: &mut Self, joined: Joined| me.overdue = joined.overdue)
+                .record(|me: &mut Self, joined: JoinedWaitlist| me.overdue = joined.overdue)
                 .then(CheckingPatience),
             CheckingPatience => when(self.overdue, "waited too long", AwaitingPatience)
                 .otherwise("wait on", WaitingForCapacity),
@@ -172,7 +174,7 @@ impl Workflow for QuotaIncrease {
             // The layers, parent before child, each put back as it was read if the next one fails.
             ReadingLimits => act(ReadLimits { of: steps.names() })
                 .nothing_to_undo()
-                .record(|me: &mut Self, limits: Limits| me.limits = limits)
+                .record(|me: &mut Self, limits: LayerLimits| me.limits = limits)
                 .then(RaisingCohort),
             RaisingCohort => act_each(steps.cohort())
                 .undo_each(|change| RestoreCohortQuota { change: change.clone() })

@@ -1,10 +1,10 @@
 //! What the two quota workflows do alike, from the one set of data that their plans and steps share.
 
-use super::{ChangeTerms, QuotaRequest, names};
+use super::{ChangeTerms, QuotaRequest, layer_names};
 use crate::{
     platform::{
         ChangeAssociationLimit, ChangeCohortQuota, ChangeQueueQuota, ChangeResourceQuota, KeepLimits,
-        LimitNames, Limits,
+        LayerLimits, LimitNames,
     },
     tenancy::Allowance,
 };
@@ -12,7 +12,7 @@ use engine::{DAY, HOUR, Procedure, Rule, Seat};
 use std::time::Duration;
 
 /// How long people and capacity, or less use, are waited for.
-pub(crate) struct Waits {
+pub(crate) struct ChangeWaits {
     pub(crate) approve: Duration,
     pub(crate) wait: Duration,
     pub(crate) patience: Duration,
@@ -21,14 +21,14 @@ pub(crate) struct Waits {
 }
 
 /// The data of a change. Before there are terms, what it does is nothing.
-pub(crate) struct Steps<'a> {
+pub(crate) struct LayerSteps<'a> {
     pub(crate) request: &'a QuotaRequest,
     pub(crate) terms: Option<&'a ChangeTerms>,
     /// What the layers said before.
-    pub(crate) read: &'a Limits,
+    pub(crate) read: &'a LayerLimits,
 }
 
-impl Steps<'_> {
+impl LayerSteps<'_> {
     /// The rule that stands for people.
     pub(crate) fn rule(&self) -> Rule {
         let none = || Rule { name: String::new(), version: String::new() };
@@ -54,9 +54,9 @@ impl Steps<'_> {
         self.terms.map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn waits(&self) -> Waits {
-        let none = || Waits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
-        self.terms.map_or_else(none, |terms| Waits {
+    pub(crate) fn waits(&self) -> ChangeWaits {
+        let none = || ChangeWaits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
+        self.terms.map_or_else(none, |terms| ChangeWaits {
             approve: terms.approve_within,
             wait: terms.wait,
             patience: terms.patience,
@@ -72,12 +72,12 @@ impl Steps<'_> {
     pub(crate) fn names(&self) -> LimitNames {
         let request = self.request;
         self.terms.map_or_else(LimitNames::default, |terms| {
-            names(&terms.cluster, terms.kind, &request.tenant, &request.workspace, &request.resource)
+            layer_names(&terms.cluster, terms.kind, &request.tenant, &request.workspace, &request.resource)
         })
     }
 
     /// What the layers are to say.
-    pub(crate) fn wanted(&self) -> Limits {
+    pub(crate) fn wanted(&self) -> LayerLimits {
         let limits = |terms: &ChangeTerms| terms.limits(&self.request.resource, &terms.after);
         self.terms.map(limits).unwrap_or_default()
     }

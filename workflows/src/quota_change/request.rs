@@ -173,7 +173,7 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
         }
     };
     let (borrowing_limit, lending_limit) = (whole("borrowing_limit"), whole("lending_limit"));
-    let until = top.may("until").map(|item| instant(reader, item));
+    let until = top.may("until").map(|item| parse_time(reader, item));
     let exception = top.may("exception").map_or(Some(false), |item| reader.bool(item));
     let reason = top.must("reason").and_then(|item| reader.text(item));
     Some(QuotaRequest {
@@ -208,7 +208,7 @@ fn resource(reader: &Reader, item: &Item) -> Option<Resource> {
 }
 
 /// A moment as people write it.
-pub(crate) fn instant(reader: &Reader, item: &Item) -> Option<Timestamp> {
+pub(crate) fn parse_time(reader: &Reader, item: &Item) -> Option<Timestamp> {
     let text = reader.text(item)?;
     let read = chrono::DateTime::parse_from_rfc3339(text).ok();
     let at = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);

@@ -2,7 +2,7 @@
 
 use crate::{
     placement::Constraints,
-    platform::{FlavorQuota, LimitNames, Limits},
+    platform::{FlavorQuota, LayerLimits, LimitNames},
     policy::{PlatformPolicy, PolicyRef},
     tenancy::{
         Allowance, ClusterId, ClusterKind, Gpus, Isolation, Layout, Residency, Resource, TenantId,
@@ -63,13 +63,18 @@ pub struct ChangeTerms {
 impl ChangeTerms {
     /// What each layer of the platform says under `allowance`.
     #[must_use]
-    pub fn limits(&self, resource: &Resource, allowance: &Allowance) -> Limits {
-        layers(self.kind, resource, allowance, self.bought)
+    pub fn limits(&self, resource: &Resource, allowance: &Allowance) -> LayerLimits {
+        layer_limits(self.kind, resource, allowance, self.bought)
     }
 }
 
 /// What each layer of a cluster of `kind` says of a resource under `allowance`.
-pub(crate) fn layers(kind: ClusterKind, resource: &Resource, allowance: &Allowance, bought: Gpus) -> Limits {
+pub(crate) fn layer_limits(
+    kind: ClusterKind,
+    resource: &Resource,
+    allowance: &Allowance,
+    bought: Gpus,
+) -> LayerLimits {
     let gpu = resource.gpu();
     let queue = gpu.map(|kind| FlavorQuota {
         model: kind.to_string(),
@@ -78,24 +83,24 @@ pub(crate) fn layers(kind: ClusterKind, resource: &Resource, allowance: &Allowan
         lending_limit: allowance.lending_limit,
     });
     match kind {
-        ClusterKind::Kubernetes => Limits {
+        ClusterKind::Kubernetes => LayerLimits {
             cohort: gpu.map(|_| allowance.nominal),
             queue,
             hard: Some(limit_names::amount(resource, allowance, bought)),
             association: None,
         },
-        ClusterKind::Slurm => Limits {
+        ClusterKind::Slurm => LayerLimits {
             association: limit_names::association_name(resource)
                 .map(|_| limit_names::association_amount(resource, allowance, bought)),
-            ..Limits::default()
+            ..LayerLimits::default()
         },
-        ClusterKind::BareMetal => Limits::default(),
+        ClusterKind::BareMetal => LayerLimits::default(),
     }
 }
 
 /// What the layers of a cluster of `kind` call one resource of a workspace.
 #[must_use]
-pub fn names(
+pub fn layer_names(
     cluster: &ClusterId,
     kind: ClusterKind,
     tenant: &TenantId,

@@ -2,13 +2,14 @@
 //! each with its own grace. At most one reclaim of a kind executes in a tenant (I-15), so the one that does serves them all.
 
 use crate::{
-    reclaim::{planner_input, question::Question},
+    reclaim::{planner_input, question::PlanningQuery},
     scheduling::{
         admission::Rules,
-        planner::{self, Answer, Considered, Demand, Plan, Settings, Snapshot, Verdict},
+        planner::{self, Demand, JudgedCandidate, Plan, PlanAnswer, Settings, Snapshot, Verdict},
     },
     tenancy::{
-        Account, Admitting, Cohort, InLine, Line, Resource, Served, Workload, WorkspaceName, workspace_key,
+        Account, AccountState, Beneficiary, Cohort, QueuedWorkload, Resource, Workload, WorkspaceName,
+        WorkspaceQueue, workspace_key,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -19,15 +20,15 @@ const MOST_OF_A_LINE: u64 = 32;
 /// The most other workspaces that one reclaim frees for.
 const MOST_WORKSPACES: usize = 16;
 /// The most of their workloads: so many can be admitted in one commit.
-const MOST_OTHERS: usize = crate::scheduling::admission::MOST_WOKEN;
+const MOST_OTHERS: usize = crate::scheduling::admission::MAX_ADMITTED_PER_COMMIT;
 /// The most victims of a reclaim that frees for other workspaces: as many are evicted at the same time, so that one grace is enough.
 const MOST_VICTIMS: usize = super::record::AT_ONCE;
 
 /// What the others of the demand's line ask for, inside what the workspace owns: at most [`MOST_OF_A_LINE`], and none that asks
 /// for several GPUs on one node or for more than this kind.
-pub(super) fn of_its_line(
+pub(super) fn extra_for_queue(
     view: &mut View,
-    question: &Question<'_>,
+    question: &PlanningQuery<'_>,
     cohort: &Cohort,
     demand: &Workload,
 ) -> Result<u64, Undecided> {
@@ -38,7 +39,7 @@ pub(super) fn of_its_line(
     // What is in transit is the demand's already, when it is planned for again.
     let used = balance.taken().saturating_sub(balance.in_transit);
     let room = balance.allowance.nominal.saturating_sub(used.saturating_add(wanted));
-    let line = view.get::<Line>(&workspace_key(question.tenant, workspace))?;
+    let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, workspace))?;
     let waiting = line.iter().flat_map(|line| &line.waiting).filter(|waits| waits.workload != demand.name);
     Ok(those_within(room, resource, waiting).iter().map(|(_, amount)| amount).sum())
 }
@@ -47,8 +48,8 @@ pub(super) fn of_its_line(
 fn those_within<'a>(
     room: u64,
     resource: &Resource,
-    waiting: impl Iterator<Item = &'a InLine>,
-) -> Vec<(&'a InLine, u64)> {
+    waiting: impl Iterator<Item = &'a QueuedWorkload>,
+) -> Vec<(&'a QueuedWorkload, u64)> {
     let mut room = room.min(MOST_OF_A_LINE);
     let mut within = Vec::new();
     for waits in waiting {
@@ -62,7 +63,7 @@ fn those_within<'a>(
 }
 
 /// What a demand was planned in.
-pub(super) struct Party<'a> {
+pub(super) struct PlannedDemand<'a> {
     /// The books before anybody gives way.
     pub(super) snapshot: Snapshot,
     /// How plans are made.
@@ -73,13 +74,13 @@ pub(super) struct Party<'a> {
 
 /// Adds to a plan who has to give way to owners of other workspaces, one after the other as if each came after those before it, as
 /// long as no approval is needed for that. Not once anybody was fenced: what was begun is not widened.
-pub(super) fn of_other_lines(
+pub(super) fn add_other_owners(
     view: &mut View,
-    question: &Question<'_>,
+    question: &PlanningQuery<'_>,
     cohort: &Cohort,
-    party: Party<'_>,
+    party: PlannedDemand<'_>,
     plan: &mut Plan,
-) -> Result<Vec<Served>, Undecided> {
+) -> Result<Vec<Beneficiary>, Undecided> {
     let Some(kind) = planner_input::kind(question.resource) else { return Ok(Vec::new()) };
     if cohort.reclaims.contains_key(question.resource) {
         return Ok(Vec::new());
@@ -89,12 +90,12 @@ pub(super) fn of_other_lines(
     if owners.is_empty() {
         return Ok(Vec::new());
     }
-    view.want::<Line>(owners.iter().map(|(name, _)| workspace_key(question.tenant, name)))?;
-    let Party { mut snapshot, settings, asked } = party;
-    give_way(&mut snapshot, plan, asked)?;
+    view.want::<WorkspaceQueue>(owners.iter().map(|(name, _)| workspace_key(question.tenant, name)))?;
+    let PlannedDemand { mut snapshot, settings, asked } = party;
+    apply_plan(&mut snapshot, plan, asked)?;
     let mut served = Vec::new();
     for (workspace, room) in owners {
-        let line = view.get::<Line>(&workspace_key(question.tenant, &workspace))?;
+        let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, &workspace))?;
         let mut within = those_within(room, question.resource, line.iter().flat_map(|line| &line.waiting));
         within.truncate(MOST_OTHERS.saturating_sub(served.len()));
         // All of a line, or else the first of it.
@@ -107,10 +108,10 @@ pub(super) fn of_other_lines(
                 now: asked.now,
                 ..Demand::new(&first.workload, workspace.as_str(), [(kind.clone(), wanted)].into())
             };
-            let Some(wider) = wider(&snapshot, settings, plan, &demand) else { continue };
-            give_way(&mut snapshot, &wider, &demand)?;
-            join(plan, wider);
-            served.extend(some.iter().map(|(waits, wanted)| Served {
+            let Some(wider) = extend_plan(&snapshot, settings, plan, &demand) else { continue };
+            apply_plan(&mut snapshot, &wider, &demand)?;
+            merge_plans(plan, wider);
+            served.extend(some.iter().map(|(waits, wanted)| Beneficiary {
                 workspace: workspace.clone(),
                 workload: waits.workload.clone(),
                 wanted: *wanted,
@@ -126,7 +127,7 @@ pub(super) fn of_other_lines(
 /// longest comes first. Where one waits that has others of its line wait, it is served alone, as its own demand.
 fn owners(
     view: &View,
-    question: &Question<'_>,
+    question: &PlanningQuery<'_>,
     cohort: &Cohort,
     rules: &Rules,
     except: &str,
@@ -138,7 +139,7 @@ fn owners(
         let room = balance.allowance.nominal.saturating_sub(balance.taken());
         let least = account.least.get(question.resource).copied().filter(|least| *least > 0)?;
         let lent = cohort.available(name, question.resource) < least;
-        let owns = name.as_str() != except && account.admitting == Admitting::Open && least <= room;
+        let owns = name.as_str() != except && account.admitting == AccountState::Open && least <= room;
         (account.waiting > 0 && owns && lent).then(|| (since, name.clone(), room))
     };
     let mut owners: Vec<_> = cohort.accounts.iter().filter_map(owner).collect();
@@ -148,28 +149,28 @@ fn owners(
 }
 
 /// The plan for one more, if nobody needs to approve what it makes of the whole.
-fn wider(snapshot: &Snapshot, settings: &Settings, plan: &Plan, demand: &Demand) -> Option<Plan> {
+fn extend_plan(snapshot: &Snapshot, settings: &Settings, plan: &Plan, demand: &Demand) -> Option<Plan> {
     let wider = match planner::plan(snapshot, demand, settings).ok()? {
         // What has to be freed for those before it is more than they ask for, and enough.
-        Answer::Fits { .. } => Plan {
+        PlanAnswer::Fits { .. } => Plan {
             victims: Vec::new(),
             borrowing: false,
             breaches: Vec::new(),
             placement: Vec::new(),
             explanation: planner::Explanation::default(),
         },
-        Answer::Reclaim(plan) => plan,
-        Answer::Wait { .. } => return None,
+        PlanAnswer::Reclaim(plan) => plan,
+        PlanAnswer::Wait { .. } => return None,
     };
     let all: Vec<_> = plan.victims.iter().chain(&wider.victims).cloned().collect();
     let together = settings.guard.as_ref();
-    let together = together.map(|guard| planner::together(snapshot, &demand.workspace, guard, &all));
+    let together = together.map(|guard| planner::combined_breaches(snapshot, &demand.workspace, guard, &all));
     let free = wider.breaches.is_empty() && together.is_none_or(|breaches| breaches.is_empty());
     (free && all.len() <= MOST_VICTIMS).then_some(wider)
 }
 
 /// The books as they are once a plan was carried out: its victims gone, its demand at work.
-fn give_way(snapshot: &mut Snapshot, plan: &Plan, demand: &Demand) -> Result<(), Undecided> {
+fn apply_plan(snapshot: &mut Snapshot, plan: &Plan, demand: &Demand) -> Result<(), Undecided> {
     for victim in &plan.victims {
         snapshot.remove(&victim.workload);
     }
@@ -183,10 +184,10 @@ fn give_way(snapshot: &mut Snapshot, plan: &Plan, demand: &Demand) -> Result<(),
     snapshot.admit(served).map_err(differ)
 }
 
-fn join(plan: &mut Plan, wider: Plan) {
+fn merge_plans(plan: &mut Plan, wider: Plan) {
     let explained = &mut plan.explanation.candidates;
     explained.retain(|candidate| !wider.victims.iter().any(|victim| victim.workload == candidate.workload));
-    explained.extend(wider.victims.iter().map(|victim| Considered {
+    explained.extend(wider.victims.iter().map(|victim| JudgedCandidate {
         workload: victim.workload.clone(),
         workspace: victim.workspace.clone(),
         verdict: Verdict::Taken { reason: victim.reason },

@@ -9,7 +9,7 @@ pub mod ledger;
 mod record;
 
 pub(crate) use examples::example;
-pub use record::{Care, Eviction};
+pub use record::{Eviction, EvictionTerms};
 
 use crate::{
     platform::{

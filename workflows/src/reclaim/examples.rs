@@ -3,7 +3,9 @@
 use crate::{
     platform::{StartWorkload, WorkloadRef},
     policy::PlatformPolicy,
-    reclaim::{Cause, Gone, Grant, Planned, Reclaim, Terms, Verdict, eviction},
+    reclaim::{
+        DemandGrant, EvictionEnd, PlanVerdict, PlannedReclaim, Reclaim, ReclaimCause, ReclaimTerms, eviction,
+    },
     scheduling::planner::Explanation,
     tenancy::{Checkpoint, Resource, WorkloadClass},
 };
@@ -15,7 +17,7 @@ pub(super) fn all() -> Vec<Reclaim> {
 }
 
 fn demand() -> Option<Reclaim> {
-    let cause = Cause::Demand { workspace: "production".parse().ok()?, workload: "serve-1".into() };
+    let cause = ReclaimCause::Demand { workspace: "production".parse().ok()?, workload: "serve-1".into() };
     let mut reclaim = planned(cause)?;
     let workload = WorkloadRef {
         cluster: "eu-1".into(),
@@ -24,28 +26,28 @@ fn demand() -> Option<Reclaim> {
         name: "serve-1".into(),
     };
     let start = StartWorkload { workload, gpus: [("n1".to_owned(), [0, 1].into())].into(), service: true };
-    reclaim.grant = Some(Grant { start: Some(start), at: Timestamp::default(), in_time: true });
+    reclaim.grant = Some(DemandGrant { start: Some(start), at: Timestamp::default(), in_time: true });
     Some(reclaim)
 }
 
 fn overdue() -> Option<Reclaim> {
-    planned(Cause::Overdue)
+    planned(ReclaimCause::Overdue)
 }
 
-fn planned(cause: Cause) -> Option<Reclaim> {
+fn planned(cause: ReclaimCause) -> Option<Reclaim> {
     let victim = eviction::example(WorkloadClass::Batch, Checkpoint::Signal)?;
     let mut reclaim = Reclaim::new("acme".parse().ok()?, Resource::gpus("H100".parse().ok()?), cause);
-    reclaim.ended = vec![Gone {
+    reclaim.ended = vec![EvictionEnd {
         workload: victim.workload.name.clone(),
         state: <&str>::from(eviction::State::Cleared).to_owned(),
         scrubbed: Vec::new(),
     }];
-    reclaim.planned = Some(Planned {
+    reclaim.planned = Some(PlannedReclaim {
         more: 0,
         others: Vec::new(),
         simulated: true,
-        verdict: Verdict::Evict,
-        terms: Terms {
+        verdict: PlanVerdict::Evict,
+        terms: ReclaimTerms {
             policy: PlatformPolicy::built_in().ok()?.reference,
             deadline: Timestamp::default(),
             seats: PlatformPolicy::built_in().ok()?.approvals.reclaim.seats.clone(),

@@ -1,16 +1,18 @@
 //! What a reclaim decides on the books: its plan, its fence, what was freed, and the grant. Each is one commit.
 
 use super::{
-    Cause, Reclaim,
-    planned::{Planned, Terms},
+    Reclaim, ReclaimCause,
+    planned::{PlannedReclaim, ReclaimTerms},
     planning,
-    question::Question,
+    question::PlanningQuery,
 };
 use crate::{
     platform::{GpuSet, StartWorkload, WorkloadRef},
-    reclaim::record::{Assessed, Grant},
-    scheduling::admission::{self, Fenced, Granted, News},
-    tenancy::{Cohort, Holding, Resource, Served, TenantId, Workload, WorkloadClass, WorkspaceName},
+    reclaim::record::{DemandGrant, ReclaimProgress},
+    scheduling::admission::{self, AdmissionEffects, FenceOutcome, GrantOutcome},
+    tenancy::{
+        Beneficiary, Cohort, NodeAllocation, Resource, TenantId, Workload, WorkloadClass, WorkspaceName,
+    },
 };
 use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,7 @@ pub const BUSY: &str = "reclaim.busy";
 pub const NOT_YET: &str = "reclaim.not_yet";
 
 /// Who starts reclaims that nobody asked for in person.
-pub const BY: &str = "tenure";
+pub const SYSTEM_ACTOR: &str = "tenure";
 
 /// Chooses who must give way, as the books stand. Changes nothing, so it is safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,21 +37,21 @@ pub struct PlanReclaim {
     /// Of which kind.
     pub resource: Resource,
     /// Why.
-    pub cause: Cause,
+    pub cause: ReclaimCause,
     /// Whether no plan beyond the guard is made.
     pub hard: bool,
     /// Workloads that were evicted and do not end.
     pub stuck: BTreeSet<String>,
     /// The terms of an earlier plan, which hold on.
-    pub terms: Option<Terms>,
+    pub terms: Option<ReclaimTerms>,
 }
 
 impl LedgerAction for PlanReclaim {
     const NAME: &'static str = "PlanReclaim";
-    type Output = Planned;
+    type Output = PlannedReclaim;
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<Planned, Undecided> {
-        let question = Question {
+    fn decide(&self, view: &mut View, _: &Call) -> Result<PlannedReclaim, Undecided> {
+        let question = PlanningQuery {
             tenant: &self.tenant,
             resource: &self.resource,
             cause: &self.cause,
@@ -72,13 +74,13 @@ pub struct FenceVictims {
     /// Of which kind.
     pub resource: Resource,
     /// Why.
-    pub cause: Cause,
+    pub cause: ReclaimCause,
     /// What is freed for others of the demand's line besides.
     #[serde(default)]
     pub more: u64,
     /// Workloads of other workspaces that it frees for.
     #[serde(default)]
-    pub others: Vec<Served>,
+    pub others: Vec<Beneficiary>,
     /// Who has to give way, by name.
     pub victims: BTreeSet<String>,
     /// When the promise is broken.
@@ -91,9 +93,9 @@ impl LedgerAction for FenceVictims {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let (workspace, workload) = match &self.cause {
-            Cause::Demand { workspace, workload } => (workspace.clone(), Some(workload.clone())),
-            Cause::Excess { workspace, .. } => (workspace.clone(), None),
-            Cause::Overdue => (self.any_account(view)?, None),
+            ReclaimCause::Demand { workspace, workload } => (workspace.clone(), Some(workload.clone())),
+            ReclaimCause::Excess { workspace, .. } => (workspace.clone(), None),
+            ReclaimCause::Overdue => (self.any_account(view)?, None),
         };
         let fence = admission::Fence {
             tenant: self.tenant.clone(),
@@ -107,10 +109,10 @@ impl LedgerAction for FenceVictims {
             deadline: self.deadline,
         };
         match admission::fence(view, &fence)? {
-            Fenced::Done { .. } => Ok(()),
-            Fenced::NothingToDo => Err(stale("the demand waits no more".into())),
-            Fenced::Stale { why } => Err(stale(why)),
-            Fenced::Busy { by } => {
+            FenceOutcome::Done { .. } => Ok(()),
+            FenceOutcome::NothingToDo => Err(stale("the demand waits no more".into())),
+            FenceOutcome::Stale { why } => Err(stale(why)),
+            FenceOutcome::Busy { by } => {
                 let why = format!("{by} calls back {} of {}", self.resource, self.tenant);
                 Err(ActionError::transient(BUSY, why).into())
             }
@@ -148,7 +150,7 @@ impl LedgerAction for Unfence {
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         self.remember(view, call.execution)?;
         let ended = admission::unfence(view, &self.tenant, &self.resource, call.execution)?;
-        announce(view, &ended.news)
+        start_reclaims(view, &ended.news)
     }
 }
 
@@ -160,8 +162,8 @@ impl Unfence {
         let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == execution);
         let Some(name) = ours.and_then(|reclaim| reclaim.workload.clone()) else { return Ok(()) };
         let Some(demand) = view.get::<Workload>(&Workload::key(&self.tenant, &name))? else { return Ok(()) };
-        let before = view.get::<Asked>(&format!("{}/{}", self.tenant, self.resource))?;
-        view.put(&Asked {
+        let before = view.get::<LastReclaim>(&format!("{}/{}", self.tenant, self.resource))?;
+        view.put(&LastReclaim {
             tenant: self.tenant.clone(),
             resource: self.resource.clone(),
             workload: name,
@@ -183,19 +185,19 @@ pub struct AssessReclaim {
 
 impl LedgerAction for AssessReclaim {
     const NAME: &'static str = "AssessReclaim";
-    type Output = Assessed;
+    type Output = ReclaimProgress;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Assessed, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<ReclaimProgress, Undecided> {
         let cohort = view.need::<Cohort>(self.tenant.as_str())?;
         let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == call.execution);
-        let Some(reclaim) = ours else { return Ok(Assessed { missing: 0, left: 0, withdrawn: true }) };
+        let Some(reclaim) = ours else { return Ok(ReclaimProgress { missing: 0, left: 0, withdrawn: true }) };
         let left = u64::try_from(reclaim.victims.len()).unwrap_or(u64::MAX);
         if reclaim.workload.is_none() {
-            return Ok(Assessed { missing: left, left, withdrawn: true });
+            return Ok(ReclaimProgress { missing: left, left, withdrawn: true });
         }
         let account = cohort.accounts.get(&reclaim.workspace);
         let aside = account.map_or(0, |account| account.balance(&self.resource).in_transit);
-        Ok(Assessed { missing: reclaim.wanted.saturating_sub(aside), left, withdrawn: false })
+        Ok(ReclaimProgress { missing: reclaim.wanted.saturating_sub(aside), left, withdrawn: false })
     }
 }
 
@@ -212,25 +214,25 @@ pub struct GrantDemand {
 
 impl LedgerAction for GrantDemand {
     const NAME: &'static str = "GrantDemand";
-    type Output = Grant;
+    type Output = DemandGrant;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Grant, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<DemandGrant, Undecided> {
         let cohort = view.need::<Cohort>(self.tenant.as_str())?;
         let deadline = cohort.reclaims.get(&self.resource).map(|reclaim| reclaim.deadline);
         let at = view.now();
         let in_time = deadline.is_none_or(|deadline| at <= deadline);
         match admission::grant(view, &self.tenant, &self.resource, call.execution)? {
-            Granted::NotYet { missing, codes } => {
+            GrantOutcome::NotYet { missing, codes } => {
                 let why = if missing > 0 { format!("{missing} missing") } else { codes.join(", ") };
                 Err(ActionError { message: why, ..ActionError::pending(NOT_YET, 5 * SECOND) }.into())
             }
-            Granted::Done { admission, news, .. } => {
-                announce(view, &news)?;
+            GrantOutcome::Done { admission, news, .. } => {
+                start_reclaims(view, &news)?;
                 let start = match admission {
-                    Some(admission) => start(view, &self.tenant, &admission.workload)?,
+                    Some(admission) => start_command(view, &self.tenant, &admission.workload)?,
                     None => None,
                 };
-                Ok(Grant { start, at, in_time })
+                Ok(DemandGrant { start, at, in_time })
             }
         }
     }
@@ -240,9 +242,13 @@ impl LedgerAction for GrantDemand {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn start(view: &mut View, tenant: &TenantId, name: &str) -> Result<Option<StartWorkload>, Undecided> {
+pub fn start_command(
+    view: &mut View,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<Option<StartWorkload>, Undecided> {
     let Some(workload) = view.get::<Workload>(&Workload::key(tenant, name))? else { return Ok(None) };
-    let Some(holding) = view.get::<Holding>(tenant.as_str())? else { return Ok(None) };
+    let Some(holding) = view.get::<NodeAllocation>(tenant.as_str())? else { return Ok(None) };
     let mut gpus = GpuSet::new();
     for placed in &workload.placed {
         gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
@@ -272,13 +278,13 @@ impl LedgerAction for CloseReclaim {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let ended = admission::unfence(view, &self.tenant, &self.resource, call.execution)?;
-        announce(view, &ended.news)
+        start_reclaims(view, &ended.news)
     }
 }
 
 /// For whom the last reclaim of a kind was started, so that one demand starts one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct LastReclaim {
     /// Whose.
     pub tenant: TenantId,
     /// Of which kind.
@@ -293,7 +299,7 @@ pub struct Asked {
     pub at: Timestamp,
 }
 
-impl Entity for Asked {
+impl Entity for LastReclaim {
     const COLLECTION: &'static str = "reclaims-asked";
 
     fn id(&self) -> String {
@@ -302,17 +308,17 @@ impl Entity for Asked {
 }
 
 /// Starts a reclaim for every demand that `news` tells of, in the same commit. One that was started for stays started for:
-/// what became of it is looked at by the sweep, which calls [`ask`].
+/// what became of it is looked at by the sweep, which calls [`start_reclaim`].
 ///
 /// # Errors
 /// What the view lacks.
-pub fn announce(view: &mut View, news: &News) -> Result<(), Undecided> {
+pub fn start_reclaims(view: &mut View, news: &AdmissionEffects) -> Result<(), Undecided> {
     for demand in &news.demands {
         let id = format!("{}/{}", demand.tenant, demand.resource);
-        let before = view.get::<Asked>(&id)?;
-        let same = |asked: &Asked| asked.workload == demand.workload && asked.since == demand.since;
+        let before = view.get::<LastReclaim>(&id)?;
+        let same = |asked: &LastReclaim| asked.workload == demand.workload && asked.since == demand.since;
         if !before.as_ref().is_some_and(same) {
-            ask(view, demand)?;
+            start_reclaim(view, demand)?;
         }
     }
     Ok(())
@@ -322,9 +328,9 @@ pub fn announce(view: &mut View, news: &News) -> Result<(), Undecided> {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn ask(view: &mut View, demand: &admission::Demand) -> Result<(), Undecided> {
-    let before = view.get::<Asked>(&format!("{}/{}", demand.tenant, demand.resource))?;
-    let asked = Asked {
+pub fn start_reclaim(view: &mut View, demand: &admission::ReclaimDemand) -> Result<(), Undecided> {
+    let before = view.get::<LastReclaim>(&format!("{}/{}", demand.tenant, demand.resource))?;
+    let asked = LastReclaim {
         tenant: demand.tenant.clone(),
         resource: demand.resource.clone(),
         workload: demand.workload.clone(),
@@ -332,9 +338,10 @@ pub fn ask(view: &mut View, demand: &admission::Demand) -> Result<(), Undecided>
         number: before.map_or(0, |asked| asked.number).saturating_add(1),
         at: view.now(),
     };
-    let cause = Cause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
+    let cause =
+        ReclaimCause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
     let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
     let key = format!("reclaim/{}/{}/{}", asked.tenant, asked.resource, asked.number);
     view.put(&asked)?;
-    view.start(&reclaim, BY, &key)
+    view.start(&reclaim, SYSTEM_ACTOR, &key)
 }

@@ -4,7 +4,7 @@ use crate::{
     policy::PolicyRef,
     reclaim::eviction::Eviction,
     scheduling::planner::{Breach, Explanation},
-    tenancy::Served,
+    tenancy::Beneficiary,
 };
 use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use store::Timestamp;
 
 /// What holds for one reclaim, whatever policy says later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct ReclaimTerms {
     /// The policy that it comes from.
     pub policy: PolicyRef,
     /// When the promise is broken.
@@ -32,7 +32,7 @@ pub struct Terms {
 /// What planning came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum PlanVerdict {
     /// Nothing has to be freed, or nothing more than is being freed.
     Satisfied,
     /// These have to give way.
@@ -43,17 +43,17 @@ pub enum Verdict {
 
 /// A plan, with all that evicting its victims takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Planned {
+pub struct PlannedReclaim {
     /// What it came to.
-    pub verdict: Verdict,
+    pub verdict: PlanVerdict,
     /// The terms it was made under.
-    pub terms: Terms,
+    pub terms: ReclaimTerms,
     /// What is freed besides for others who wait in the demand's line, inside its workspace's own quota.
     #[serde(default)]
     pub more: u64,
     /// Workloads of other workspaces for which is freed besides, as they wait inside their own quota too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Served>,
+    pub others: Vec<Beneficiary>,
     /// Who has to give way, in order.
     pub victims: Vec<Eviction>,
     /// What it breaks of the guard; not empty: people are asked.

@@ -6,12 +6,12 @@
 use crate::{
     policy::{self, PlatformPolicy, ReclaimWithin, WithinQueue},
     scheduling::planner::{
-        self, Amounts, BorrowWithinCohort, Demand, Guard, Kind, Node, Part, Piece, Preempt, Preemption,
-        Quota, Settings, Sharing, Snapshot, Unknown,
+        self, Amounts, BorrowWithinCohort, Demand, DemandPiece, Guard, Node, PreemptPolicy, Preemption,
+        Quota, ResourceKind, Settings, Sharing, Snapshot, Unknown, WorkloadPart,
     },
     tenancy::{
-        Account, Checkpoint, Cohort, Holding, NodeUse, Occupancy, OpenLoans, Reclaiming, Resource, Roster,
-        Running, TenantId, User, Workload, WorkspaceName,
+        Account, ActiveReclaim, Checkpoint, Cohort, GpuUser, NodeAllocation, NodeUse, Occupancy, OpenLoans,
+        Resource, RunningEntry, RunningList, TenantId, Workload, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -29,14 +29,14 @@ fn differ(error: &Unknown) -> Undecided {
 }
 
 /// The planner's name for a resource.
-pub(super) fn kind(resource: &Resource) -> Option<Kind> {
+pub(super) fn kind(resource: &Resource) -> Option<ResourceKind> {
     match resource {
         Resource::Gpu(kind) => Some(match &kind.profile {
-            None => Kind::gpu(kind.model.as_str()),
-            Some(profile) => Kind::slice(kind.model.as_str(), profile.as_str()),
+            None => ResourceKind::gpu(kind.model.as_str()),
+            Some(profile) => ResourceKind::slice(kind.model.as_str(), profile.as_str()),
         }),
-        Resource::CpuMilli => Some(Kind::cpu()),
-        Resource::MemoryMib => Some(Kind::memory()),
+        Resource::CpuMilli => Some(ResourceKind::cpu()),
+        Resource::MemoryMib => Some(ResourceKind::memory()),
         // Neither is lent, so neither can be called back.
         Resource::StorageGib | Resource::Pods => None,
     }
@@ -51,11 +51,11 @@ pub(super) fn running(
     view: &mut View,
     tenant: &TenantId,
     workspace: &WorkspaceName,
-) -> Result<Vec<(String, Running)>, Undecided> {
-    view.want::<Roster>(Roster::keys(tenant, workspace))?;
+) -> Result<Vec<(String, RunningEntry)>, Undecided> {
+    view.want::<RunningList>(RunningList::keys(tenant, workspace))?;
     let mut all = Vec::new();
-    for key in Roster::keys(tenant, workspace) {
-        all.extend(view.get::<Roster>(&key)?.into_iter().flat_map(|roster| roster.running));
+    for key in RunningList::keys(tenant, workspace) {
+        all.extend(view.get::<RunningList>(&key)?.into_iter().flat_map(|roster| roster.running));
     }
     Ok(all)
 }
@@ -79,7 +79,7 @@ pub(super) fn snapshot(
     }
     let own = preemption(policy);
     let chosen_from = |name: &WorkspaceName, account: &Account| {
-        let within = *name == demand.workspace && own.within_workspace != Preempt::Never;
+        let within = *name == demand.workspace && own.within_workspace != PreemptPolicy::Never;
         within || demand.requests.keys().any(|resource| account.balance(resource).beyond() > 0)
     };
     let listed: Vec<&WorkspaceName> = cohort
@@ -88,7 +88,7 @@ pub(super) fn snapshot(
         .filter(|(name, account)| chosen_from(name, account))
         .map(|(name, _)| name)
         .collect();
-    view.want::<Roster>(listed.iter().flat_map(|name| Roster::keys(&cohort.tenant, name)))?;
+    view.want::<RunningList>(listed.iter().flat_map(|name| RunningList::keys(&cohort.tenant, name)))?;
     for (name, account) in &cohort.accounts {
         snapshot.add_workspace(name.as_str(), Some(root), own, sharing).map_err(|e| differ(&e))?;
         for (resource, balance) in &account.balances {
@@ -128,7 +128,7 @@ fn list(
         .filter_map(|reclaim| Some((reclaim.workload.as_deref()?, &reclaim.victims)))
         .flat_map(|(workload, victims)| victims.iter().map(move |victim| (victim.as_str(), workload)))
         .collect();
-    let protected = protected(view, cohort, demand)?;
+    let protected = loans_safe_until(view, cohort, demand)?;
     let parts = if demand.together > 0 { parts(view, cohort, &running)? } else { BTreeMap::new() };
     for (id, one) in running {
         let workload = planner::Workload {
@@ -149,7 +149,11 @@ fn list(
 }
 
 /// The reclaim of a kind that serves a demand, when it is planned for again: what is set aside is the demand's own then.
-fn begun<'a>(cohort: &'a Cohort, resource: &Resource, demand: &Workload) -> Option<&'a Reclaiming> {
+fn active_reclaim<'a>(
+    cohort: &'a Cohort,
+    resource: &Resource,
+    demand: &Workload,
+) -> Option<&'a ActiveReclaim> {
     cohort.reclaims.get(resource).filter(|reclaim| reclaim.workload.as_ref() == Some(&demand.name))
 }
 
@@ -163,7 +167,7 @@ fn remainder(
 ) -> Result<(), Undecided> {
     let rest = |(resource, balance): (&Resource, &crate::tenancy::Balance)| {
         let kind = kind(resource)?;
-        let ours = *name == demand.workspace && begun(cohort, resource, demand).is_some();
+        let ours = *name == demand.workspace && active_reclaim(cohort, resource, demand).is_some();
         let taken = if ours { balance.used } else { balance.taken() };
         let rest = taken.saturating_sub(snapshot.usage(name.as_str(), &kind));
         (rest > 0).then_some((kind, rest))
@@ -204,7 +208,7 @@ fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -
 }
 
 /// Until when loans are safe, by the workload that runs on them.
-fn protected(
+fn loans_safe_until(
     view: &mut View,
     cohort: &Cohort,
     demand: &Workload,
@@ -225,21 +229,22 @@ fn protected(
 fn parts(
     view: &mut View,
     cohort: &Cohort,
-    running: &[(String, Running)],
-) -> Result<BTreeMap<String, Vec<Part>>, Undecided> {
+    running: &[(String, RunningEntry)],
+) -> Result<BTreeMap<String, Vec<WorkloadPart>>, Undecided> {
     let key = |id: &String| Workload::key(&cohort.tenant, id);
     view.want::<Workload>(running.iter().map(|(id, _)| key(id)))?;
     let mut all = BTreeMap::new();
     for (id, one) in running {
         let Some(workload) = view.get::<Workload>(&key(id))? else { continue };
-        let Some(kind) = one.requests.keys().find_map(|resource| kind(resource).filter(Kind::is_device))
+        let Some(kind) =
+            one.requests.keys().find_map(|resource| kind(resource).filter(ResourceKind::is_device))
         else {
             continue;
         };
         let mut parts = Vec::new();
         for placed in &workload.placed {
             for (gpu, count) in &placed.gpus {
-                parts.push(Part {
+                parts.push(WorkloadPart {
                     node: placed.node.to_string(),
                     gpu: (!kind.is_gpu()).then_some(u32::from(*gpu)),
                     amounts: [(kind.clone(), u64::from(*count))].into(),
@@ -259,7 +264,7 @@ fn nodes(
     demand: &Workload,
 ) -> Result<(), Undecided> {
     let Some(occupancy) = view.get::<Occupancy>(cohort.tenant.as_str())? else { return Ok(()) };
-    let sliced = |rooms: &BTreeMap<crate::tenancy::GpuKind, crate::tenancy::Room>| {
+    let sliced = |rooms: &BTreeMap<crate::tenancy::GpuKind, crate::tenancy::NodeRoom>| {
         rooms.keys().any(|kind| kind.profile.is_some())
     };
     let cut: Vec<String> =
@@ -267,11 +272,11 @@ fn nodes(
     let begun: BTreeSet<String> = demand
         .requests
         .keys()
-        .filter_map(|resource| begun(cohort, resource, demand))
+        .filter_map(|resource| active_reclaim(cohort, resource, demand))
         .flat_map(|reclaim| reclaim.nodes.iter().map(ToString::to_string))
         .collect();
     view.want::<NodeUse>(cut.iter().chain(&begun).cloned())?;
-    let others = |user: &&User| !(user.in_transit && user.workload == demand.name);
+    let others = |user: &&GpuUser| !(user.in_transit && user.workload == demand.name);
     for (node, rooms) in &occupancy.nodes {
         let uses = match cut.contains(&node.to_string()) || begun.contains(node.as_str()) {
             true => view.get::<NodeUse>(node.as_str())?,
@@ -293,7 +298,10 @@ fn nodes(
                 };
                 let taken: u64 = gpu.users.iter().filter(others).map(|user| u64::from(user.slices)).sum();
                 let left = u64::from(gpu.slices).saturating_sub(taken);
-                slices.insert(number, Amounts::from([(Kind::slice(model.as_str(), profile.as_str()), left)]));
+                slices.insert(
+                    number,
+                    Amounts::from([(ResourceKind::slice(model.as_str(), profile.as_str()), left)]),
+                );
             }
         }
         snapshot.set_node(node.as_str(), Node { free, slices, held_by: None });
@@ -311,7 +319,7 @@ pub(super) fn demand(view: &View, workload: &Workload, stuck: &BTreeSet<String>)
         let mut left = count;
         while left > 0 {
             let piece = left.min(workload.together);
-            pieces.push(Piece { needs: [(kind.clone(), piece)].into(), on_one_gpu: !kind.is_gpu() });
+            pieces.push(DemandPiece { needs: [(kind.clone(), piece)].into(), on_one_gpu: !kind.is_gpu() });
             left -= piece;
         }
     }
@@ -333,7 +341,7 @@ pub(super) fn settings(
     hard: bool,
 ) -> Result<Settings, Undecided> {
     let guard = &policy.reclaim.guard;
-    let region = view.get::<Holding>(cohort.tenant.as_str())?.map(|held| held.region);
+    let region = view.get::<NodeAllocation>(cohort.tenant.as_str())?.map(|held| held.region);
     let mut forbidden = BTreeSet::new();
     for (one, account) in &cohort.accounts {
         for (other, theirs) in &cohort.accounts {
@@ -372,14 +380,14 @@ fn preemption(policy: &PlatformPolicy) -> Preemption {
     let rules = &policy.scheduling;
     Preemption {
         within_workspace: match rules.within_cluster_queue {
-            WithinQueue::Never => Preempt::Never,
-            WithinQueue::LowerPriority => Preempt::LowerPriority,
-            WithinQueue::LowerOrNewerEqualPriority => Preempt::LowerOrNewerEqualPriority,
+            WithinQueue::Never => PreemptPolicy::Never,
+            WithinQueue::LowerPriority => PreemptPolicy::LowerPriority,
+            WithinQueue::LowerOrNewerEqualPriority => PreemptPolicy::LowerOrNewerEqualPriority,
         },
         reclaim_within_cohort: match rules.reclaim_within_cohort {
-            ReclaimWithin::Never => Preempt::Never,
-            ReclaimWithin::LowerPriority => Preempt::LowerPriority,
-            ReclaimWithin::Any => Preempt::Any,
+            ReclaimWithin::Never => PreemptPolicy::Never,
+            ReclaimWithin::LowerPriority => PreemptPolicy::LowerPriority,
+            ReclaimWithin::Any => PreemptPolicy::Any,
         },
         borrow_within_cohort: match rules.borrow_within_cohort.policy {
             ReclaimWithin::LowerPriority => BorrowWithinCohort::LowerPriority {

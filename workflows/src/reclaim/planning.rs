@@ -4,17 +4,17 @@ use crate::{
     platform::{GpuSet, ScrubLevel, WorkloadRef},
     policy::{PlatformPolicy, ScrubMethod, in_force},
     reclaim::{
-        Cause,
-        batch_owners::{self, Party},
-        eviction::{Care, Eviction},
-        planned::{Planned, Terms, Verdict},
+        ReclaimCause,
+        batch_owners::{self, PlannedDemand},
+        eviction::{Eviction, EvictionTerms},
+        planned::{PlanVerdict, PlannedReclaim, ReclaimTerms},
         planner_input,
-        question::Question,
+        question::PlanningQuery,
     },
-    scheduling::planner::{self, Answer, Breach, Explanation, Plan},
+    scheduling::planner::{self, Breach, Explanation, Plan, PlanAnswer},
     tenancy::{
-        Cluster, Cohort, Compliance, Holding, Line, OpenLoans, Resource, Running, Served, Tenant, Workload,
-        WorkloadState, WorkspaceName, workspace_key,
+        Beneficiary, Cluster, Cohort, Compliance, NodeAllocation, OpenLoans, Resource, RunningEntry, Tenant,
+        Workload, WorkloadState, WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{Undecided, View};
@@ -25,53 +25,53 @@ use store::Timestamp;
 ///
 /// # Errors
 /// What the view lacks; permanent `ledger.missing` for a tenant, account or workload that there is not.
-pub(crate) fn plan(view: &mut View, question: &Question<'_>) -> Result<Planned, Undecided> {
+pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<PlannedReclaim, Undecided> {
     let policy = in_force(view)?;
     let cohort = view.need::<Cohort>(question.tenant.as_str())?;
     let (deadline, grace) = promise(view, question, &cohort, &policy)?;
     let terms = question.terms.cloned().unwrap_or_else(|| terms(&policy, deadline));
     let found = match question.cause {
-        Cause::Demand { workload, .. } => for_demand(view, question, &cohort, &policy, workload)?,
-        Cause::Overdue => overdue(view, question, &cohort)?,
-        Cause::Excess { workspace, amount } => excess(view, question, workspace, *amount)?,
+        ReclaimCause::Demand { workload, .. } => for_demand(view, question, &cohort, &policy, workload)?,
+        ReclaimCause::Overdue => overdue(view, question, &cohort)?,
+        ReclaimCause::Excess { workspace, amount } => excess(view, question, workspace, *amount)?,
     };
     let tenant = view.need::<Tenant>(question.tenant.as_str())?;
-    let cluster = view.get::<Holding>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
+    let cluster = view.get::<NodeAllocation>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
     // Of a victim's GPUs that may go to several workspaces is not known to which: they are cleaned as for another.
     let begun = cohort.reclaims.get(question.resource);
     let alone = found.others.is_empty() && begun.is_none_or(|reclaim| reclaim.others.is_empty());
     let to = match question.cause {
-        Cause::Demand { workspace, .. } if alone => Some(workspace.clone()),
-        Cause::Demand { .. } | Cause::Overdue | Cause::Excess { .. } => None,
+        ReclaimCause::Demand { workspace, .. } if alone => Some(workspace.clone()),
+        ReclaimCause::Demand { .. } | ReclaimCause::Overdue | ReclaimCause::Excess { .. } => None,
     };
     let keys = found.victims.iter().map(|name| Workload::key(question.tenant, name));
     view.want::<Workload>(keys)?;
     let mut victims = Vec::new();
     for name in &found.victims {
         let workload = view.need::<Workload>(&Workload::key(question.tenant, name))?;
-        let care = care(&policy, grace, &tenant, &workload, to.as_ref());
+        let care = eviction_terms(&policy, grace, &tenant, &workload, to.as_ref());
         let at = view.now().after(care.grace).0;
         victims.push(eviction(workload, cluster.clone().unwrap_or_default(), care, at));
     }
     let known = cluster.as_deref().map(|id| view.get::<Cluster>(id)).transpose()?.flatten();
     let simulated = known.is_some_and(|cluster| cluster.simulated());
-    let Found { verdict, more, others, breaches, why, explanation, .. } = found;
-    Ok(Planned { verdict, terms, more, others, victims, breaches, why, explanation, simulated })
+    let ChosenVictims { verdict, more, others, breaches, why, explanation, .. } = found;
+    Ok(PlannedReclaim { verdict, terms, more, others, victims, breaches, why, explanation, simulated })
 }
 
 /// Who has to give way, by name, and why.
-struct Found {
-    verdict: Verdict,
+struct ChosenVictims {
+    verdict: PlanVerdict,
     more: u64,
-    others: Vec<Served>,
+    others: Vec<Beneficiary>,
     victims: Vec<String>,
     breaches: Vec<Breach>,
     why: Option<String>,
     explanation: Explanation,
 }
 
-impl Found {
-    fn nothing(verdict: Verdict) -> Self {
+impl ChosenVictims {
+    fn nothing(verdict: PlanVerdict) -> Self {
         Self {
             verdict,
             more: 0,
@@ -84,7 +84,7 @@ impl Found {
     }
 
     fn these(victims: Vec<String>) -> Self {
-        let verdict = if victims.is_empty() { Verdict::Satisfied } else { Verdict::Evict };
+        let verdict = if victims.is_empty() { PlanVerdict::Satisfied } else { PlanVerdict::Evict };
         Self { victims, ..Self::nothing(verdict) }
     }
 }
@@ -92,19 +92,19 @@ impl Found {
 /// Kueue's choice, on the whole of the tenant's account.
 fn for_demand(
     view: &mut View,
-    question: &Question<'_>,
+    question: &PlanningQuery<'_>,
     cohort: &Cohort,
     policy: &PlatformPolicy,
     name: &str,
-) -> Result<Found, Undecided> {
+) -> Result<ChosenVictims, Undecided> {
     let demand = view.need::<Workload>(&Workload::key(question.tenant, name))?;
     if demand.state != WorkloadState::Waiting {
-        return Ok(Found::nothing(Verdict::Satisfied));
+        return Ok(ChosenVictims::nothing(PlanVerdict::Satisfied));
     }
     let snapshot = planner_input::snapshot(view, cohort, &demand, policy)?;
     let mut asked = planner_input::demand(view, &demand, question.stuck);
     let settings = planner_input::settings(view, cohort, policy, question.hard)?;
-    let mut more = batch_owners::of_its_line(view, question, cohort, &demand)?;
+    let mut more = batch_owners::extra_for_queue(view, question, cohort, &demand)?;
     let mut plan = None;
     if let Some(kind) = planner_input::kind(question.resource).filter(|_| more > 0) {
         let mut all = asked.clone();
@@ -112,7 +112,7 @@ fn for_demand(
         *amount = amount.saturating_add(more);
         // Only where that is as little trouble: else the first is served alone, and the others after it.
         let wider = planner::plan(&snapshot, &all, &settings);
-        if matches!(&wider, Ok(Answer::Reclaim(plan)) if plan.breaches.is_empty()) {
+        if matches!(&wider, Ok(PlanAnswer::Reclaim(plan)) if plan.breaches.is_empty()) {
             (asked, plan) = (all, Some(wider));
         }
     }
@@ -121,21 +121,23 @@ fn for_demand(
         planner::plan(&snapshot, &asked, &settings)
     });
     let mut others = Vec::new();
-    if let Ok(Answer::Reclaim(plan)) = &mut plan
+    if let Ok(PlanAnswer::Reclaim(plan)) = &mut plan
         && plan.breaches.is_empty()
         && demand.together <= 1
     {
-        let party = Party { snapshot, settings: &settings, asked: &asked };
-        others = batch_owners::of_other_lines(view, question, cohort, party, plan)?;
+        let party = PlannedDemand { snapshot, settings: &settings, asked: &asked };
+        others = batch_owners::add_other_owners(view, question, cohort, party, plan)?;
     }
-    Ok(Found { more, others, ..found(plan) })
+    Ok(ChosenVictims { more, others, ..found(plan) })
 }
 
 /// What a plan comes to.
-fn found(plan: Result<Answer, Box<planner::Infeasible>>) -> Found {
+fn found(plan: Result<PlanAnswer, Box<planner::Infeasible>>) -> ChosenVictims {
     match plan {
-        Ok(Answer::Fits { .. } | Answer::Wait { .. }) => Found::nothing(Verdict::Satisfied),
-        Ok(Answer::Reclaim(Plan { victims, breaches, explanation, .. })) => Found {
+        Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) => {
+            ChosenVictims::nothing(PlanVerdict::Satisfied)
+        }
+        Ok(PlanAnswer::Reclaim(Plan { victims, breaches, explanation, .. })) => ChosenVictims {
             victims: victims
                 .into_iter()
                 .filter(|victim| !victim.ongoing)
@@ -143,23 +145,27 @@ fn found(plan: Result<Answer, Box<planner::Infeasible>>) -> Found {
                 .collect(),
             breaches,
             explanation,
-            ..Found::nothing(Verdict::Evict)
+            ..ChosenVictims::nothing(PlanVerdict::Evict)
         },
-        Err(none) => Found {
+        Err(none) => ChosenVictims {
             why: Some(none.why.to_string()),
             explanation: none.explanation,
-            ..Found::nothing(Verdict::Infeasible)
+            ..ChosenVictims::nothing(PlanVerdict::Infeasible)
         },
     }
 }
 
 /// Whose loans have lasted too long, if anybody waits for them.
-fn overdue(view: &mut View, question: &Question<'_>, cohort: &Cohort) -> Result<Found, Undecided> {
+fn overdue(
+    view: &mut View,
+    question: &PlanningQuery<'_>,
+    cohort: &Cohort,
+) -> Result<ChosenVictims, Undecided> {
     let waits = |account: &crate::tenancy::Account| {
         account.waiting > 0 && account.least.contains_key(question.resource)
     };
     if !cohort.accounts.values().any(waits) {
-        return Ok(Found::nothing(Verdict::Satisfied));
+        return Ok(ChosenVictims::nothing(PlanVerdict::Satisfied));
     }
     let now = view.now();
     let open = view.get::<OpenLoans>(&OpenLoans::key(question.tenant, question.resource))?;
@@ -169,7 +175,11 @@ fn overdue(view: &mut View, question: &Question<'_>, cohort: &Cohort) -> Result<
 }
 
 /// Those of `names` that run and are not being evicted.
-fn running_of(view: &mut View, question: &Question<'_>, names: Vec<String>) -> Result<Found, Undecided> {
+fn running_of(
+    view: &mut View,
+    question: &PlanningQuery<'_>,
+    names: Vec<String>,
+) -> Result<ChosenVictims, Undecided> {
     view.want::<Workload>(names.iter().map(|name| Workload::key(question.tenant, name)))?;
     let mut victims = Vec::new();
     for name in names {
@@ -178,16 +188,16 @@ fn running_of(view: &mut View, question: &Question<'_>, names: Vec<String>) -> R
             victims.push(name);
         }
     }
-    Ok(Found::these(victims))
+    Ok(ChosenVictims::these(victims))
 }
 
 /// The least important and youngest of a workspace, until they make up `amount`.
 fn excess(
     view: &mut View,
-    question: &Question<'_>,
+    question: &PlanningQuery<'_>,
     workspace: &WorkspaceName,
     amount: u64,
-) -> Result<Found, Undecided> {
+) -> Result<ChosenVictims, Undecided> {
     let mut running = planner_input::running(view, question.tenant, workspace)?;
     running.retain(|(_, one)| one.requests.contains_key(question.resource));
     let being: u64 =
@@ -209,28 +219,28 @@ fn excess(
         victims.push(name);
     }
     if left == 0 {
-        return Ok(Found::these(victims));
+        return Ok(ChosenVictims::these(victims));
     }
     let why = format!("what may be evicted in {workspace} is {left} of {} short", question.resource);
-    Ok(Found { why: Some(why), ..Found::nothing(Verdict::Infeasible) })
+    Ok(ChosenVictims { why: Some(why), ..ChosenVictims::nothing(PlanVerdict::Infeasible) })
 }
 
-fn of(running: &Running, resource: &Resource) -> u64 {
+fn of(running: &RunningEntry, resource: &Resource) -> u64 {
     running.requests.get(resource).copied().unwrap_or_default()
 }
 
 /// When the promise is broken, and how long victims have: the reservation's word, or else policy's.
 fn promise(
     view: &mut View,
-    question: &Question<'_>,
+    question: &PlanningQuery<'_>,
     cohort: &Cohort,
     policy: &PlatformPolicy,
 ) -> Result<(Timestamp, Duration), Undecided> {
     let now = view.now();
     let usual = (now.after(policy.reclaim.deadline), policy.reclaim.grace);
-    let Cause::Demand { workspace, workload } = question.cause else { return Ok(usual) };
+    let ReclaimCause::Demand { workspace, workload } = question.cause else { return Ok(usual) };
     // The promise holds from when it waited inside its own quota, however long it had waited for more before.
-    let line = view.get::<Line>(&workspace_key(question.tenant, workspace))?;
+    let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, workspace))?;
     let mut waiting = line.iter().flat_map(|line| &line.waiting);
     let since = waiting.find(|waits| waits.workload == *workload).and_then(|waits| waits.demanded_at);
     let since = since.unwrap_or(now);
@@ -243,8 +253,8 @@ fn promise(
     Ok((since.after(deadline), grace))
 }
 
-fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> Terms {
-    Terms {
+fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerms {
+    ReclaimTerms {
         policy: policy.reference.clone(),
         deadline,
         seats: policy.approvals.reclaim.seats.clone(),
@@ -255,13 +265,13 @@ fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> Terms {
 }
 
 /// How a victim is gone about: clean enough for who comes next.
-fn care(
+fn eviction_terms(
     policy: &PlatformPolicy,
     grace: Duration,
     tenant: &Tenant,
     victim: &Workload,
     to: Option<&WorkspaceName>,
-) -> Care {
+) -> EvictionTerms {
     let (rules, limits) = (&policy.reclaim.scrub, &policy.reclaim.limits);
     let sensitive = tenant.compliance.iter().any(|tag: &Compliance| rules.sensitive_tags.contains(tag));
     let method = match (sensitive, to == Some(&victim.workspace)) {
@@ -269,7 +279,7 @@ fn care(
         (true, false) => rules.sensitive,
         (false, false) => rules.cross_workspace,
     };
-    Care {
+    EvictionTerms {
         grace,
         notify: limits.notify,
         evict: limits.evict,
@@ -292,7 +302,7 @@ fn level(method: ScrubMethod) -> ScrubLevel {
     }
 }
 
-fn eviction(workload: Workload, cluster: String, care: Care, at: u64) -> Eviction {
+fn eviction(workload: Workload, cluster: String, care: EvictionTerms, at: u64) -> Eviction {
     let mut gpus = GpuSet::new();
     for placed in &workload.placed {
         gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());

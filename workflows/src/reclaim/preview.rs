@@ -1,6 +1,6 @@
 //! What a reclaim would do, as the books stand. Nothing is changed.
 
-use super::{Reclaim, planning, question::Question};
+use super::{Reclaim, planning, question::PlanningQuery};
 use engine::{Undecided, View};
 
 /// The reclaim as it would be once planned: [`Workflow::plan`](engine::Workflow::plan) shows who would have to give way.
@@ -9,7 +9,7 @@ use engine::{Undecided, View};
 /// What the view lacks; permanent `ledger.missing` for a tenant, account or workload that there is not.
 pub fn preview(view: &mut View, asked: &Reclaim) -> Result<Reclaim, Undecided> {
     let stuck = asked.stuck();
-    let question = Question {
+    let question = PlanningQuery {
         tenant: &asked.tenant,
         resource: &asked.resource,
         cause: &asked.cause,

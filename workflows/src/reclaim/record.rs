@@ -1,6 +1,6 @@
 //! The data of a reclaim, as it is persisted.
 
-use super::planned::Planned;
+use super::planned::PlannedReclaim;
 use crate::{
     platform::{Scrubbed, StartWorkload},
     tenancy::{Resource, TenantId, WorkspaceName},
@@ -14,7 +14,7 @@ pub const VICTIM_FREED: &str = "reclaim.victim_freed";
 /// Why GPUs are called back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Cause {
+pub enum ReclaimCause {
     /// A workload waits inside what is promised to its workspace.
     Demand {
         /// The workspace.
@@ -41,9 +41,9 @@ pub struct Reclaim {
     /// Of which kind.
     pub resource: Resource,
     /// Why.
-    pub cause: Cause,
+    pub cause: ReclaimCause,
     /// The plan that is carried out, or was the last to be.
-    pub planned: Option<Planned>,
+    pub planned: Option<PlannedReclaim>,
     /// What the last planning said, if it found nobody.
     pub why: Option<String>,
     /// How often it was planned.
@@ -51,18 +51,18 @@ pub struct Reclaim {
     /// Whether victims have been fenced, by this plan or an earlier one.
     pub begun: bool,
     /// How each eviction ended, by the workload's name.
-    pub ended: Vec<Gone>,
+    pub ended: Vec<EvictionEnd>,
     /// How far the demand has come.
-    pub assessed: Option<Assessed>,
+    pub assessed: Option<ReclaimProgress>,
     /// How often that was looked at.
     pub looks: u32,
     /// What the demand was given.
-    pub grant: Option<Grant>,
+    pub grant: Option<DemandGrant>,
 }
 
 /// How one eviction ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gone {
+pub struct EvictionEnd {
     /// The workload.
     pub workload: String,
     /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`, or `Spared`, as nobody needed it any more.
@@ -76,7 +76,7 @@ pub(super) const AT_ONCE: usize = 64;
 
 /// How far a reclaim has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assessed {
+pub struct ReclaimProgress {
     /// What the demand lacks still; without a demand, how many victims hold theirs.
     pub missing: u64,
     /// Victims that hold their GPUs still.
@@ -87,7 +87,7 @@ pub struct Assessed {
 
 /// What a demand was given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Grant {
+pub struct DemandGrant {
     /// What its cluster is told; `None` if it was withdrawn at the last moment.
     pub start: Option<StartWorkload>,
     /// When.

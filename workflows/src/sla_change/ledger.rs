@@ -9,7 +9,7 @@ use crate::{
     policy::{self, Reason, TenantPolicy},
     quota_change::write_line,
     tenancy::{
-        Allowance, Cluster, Cohort, Earmarks, Entitlement, Holding, NodeUse, Quota, Resource, Tenant,
+        Allowance, Cluster, Cohort, Earmarks, Entitlement, NodeAllocation, NodeUse, Quota, Resource, Tenant,
         TenantId, TenantState, Workspace, workspace_key,
     },
 };
@@ -76,7 +76,7 @@ pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Unde
         let class = view.need::<Workspace>(&key)?.class;
         facts.workspaces.push(SlaWorkspace { name: name.clone(), class, before, after: before });
     }
-    let holding = view.get::<Holding>(tenant.id.as_str())?;
+    let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
     facts.nodes = holding.map(|holding| holding.nodes.into_keys().collect()).unwrap_or_default();
     Ok(facts)
 }
@@ -303,7 +303,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
 
 /// GPUs that two workspaces use at once.
 fn shared(view: &mut View, tenant: &Tenant) -> Result<Vec<String>, Undecided> {
-    let holding = view.get::<Holding>(tenant.id.as_str())?;
+    let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
     let nodes: Vec<_> = holding.map(|holding| holding.nodes.into_keys().collect()).unwrap_or_default();
     view.want::<NodeUse>(nodes.iter().map(ToString::to_string))?;
     let mut open = Vec::new();

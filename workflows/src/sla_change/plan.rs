@@ -1,7 +1,7 @@
 //! What people decide on: the promise before and after, and what it changes for each workspace.
 
 use super::{SlaChange, SlaRequest};
-use crate::quota_change::shown;
+use crate::quota_change::format_time;
 use engine::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) fn of(me: &SlaChange) -> Plan {
         "before": terms.before,
         "after": terms.after,
         "priority": { "before": terms.priority.0, "after": terms.priority.1 },
-        "not_before": request.not_before.map(shown),
+        "not_before": request.not_before.map(format_time),
         "reason": request.reason,
         "cluster": terms.cluster,
         "cluster_kind": terms.kind,

@@ -1,7 +1,7 @@
 //! The data of an SLA change, as it is persisted.
 
 use crate::{
-    platform::Limits,
+    platform::LayerLimits,
     policy::{Reason, Verdict},
     sla_change::{evaluate::SlaTerms, request::SlaRequest},
 };
@@ -29,5 +29,5 @@ pub struct SlaChange {
     /// How the GPUs of each node were cut up before, in the order of the terms.
     pub layouts: Vec<String>,
     /// What the layers said before, in the order of the terms' workspaces.
-    pub limits: Vec<Limits>,
+    pub limits: Vec<LayerLimits>,
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     policy::{Invalid, Item, Reader, TenantPolicy, Value, from_json, from_yaml},
-    quota_change::instant,
+    quota_change::parse_time,
     tenancy::{Isolation, TenantId, Tier},
 };
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ fn request(reader: &Reader, root: &Item) -> Option<SlaRequest> {
     });
     let flag = |name| top.may(name).map(|item| reader.bool(item));
     let (preemption, sharing) = (flag("allow_preemption"), flag("allow_gpu_sharing"));
-    let not_before = top.may("not_before").map(|item| instant(reader, item));
+    let not_before = top.may("not_before").map(|item| parse_time(reader, item));
     let reason = top.must("reason").and_then(|item| reader.text(item));
     Some(SlaRequest {
         tenant: tenant?,

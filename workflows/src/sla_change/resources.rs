@@ -3,11 +3,11 @@
 use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
 use crate::{
     platform::{
-        ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode, KeepLimits, Level,
-        LimitNames, Limits, ReadGpuLayout, ReadLimits, RestoreGpuLayout, RestoreQueueQuota,
+        ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode, DiagnosisLevel,
+        KeepLimits, LayerLimits, LimitNames, ReadGpuLayout, ReadLimits, RestoreGpuLayout, RestoreQueueQuota,
         RestoreResourceQuota, SetGpuLayout,
     },
-    quota_change::{Waits, layers, names},
+    quota_change::{ChangeWaits, layer_limits, layer_names},
     tenancy::{ClusterKind, Resource},
 };
 use engine::{DAY, HOUR, Procedure, Seat, Step, act_each};
@@ -26,9 +26,9 @@ impl SlaChange {
         self.terms.as_ref().map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
-    pub(super) fn waits(&self) -> Waits {
-        let none = || Waits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
-        self.terms.as_ref().map_or_else(none, |terms| Waits {
+    pub(super) fn waits(&self) -> ChangeWaits {
+        let none = || ChangeWaits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
+        self.terms.as_ref().map_or_else(none, |terms| ChangeWaits {
             approve: terms.approve_within,
             wait: terms.wait,
             patience: terms.patience,
@@ -75,7 +75,7 @@ impl SlaChange {
     }
 
     pub(super) fn diagnoses(&self) -> Vec<DiagnoseNode> {
-        let diagnosis = |node| DiagnoseNode { cluster: self.cluster(), node, level: Level::Medium };
+        let diagnosis = |node| DiagnoseNode { cluster: self.cluster(), node, level: DiagnosisLevel::Medium };
         self.nodes().into_iter().map(diagnosis).collect()
     }
 
@@ -96,19 +96,19 @@ impl SlaChange {
     fn names(&self, workspace: &SlaWorkspace) -> LimitNames {
         self.terms.as_ref().map_or_else(LimitNames::default, |terms| {
             let resource = Resource::gpus(terms.model.clone());
-            names(&terms.cluster, terms.kind, &self.request.tenant, &workspace.name, &resource)
+            layer_names(&terms.cluster, terms.kind, &self.request.tenant, &workspace.name, &resource)
         })
     }
 
     /// What the layers are to say.
-    pub(super) fn wanted(&self, workspace: &SlaWorkspace) -> Limits {
-        self.terms.as_ref().map_or_else(Limits::default, |terms| {
-            layers(terms.kind, &Resource::gpus(terms.model.clone()), &workspace.after, terms.bought)
+    pub(super) fn wanted(&self, workspace: &SlaWorkspace) -> LayerLimits {
+        self.terms.as_ref().map_or_else(LayerLimits::default, |terms| {
+            layer_limits(terms.kind, &Resource::gpus(terms.model.clone()), &workspace.after, terms.bought)
         })
     }
 
     /// What the layers of the workspace said before.
-    fn read(&self, place: usize) -> Limits {
+    fn read(&self, place: usize) -> LayerLimits {
         self.limits.get(place).cloned().unwrap_or_default()
     }
 

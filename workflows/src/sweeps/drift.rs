@@ -3,16 +3,16 @@
 //! It is found here and put right by people or by the next change, which compares before it writes: a sweep that set
 //! things back by itself would fight whoever changed them, and would do so with nobody's approval.
 
-use super::report::{Swept, all, holder};
+use super::report::{SweepReport, all, holder};
 use crate::{
-    platform::{ANSWER_WITHIN, FlavorQuota, Limits, Platform, Stamp, read_limits},
+    platform::{ANSWER_WITHIN, CallMetadata, FlavorQuota, LayerLimits, Platform, read_limits},
     quota_change,
     tenancy::{Cluster, Entitlement, Gpus, Occupancy, Quota, Tenant, TenantState},
 };
 use engine::{Engine, Error};
 use store::Epoch;
 
-pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     for quota in all::<Quota>(engine, swept).await? {
         let tenant = quota.tenant.as_str();
         let read = |view: &mut engine::View| {
@@ -45,7 +45,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
 /// Compares every layer's limits with one workspace's quota. What is being changed is not judged.
 async fn check(
     engine: &Engine<Platform>,
-    swept: &mut Swept,
+    swept: &mut SweepReport,
     quota: &Quota,
     cluster: &Cluster,
     bought: Gpus,
@@ -56,10 +56,11 @@ async fn check(
         if holder(engine, &subject).await?.is_some() {
             continue;
         }
-        let of = quota_change::names(&cluster.id, cluster.kind, &quota.tenant, &quota.workspace, resource);
-        let wanted = quota_change::layers(cluster.kind, resource, allowance, bought);
+        let of =
+            quota_change::layer_names(&cluster.id, cluster.kind, &quota.tenant, &quota.workspace, resource);
+        let wanted = quota_change::layer_limits(cluster.kind, resource, allowance, bought);
         let key = format!("drift/{subject}/{}", now.0);
-        let stamp = Stamp {
+        let stamp = CallMetadata {
             action: "ReadLimits",
             step: key.clone(),
             key,
@@ -79,9 +80,10 @@ async fn check(
 }
 
 /// What each layer says otherwise, a sentence each.
-fn differences(wanted: &Limits, found: &Limits) -> Vec<String> {
+fn differences(wanted: &LayerLimits, found: &LayerLimits) -> Vec<String> {
     let queue = |queue: &Option<FlavorQuota>| queue.as_ref().map(|queue| queue.nominal);
-    let limits = |limits: &Limits| [limits.cohort, queue(&limits.queue), limits.hard, limits.association];
+    let limits =
+        |limits: &LayerLimits| [limits.cohort, queue(&limits.queue), limits.hard, limits.association];
     let show = |limit: Option<u64>| limit.map_or_else(|| "nothing".to_owned(), |limit| limit.to_string());
     let layers = ["the cohort", "the queue", "the resource quota", "the association"];
     let mut differ = Vec::new();
@@ -90,7 +92,7 @@ fn differences(wanted: &Limits, found: &Limits) -> Vec<String> {
             differ.push(format!("{layer} says {}, and the books {}", show(found), show(wanted)));
         }
     }
-    let terms = |limits: &Limits| limits.queue.as_ref().map(|q| (q.borrowing_limit, q.lending_limit));
+    let terms = |limits: &LayerLimits| limits.queue.as_ref().map(|q| (q.borrowing_limit, q.lending_limit));
     if queue(&wanted.queue) == queue(&found.queue) && terms(wanted) != terms(found) {
         differ.push("the queue has another borrowing or lending limit than the books".to_owned());
     }

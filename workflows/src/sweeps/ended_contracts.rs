@@ -1,8 +1,8 @@
 //! Contracts that have ended.
 
-use super::report::{Swept, all, holder};
+use super::report::{SweepReport, all, holder};
 use crate::{
-    destruction::certificate::{Basis, LegalBasis},
+    destruction::certificate::{ErasureBasis, LegalBasis},
     offboarding::Offboarding,
     platform::Platform,
     signing::Moment,
@@ -37,7 +37,7 @@ impl Entity for ContractEnded {
 }
 
 /// Starts the offboarding of every tenant that is served and whose contract has ended. People decide on it as on any other.
-pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     let today = day(now);
     for entitlement in all::<Entitlement>(engine, swept).await? {
@@ -48,7 +48,8 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
         if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {
             continue;
         }
-        let basis = LegalBasis { basis: Basis::ContractEnd, reference: format!("entitlement until {to}") };
+        let basis =
+            LegalBasis { basis: ErasureBasis::ContractEnd, reference: format!("entitlement until {to}") };
         let reason = format!("the contract has ended: its last day was before {to}");
         let leaving =
             Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason).on(engine.platform());

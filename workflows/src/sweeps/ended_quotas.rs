@@ -1,6 +1,6 @@
 //! Temporary quotas that have ended.
 
-use super::report::{Swept, all, holder};
+use super::report::{SweepReport, all, holder};
 use crate::{
     platform::Platform,
     quota_change::{QuotaRequest, decrease::QuotaDecrease},
@@ -13,7 +13,7 @@ const BY: &str = "sweep";
 
 /// Starts the decrease of every part of a quota that has ended. While another change of it is open, that one goes first,
 /// and the next occurrence finds what is still due.
-pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for quota in all::<Quota>(engine, swept).await? {
         for request in QuotaRequest::ending(&quota, now) {

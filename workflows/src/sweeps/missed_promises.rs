@@ -1,9 +1,9 @@
 //! Promises of GPUs: demands that nobody answers, and deadlines that have passed.
 
-use super::report::{Swept, all, holder};
+use super::report::{SweepReport, all, holder};
 use crate::{
     platform::Platform,
-    reclaim::{Cause, Reclaim, ledger},
+    reclaim::{Reclaim, ReclaimCause, ledger},
     scheduling::admission,
     tenancy::{Cohort, Resource, TenantId, WorkspaceName},
 };
@@ -17,7 +17,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// A promise that was broken: a demand inside its workspace's own quota waited past its deadline. Kept for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missed {
+pub struct MissedPromise {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -36,7 +36,7 @@ pub struct Missed {
     pub noticed_at: Timestamp,
 }
 
-impl Entity for Missed {
+impl Entity for MissedPromise {
     const COLLECTION: &'static str = "reclaims-missed";
 
     fn id(&self) -> String {
@@ -48,10 +48,10 @@ impl Entity for Missed {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecided> {
+pub fn record_missed(view: &mut View, tenant: &TenantId) -> Result<Vec<MissedPromise>, Undecided> {
     let now = view.now();
     let Some(cohort) = view.shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
-    let serving = |demand: &admission::Demand| {
+    let serving = |demand: &admission::ReclaimDemand| {
         let reclaim = cohort.reclaims.get(&demand.resource);
         reclaim.filter(|reclaim| {
             let served = || reclaim.served().any(|served| served.workspace == demand.workspace);
@@ -59,9 +59,9 @@ pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecid
         })
     };
     let mut fresh = Vec::new();
-    for demand in admission::late(view, tenant)? {
+    for demand in admission::past_deadline(view, tenant)? {
         let reclaim = serving(&demand);
-        let missed = Missed {
+        let missed = MissedPromise {
             tenant: tenant.clone(),
             reclaim: reclaim.map(|reclaim| reclaim.execution),
             held_by: reclaim.map(|reclaim| reclaim.victims.iter().cloned().collect()).unwrap_or_default(),
@@ -71,7 +71,7 @@ pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecid
             deadline: demand.deadline,
             noticed_at: now,
         };
-        if view.get::<Missed>(&missed.id())?.is_none() {
+        if view.get::<MissedPromise>(&missed.id())?.is_none() {
             view.put(&missed)?;
             fresh.push(missed);
         }
@@ -80,7 +80,7 @@ pub fn missed(view: &mut View, tenant: &TenantId) -> Result<Vec<Missed>, Undecid
 }
 
 /// Wakes every line, answers every demand, and notes every broken promise.
-pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     for cohort in all::<Cohort>(engine, swept).await? {
         let done = look_after(engine, swept, &cohort.tenant).await;
         swept.each(format!("tenant {}", cohort.tenant), done)?;
@@ -88,20 +88,25 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Resul
     Ok(())
 }
 
-async fn look_after(engine: &Engine<Platform>, swept: &mut Swept, tenant: &TenantId) -> Result<(), Error> {
+async fn look_after(
+    engine: &Engine<Platform>,
+    swept: &mut SweepReport,
+    tenant: &TenantId,
+) -> Result<(), Error> {
     wake(engine, tenant).await?;
-    for missed in engine.ledger(true, |view| missed(view, tenant)).await? {
+    for missed in engine.ledger(true, |view| record_missed(view, tenant)).await? {
         tracing::error!(
             tenant = %missed.tenant, workload = missed.workload, resource = %missed.resource,
             code = "reclaim.deadline_missed", "a workload inside its own quota waits past its deadline"
         );
-        let Missed { tenant, workspace, resource, workload, .. } = &missed;
+        let MissedPromise { tenant, workspace, resource, workload, .. } = &missed;
         swept.find(format!(
             "reclaim.deadline_missed: {workload} of workspace {workspace} of {tenant} waits for {resource}"
         ));
     }
     for demand in engine.ledger(false, |view| admission::demands(view, tenant)).await? {
-        let cause = Cause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
+        let cause =
+            ReclaimCause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
         let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
         let guard = reclaim.subject().guard.unwrap_or_default();
         if holder(engine, &guard).await?.is_some() {
@@ -116,20 +121,20 @@ async fn look_after(engine: &Engine<Platform>, swept: &mut Swept, tenant: &Tenan
 }
 
 /// Starts a reclaim for a demand that none answers, unless one ended a moment ago.
-fn ask_again(view: &mut View, demand: &admission::Demand) -> Result<bool, Undecided> {
+fn ask_again(view: &mut View, demand: &admission::ReclaimDemand) -> Result<bool, Undecided> {
     let id = format!("{}/{}", demand.tenant, demand.resource);
     let now = view.now();
-    let before = view.get::<ledger::Asked>(&id)?;
-    let same = |asked: &ledger::Asked| asked.workload == demand.workload && asked.since == demand.since;
+    let before = view.get::<ledger::LastReclaim>(&id)?;
+    let same = |asked: &ledger::LastReclaim| asked.workload == demand.workload && asked.since == demand.since;
     if before.as_ref().is_some_and(|asked| same(asked) && asked.at.is_recent(AGAIN_AFTER, now)) {
         return Ok(false);
     }
-    ledger::ask(view, demand)?;
+    ledger::start_reclaim(view, demand)?;
     Ok(true)
 }
 
 /// Wakes the line of every tenant, and says who has waited long.
-pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for cohort in all::<Cohort>(engine, swept).await? {
         let woken = wake(engine, &cohort.tenant).await;
@@ -155,8 +160,8 @@ pub(super) async fn wake(engine: &Engine<Platform>, tenant: &TenantId) -> Result
     loop {
         let news = engine
             .ledger(true, |view| {
-                let news = admission::wake(view, tenant)?;
-                ledger::announce(view, &news)?;
+                let news = admission::admit_queued(view, tenant)?;
+                ledger::start_reclaims(view, &news)?;
                 Ok(news)
             })
             .await?;

@@ -1,13 +1,13 @@
 //! Keys of clusters that are older than people should leave them.
 
-use super::report::{Swept, all};
+use super::report::{SweepReport, all};
 use crate::{platform::Platform, tenancy::ClusterKey};
 use engine::{DAY, Engine, Error};
 
 /// A key in use for longer is told of. Rotating it takes its cluster's hands, so it is not done from here.
 const OLD: u32 = 90;
 
-pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for key in all::<ClusterKey>(engine, swept).await? {
         if key.revoked_at.is_none() && now.since(key.created_at) > OLD * DAY {

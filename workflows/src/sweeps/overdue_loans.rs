@@ -1,15 +1,15 @@
 //! Loans that have lasted longer than policy allows, while somebody waits.
 
-use super::report::{Swept, all, holder};
+use super::report::{SweepReport, all, holder};
 use crate::{
     platform::Platform,
-    reclaim::{Cause, Reclaim, ledger},
+    reclaim::{Reclaim, ReclaimCause, ledger},
     tenancy::{Cohort, Loan, LoanState, OpenLoans},
 };
 use engine::{Engine, Error, Undecided, View, Workflow as _};
 use store::Timestamp;
 
-pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut Swept) -> Result<(), Error> {
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for loans in all::<OpenLoans>(engine, swept).await? {
         let due: Vec<u64> =
@@ -37,13 +37,13 @@ async fn call_back(
         return Ok(false);
     }
     engine.ledger(true, |view| mark(view, loans, due)).await?;
-    let reclaim = Reclaim::new(loans.tenant.clone(), loans.resource.clone(), Cause::Overdue);
+    let reclaim = Reclaim::new(loans.tenant.clone(), loans.resource.clone(), ReclaimCause::Overdue);
     let guard = reclaim.subject().guard.unwrap_or_default();
     if holder(engine, &guard).await?.is_some() {
         return Ok(false);
     }
     let key = format!("overdue/{}/{}/{}", loans.tenant, loans.resource, at.0);
-    engine.ledger(true, |view| view.start(&reclaim, ledger::BY, &key)).await?;
+    engine.ledger(true, |view| view.start(&reclaim, ledger::SYSTEM_ACTOR, &key)).await?;
     Ok(true)
 }
 

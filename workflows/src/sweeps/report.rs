@@ -14,7 +14,7 @@ const MOST_FOUND: usize = 200;
 
 /// What one sweep did and found. Kept for ever, by when it began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Swept {
+pub struct SweepReport {
     /// Which sweep.
     pub sweep: Sweep,
     /// When it began.
@@ -35,7 +35,7 @@ pub struct Swept {
     pub failed: Option<String>,
 }
 
-impl Swept {
+impl SweepReport {
     pub(super) fn new(sweep: Sweep, at: Timestamp, nominal: Option<Timestamp>, by: &str) -> Self {
         Self {
             sweep,
@@ -89,7 +89,7 @@ impl Swept {
     }
 }
 
-impl Entity for Swept {
+impl Entity for SweepReport {
     const COLLECTION: &'static str = "sweeps";
 
     fn id(&self) -> String {
@@ -100,7 +100,7 @@ impl Entity for Swept {
 /// All documents of a kind; one that cannot be read is a finding, and the others are read.
 pub(super) async fn all<T: Entity>(
     engine: &Engine<Platform>,
-    swept: &mut Swept,
+    swept: &mut SweepReport,
 ) -> Result<Vec<Arc<T>>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {

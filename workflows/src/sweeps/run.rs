@@ -1,6 +1,6 @@
 //! One sweep, and all that are due.
 
-use super::report::Swept;
+use super::report::SweepReport;
 use crate::{
     platform::Platform,
     policy::{self, Sweep},
@@ -40,7 +40,7 @@ pub async fn schedules(engine: &Engine<Platform>) -> Result<Vec<(Sweep, engine::
 ///
 /// # Errors
 /// The store's. A sweep that fails is recorded as failed, and the others run.
-pub async fn run_due(engine: &Engine<Platform>) -> Result<Vec<Swept>, Error> {
+pub async fn run_due(engine: &Engine<Platform>) -> Result<Vec<SweepReport>, Error> {
     let mut all = Vec::new();
     for (sweep, schedule) in schedules(engine).await? {
         if let Some(occurrence) = engine.claim_occurrence(&schedule).await? {
@@ -57,7 +57,7 @@ async fn run_until_answered(
     engine: &Engine<Platform>,
     sweep: Sweep,
     nominal: Timestamp,
-) -> Result<Swept, Error> {
+) -> Result<SweepReport, Error> {
     let mut tries = 0;
     loop {
         let (swept, error) = attempt(engine, sweep, Some(nominal), "schedule").await;
@@ -81,11 +81,11 @@ pub async fn run(
     sweep: Sweep,
     nominal: Option<Timestamp>,
     by: &str,
-) -> Result<Swept, Error> {
+) -> Result<SweepReport, Error> {
     keep(engine, attempt(engine, sweep, nominal, by).await.0).await
 }
 
-async fn keep(engine: &Engine<Platform>, swept: Swept) -> Result<Swept, Error> {
+async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepReport, Error> {
     engine.ledger(true, |view| view.put(&swept)).await?;
     Ok(swept)
 }
@@ -96,8 +96,8 @@ async fn attempt(
     sweep: Sweep,
     nominal: Option<Timestamp>,
     by: &str,
-) -> (Swept, Option<Error>) {
-    let mut swept = Swept::new(sweep, engine.clock().now(), nominal, by);
+) -> (SweepReport, Option<Error>) {
+    let mut swept = SweepReport::new(sweep, engine.clock().now(), nominal, by);
     let done = match sweep {
         Sweep::Reclaim => missed_promises::sweep(engine, &mut swept).await,
         Sweep::LoanExpiry => overdue_loans::sweep(engine, &mut swept).await,

@@ -20,32 +20,36 @@ mod workspace;
 pub use entitlement::Entitlement;
 pub use hardware::capacity_waitlist::{Waiter, Waitlist};
 pub use hardware::cluster::{Cluster, ClusterKind, Tenancy};
-pub use hardware::cluster_key::{ClusterKey, Earlier, Scope, Standing};
-pub use hardware::free_pool::{Chunk, ChunkCount, Pool};
+pub use hardware::cluster_key::{ClusterKey, ClusterKeyStatus, KeyScope, PreviousKey};
+pub use hardware::free_pool::{ChunkCount, FreePool, FreePoolChunk};
 pub use hardware::gpu::{Gpu, Layout};
 pub use hardware::node::{Node, NodeError, NodeState};
-pub use hardware::node_allocation::{Held, Holding};
-pub use hardware::occupancy::{GpuUse, NodeUse, Occupancy, Room, Sighting, User};
+pub use hardware::node_allocation::{AllocatedNode, NodeAllocation};
+pub use hardware::occupancy::{GpuUse, GpuUser, LastObservation, NodeRoom, NodeUse, Occupancy};
 pub use isolation_kind::IsolationKind;
 pub use name::{
-    ClusterId, GpuModel, Name, NameError, Naming, NodeId, OfCluster, OfModel, OfNode, OfRegion, OfTenant,
+    ClusterId, GpuModel, Name, NameError, NameKind, NodeId, OfCluster, OfModel, OfNode, OfRegion, OfTenant,
     OfWorkspace, RegionId, TenantId, WorkspaceName,
 };
 pub use policy_ref::PolicyRef;
 pub use priority_class::PriorityClass;
 pub use quantity::{Cents, Gpus, OwnerEpoch};
-pub use quotas::cohort::{Account, Admitting, Balance, Cohort, Promise, Reclaiming, Served};
+pub use quotas::cohort::{
+    Account, AccountReservation, AccountState, ActiveReclaim, Balance, Beneficiary, Cohort,
+};
 pub use quotas::earmark::{Earmark, Earmarks};
 pub use quotas::flavor_quota::FlavorQuota;
 pub use quotas::loan::{Loan, LoanState, OpenLoan, OpenLoans};
-pub use quotas::quota::{Allowance, Limits, Quota, QuotaEnd};
+pub use quotas::quota::{Allowance, Quota, QuotaEnd, QuotaLimits};
 pub use quotas::reservation::Reservation;
-pub use quotas::usage::{Spent, Stock, Usage};
-pub use region::{Atlas, Buffer, Jurisdiction, OfJurisdiction, Region, Residency};
+pub use quotas::usage::{CapacityUsage, MonthlyUsage, UsageCounters};
+pub use region::{Buffer, Jurisdiction, OfJurisdiction, Region, RegionIndex, Residency};
 pub use resource::{Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError};
 pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier};
-pub use workloads::admission::{Admission, Answer, Dimension, Ground, Grounds, Weighed};
-pub use workloads::queue::{InLine, Line};
-pub use workloads::running::{Roster, Running};
+pub use workloads::admission::{
+    Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
+};
+pub use workloads::queue::{QueuedWorkload, WorkspaceQueue};
+pub use workloads::running::{RunningEntry, RunningList};
 pub use workloads::workload::{Checkpoint, Placed, Workload, WorkloadClass, WorkloadState};
 pub use workspace::{Workspace, WorkspaceClass, workspace_key};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, hash::Hash, marker::PhantomData, str::FromStr};
 
 /// What a name is the name of.
-pub trait Naming: Clone + Copy + fmt::Debug + Ord + Hash + 'static {
+pub trait NameKind: Clone + Copy + fmt::Debug + Ord + Hash + 'static {
     /// The thing, for messages: `tenant`.
     const WORD: &'static str;
     /// The longest name, in characters.
@@ -18,8 +18,8 @@ pub trait Naming: Clone + Copy + fmt::Debug + Ord + Hash + 'static {
 
 /// A checked name of a `K`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String", bound = "K: Naming")]
-pub struct Name<K: Naming> {
+#[serde(try_from = "String", into = "String", bound = "K: NameKind")]
+pub struct Name<K: NameKind> {
     text: String,
     kind: PhantomData<K>,
 }
@@ -36,7 +36,7 @@ pub struct NameError {
     pub rule: String,
 }
 
-impl<K: Naming> Name<K> {
+impl<K: NameKind> Name<K> {
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -64,7 +64,7 @@ impl<K: Naming> Name<K> {
     }
 }
 
-impl<K: Naming> FromStr for Name<K> {
+impl<K: NameKind> FromStr for Name<K> {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
@@ -72,7 +72,7 @@ impl<K: Naming> FromStr for Name<K> {
     }
 }
 
-impl<K: Naming> TryFrom<String> for Name<K> {
+impl<K: NameKind> TryFrom<String> for Name<K> {
     type Error = NameError;
 
     fn try_from(text: String) -> Result<Self, NameError> {
@@ -83,13 +83,13 @@ impl<K: Naming> TryFrom<String> for Name<K> {
     }
 }
 
-impl<K: Naming> From<Name<K>> for String {
+impl<K: NameKind> From<Name<K>> for String {
     fn from(name: Name<K>) -> Self {
         name.text
     }
 }
 
-impl<K: Naming> fmt::Display for Name<K> {
+impl<K: NameKind> fmt::Display for Name<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -98,7 +98,7 @@ impl<K: Naming> fmt::Display for Name<K> {
 /// Marks names of tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfTenant;
-impl Naming for OfTenant {
+impl NameKind for OfTenant {
     const WORD: &'static str = "tenant";
     const LONGEST: usize = 32;
     const LOOSE: bool = false;
@@ -109,7 +109,7 @@ pub type TenantId = Name<OfTenant>;
 /// Marks names of workspaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfWorkspace;
-impl Naming for OfWorkspace {
+impl NameKind for OfWorkspace {
     const WORD: &'static str = "workspace";
     const LONGEST: usize = 27;
     const LOOSE: bool = false;
@@ -120,7 +120,7 @@ pub type WorkspaceName = Name<OfWorkspace>;
 /// Marks names of regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfRegion;
-impl Naming for OfRegion {
+impl NameKind for OfRegion {
     const WORD: &'static str = "region";
     const LONGEST: usize = 27;
     const LOOSE: bool = false;
@@ -131,7 +131,7 @@ pub type RegionId = Name<OfRegion>;
 /// Marks names of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfCluster;
-impl Naming for OfCluster {
+impl NameKind for OfCluster {
     const WORD: &'static str = "cluster";
     const LONGEST: usize = 40;
     const LOOSE: bool = false;
@@ -142,7 +142,7 @@ pub type ClusterId = Name<OfCluster>;
 /// Marks names of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfNode;
-impl Naming for OfNode {
+impl NameKind for OfNode {
     const WORD: &'static str = "node";
     const LONGEST: usize = 63;
     const LOOSE: bool = true;
@@ -153,7 +153,7 @@ pub type NodeId = Name<OfNode>;
 /// Marks names of GPU models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfModel;
-impl Naming for OfModel {
+impl NameKind for OfModel {
     const WORD: &'static str = "GPU model";
     const LONGEST: usize = 27;
     const LOOSE: bool = true;

@@ -1,6 +1,6 @@
 //! Regions, and where data may be.
 
-use super::{ClusterId, GpuModel, Gpus, Name, Naming, RegionId};
+use super::{ClusterId, GpuModel, Gpus, Name, NameKind, RegionId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Marks names of jurisdictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfJurisdiction;
-impl Naming for OfJurisdiction {
+impl NameKind for OfJurisdiction {
     const WORD: &'static str = "jurisdiction";
     const LONGEST: usize = 20;
     const LOOSE: bool = false;
@@ -96,17 +96,17 @@ impl Entity for Region {
 
 /// All regions, so that a decision can ask which there are. Rewritten whenever one comes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Atlas {
+pub struct RegionIndex {
     /// Their names.
     pub regions: BTreeSet<RegionId>,
 }
 
-impl Atlas {
+impl RegionIndex {
     /// The id of the only one.
     pub const ID: &'static str = "regions";
 }
 
-impl Entity for Atlas {
+impl Entity for RegionIndex {
     const COLLECTION: &'static str = "atlas";
 
     fn id(&self) -> String {

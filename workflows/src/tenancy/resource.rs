@@ -1,13 +1,13 @@
 //! What is counted: GPUs by model, whole or in slices, and what goes with them.
 
-use super::{GpuModel, Name, Naming};
+use super::{GpuModel, Name, NameKind};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// Marks names of slice profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfProfile;
-impl Naming for OfProfile {
+impl NameKind for OfProfile {
     const WORD: &'static str = "slice profile";
     const LONGEST: usize = 27;
     const LOOSE: bool = true;

@@ -1,6 +1,6 @@
 //! A statement as CSV (RFC 4180), safe to open in a spreadsheet.
 
-use super::{CURRENCY, Line, decimal};
+use super::{CURRENCY, StatementLine, decimal};
 use crate::foreign_text::csv_cell;
 
 const COLUMNS: [&str; 13] = [
@@ -21,7 +21,7 @@ const COLUMNS: [&str; 13] = [
 
 /// The lines, under the names of their columns.
 #[must_use]
-pub fn csv(lines: &[Line]) -> String {
+pub fn csv(lines: &[StatementLine]) -> String {
     let rows = lines.iter().map(|line| {
         row(&[
             line.tenant.as_str(),

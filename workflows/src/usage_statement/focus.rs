@@ -1,6 +1,6 @@
 //! A statement in the columns of FOCUS 1.0, the common form of bills of clouds.
 
-use super::{CURRENCY, Class, Line, csv::row, decimal};
+use super::{CURRENCY, StatementLine, UsageClass, csv::row, decimal};
 use chrono::{Months, NaiveDate};
 use serde_json::json;
 
@@ -41,12 +41,12 @@ const COLUMNS: [&str; 31] = [
 /// The lines that are charged, under FOCUS's names. What is lent is in the lines of its borrowers, and slices have no list price:
 /// neither is a charge.
 #[must_use]
-pub fn focus(lines: &[Line]) -> String {
-    let charged = lines.iter().filter(|line| line.class != Class::Lent);
+pub fn focus(lines: &[StatementLine]) -> String {
+    let charged = lines.iter().filter(|line| line.class != UsageClass::Lent);
     std::iter::once(row(&COLUMNS)).chain(charged.filter_map(charge)).collect()
 }
 
-fn charge(line: &Line) -> Option<String> {
+fn charge(line: &StatementLine) -> Option<String> {
     let (price, cost) = (line.hourly?, decimal::fixed(line.cost_micros?, 6));
     let (begins, ends) = period(&line.month);
     let (tenant, sub) = (line.tenant.as_str(), format!("{}/{}", line.tenant, line.workspace));

@@ -4,8 +4,8 @@ use super::*;
 
 const HOUR: u64 = 3_600_000;
 
-fn usage(workspace: &str, spent: Spent) -> Usage {
-    Usage {
+fn usage(workspace: &str, spent: UsageCounters) -> MonthlyUsage {
+    MonthlyUsage {
         tenant: "acme".parse().unwrap(),
         workspace: workspace.parse().unwrap(),
         month: "2026-01".into(),
@@ -15,16 +15,16 @@ fn usage(workspace: &str, spent: Spent) -> Usage {
     }
 }
 
-fn of(usages: &[Usage]) -> Vec<Line> {
+fn of(usages: &[MonthlyUsage]) -> Vec<StatementLine> {
     let policy =
         PlatformPolicy { price: Cents(300), prices: BTreeMap::new(), ..PlatformPolicy::built_in().unwrap() };
-    lines(usages, &Place { cluster: "c-1".into(), region: "de-1".into() }, &policy)
+    lines(usages, &StatementPlace { cluster: "c-1".into(), region: "de-1".into() }, &policy)
 }
 
 /// A lender and a borrower of two GPUs for an hour.
-fn two() -> Vec<Usage> {
-    let lender = Spent { own: HOUR, lent: 2 * HOUR, ..Spent::default() };
-    let borrower = Spent { own: 4 * HOUR, borrowed: 2 * HOUR, ..Spent::default() };
+fn two() -> Vec<MonthlyUsage> {
+    let lender = UsageCounters { own: HOUR, lent: 2 * HOUR, ..UsageCounters::default() };
+    let borrower = UsageCounters { own: 4 * HOUR, borrowed: 2 * HOUR, ..UsageCounters::default() };
     vec![usage("lender", lender), usage("borrower", borrower)]
 }
 
@@ -34,10 +34,13 @@ fn what_is_lent_is_charged_once_to_its_borrower() {
     let cost = |class| {
         lines.iter().filter(|line| line.class == class).map(|line| line.cost_micros.unwrap()).sum::<u128>()
     };
-    assert_eq!((cost(Class::Own), cost(Class::Borrowed), cost(Class::Lent)), (15_000_000, 6_000_000, 0));
+    assert_eq!(
+        (cost(UsageClass::Own), cost(UsageClass::Borrowed), cost(UsageClass::Lent)),
+        (15_000_000, 6_000_000, 0)
+    );
     let taken: u64 = two().iter().flat_map(|usage| usage.spent.values().map(|spent| spent.taken())).sum();
     let charged: u64 =
-        lines.iter().filter(|line| line.class != Class::Lent).map(|line| line.gpu_millis).sum();
+        lines.iter().filter(|line| line.class != UsageClass::Lent).map(|line| line.gpu_millis).sum();
     assert_eq!(charged, taken);
 }
 
@@ -60,8 +63,9 @@ fn a_month_that_has_just_ended_is_counted_once() {
 
 #[test]
 fn a_slice_has_no_price() {
-    let mut slice = usage("a", Spent::default());
-    slice.spent = [("gpu/H100/1g.10gb".parse().unwrap(), Spent { own: 5, ..Spent::default() })].into();
+    let mut slice = usage("a", UsageCounters::default());
+    slice.spent =
+        [("gpu/H100/1g.10gb".parse().unwrap(), UsageCounters { own: 5, ..UsageCounters::default() })].into();
     let lines = of(&[slice]);
     assert_eq!((lines[0].gpu_millis, lines[0].cost_micros), (5, None));
     assert_eq!(focus(&lines).lines().count(), 1);

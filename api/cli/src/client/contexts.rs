@@ -3,7 +3,7 @@
 //! Invariant: a token is read from a file that its owner alone may read, is sent to the server it stands with and to no other,
 //! and is printed nowhere.
 
-use crate::common::{Common, Place};
+use crate::common::{Common, Source};
 use api::config::{Config, admin_file};
 use program::exit::{Exit, Failure};
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ impl Contexts {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(usage(file, error)),
         };
-        for_its_owner_alone(file)?;
+        check_owner_only(file)?;
         // The parser quotes the line, which may hold a token.
         let read = toml::from_str::<Self>(&text).map_err(|error| {
             let line = error.span().map_or(0, |at| text.get(..at.start).unwrap_or("").lines().count());
@@ -125,7 +125,7 @@ impl Contexts {
 }
 
 /// Refuses a file with secrets that others may read.
-fn for_its_owner_alone(file: &Path) -> Result<(), Failure> {
+fn check_owner_only(file: &Path) -> Result<(), Failure> {
     let mode = fs::metadata(file).map_err(|error| usage(file, error))?.permissions().mode();
     if mode & 0o077 == 0 {
         return Ok(());
@@ -140,7 +140,7 @@ fn for_its_owner_alone(file: &Path) -> Result<(), Failure> {
 
 /// What was said somewhere, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found<T> {
+pub(crate) struct Sourced<T> {
     pub(crate) value: T,
     /// For people: `--server`, `TENURE_SERVER`, `context eu`.
     pub(crate) by: String,
@@ -149,14 +149,14 @@ pub(crate) struct Found<T> {
 /// Which server is asked, and as whom.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    pub(crate) server: Found<String>,
-    pub(crate) token: Option<Found<String>>,
+    pub(crate) server: Sourced<String>,
+    pub(crate) token: Option<Sourced<String>>,
     /// The context that is in force, and by what.
-    pub(crate) context: Option<Found<String>>,
+    pub(crate) context: Option<Sourced<String>>,
     /// Where a token is looked for that is not said: that of the data folder, or that of contexts.
     pub(crate) token_file: PathBuf,
     /// A file with authorities to trust beside those of the system.
-    pub(crate) ca_file: Option<Found<PathBuf>>,
+    pub(crate) ca_file: Option<Sourced<PathBuf>>,
 }
 
 /// Which server the command line, the environment and the contexts come to, in this order.
@@ -168,59 +168,62 @@ pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
         Some((name, context)) => (Some(name), Some(context)),
         None => (None, None),
     };
-    let by_flag = common.said.context == Place::Flag;
-    let heeded = |place: Place| place == Place::Flag || (place == Place::Environment && !by_flag);
+    let by_flag = common.said.context == Source::Flag;
+    let heeded = |place: Source| place == Source::Flag || (place == Source::Environment && !by_flag);
     let defaults = Config::default();
-    let called = |option: &str, place: Place| match place {
-        Place::Flag => format!("--{option}"),
-        Place::Environment | Place::Nowhere => format!("TENURE_{}", option.replace('-', "_").to_uppercase()),
+    let called = |option: &str, place: Source| match place {
+        Source::Flag => format!("--{option}"),
+        Source::Environment | Source::Nowhere => {
+            format!("TENURE_{}", option.replace('-', "_").to_uppercase())
+        }
     };
     let of_context = name.as_ref().map(|name| format!("context {}", name.value)).unwrap_or_default();
-    let said = |option: &str, value: &Option<String>, place: Place| {
+    let said = |option: &str, value: &Option<String>, place: Source| {
         let value = value.as_ref().filter(|value| !value.trim().is_empty() && heeded(place))?;
-        Some(Found { value: value.trim().to_owned(), by: called(option, place) })
+        Some(Sourced { value: value.trim().to_owned(), by: called(option, place) })
     };
     let server = match (said("server", &common.server, common.said.server), &context) {
-        (Some(said), _) => Found { value: base(&said.value), ..said },
-        (None, Some(context)) => Found { value: base(&context.server), by: of_context.clone() },
-        (None, None) => Found { value: format!("http://{}", defaults.listen), by: "the default".into() },
+        (Some(said), _) => Sourced { value: base(&said.value), ..said },
+        (None, Some(context)) => Sourced { value: base(&context.server), by: of_context.clone() },
+        (None, None) => Sourced { value: format!("http://{}", defaults.listen), by: "the default".into() },
     };
     let admin = admin_file(&common.data.clone().unwrap_or(defaults.data));
     // Where another server is named, the context has no say in whom it is told of.
     let own = context.as_ref().filter(|context| base(&context.server) == server.value);
     // The token of the data folder is for a server on this machine, unless somebody names another.
     let own_name = of_context.clone();
-    let token_file = if own.is_some() && !is_here(&server.value) { file().unwrap_or(admin) } else { admin };
+    let token_file =
+        if own.is_some() && !is_loopback(&server.value) { file().unwrap_or(admin) } else { admin };
     let token = match (said("token", &common.token, common.said.token), own) {
         (Some(said), _) => Some(said),
         (None, Some(own)) => match own.secret()? {
-            Some(value) => Some(Found { value, by: of_context }),
-            None if is_here(&server.value) => kept(&token_file),
+            Some(value) => Some(Sourced { value, by: of_context }),
+            None if is_loopback(&server.value) => kept(&token_file),
             None => None,
         },
         (None, None) => kept(&token_file),
     };
     let ca_file = match common.ca_file.clone().filter(|_| heeded(common.said.ca_file)) {
-        Some(value) => Some(Found { value, by: called("ca-file", common.said.ca_file) }),
-        None => own.and_then(|own| Some(Found { value: own.ca_file.clone()?, by: own_name })),
+        Some(value) => Some(Sourced { value, by: called("ca-file", common.said.ca_file) }),
+        None => own.and_then(|own| Some(Sourced { value: own.ca_file.clone()?, by: own_name })),
     };
     let context = name.filter(|_| own.is_some());
     Ok(Target { server, token, context, token_file, ca_file })
 }
 
 /// Whether a server's URL is one of this machine.
-pub(crate) fn is_here(server: &str) -> bool {
+pub(crate) fn is_loopback(server: &str) -> bool {
     let host = reqwest::Url::parse(server).ok().and_then(|url| url.host_str().map(str::to_owned));
     host.is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str()))
 }
 
-fn kept(file: &Path) -> Option<Found<String>> {
+fn kept(file: &Path) -> Option<Sourced<String>> {
     let text = fs::read_to_string(file).ok()?;
-    Some(Found { value: text.trim().to_owned(), by: file.display().to_string() })
+    Some(Sourced { value: text.trim().to_owned(), by: file.display().to_string() })
 }
 
 /// The context in force. The file is not looked at where server and token are both named and no context is.
-fn chosen(common: &Common) -> Result<Option<(Found<String>, Context)>, Failure> {
+fn chosen(common: &Common) -> Result<Option<(Sourced<String>, Context)>, Failure> {
     let named = common.context.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let both = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.trim().is_empty());
     if named.is_none() && both(&common.server) && both(&common.token) {
@@ -229,13 +232,13 @@ fn chosen(common: &Common) -> Result<Option<(Found<String>, Context)>, Failure> 
     let Some(file) = file() else { return Ok(None) };
     let contexts = Contexts::read(&file)?;
     let (name, by) = match (named, &contexts.current, common.said.context) {
-        (Some(name), _, Place::Flag) => (name.to_owned(), "--context".to_owned()),
+        (Some(name), _, Source::Flag) => (name.to_owned(), "--context".to_owned()),
         (Some(name), _, _) => (name.to_owned(), "TENURE_CONTEXT".to_owned()),
         (None, Some(current), _) => (current.clone(), file.display().to_string()),
         (None, None, _) => return Ok(None),
     };
     let context = contexts.named(&name)?.clone();
-    Ok(Some((Found { value: name, by }, context)))
+    Ok(Some((Sourced { value: name, by }, context)))
 }
 
 impl Context {
@@ -243,7 +246,7 @@ impl Context {
     fn secret(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.token_file else { return Ok(self.token.clone()) };
         let text = fs::read_to_string(file).map_err(|error| usage(file, error))?;
-        for_its_owner_alone(file)?;
+        check_owner_only(file)?;
         Ok(Some(text.trim().to_owned()))
     }
 }

@@ -11,7 +11,7 @@ const SILENCE: Duration = Duration::from_secs(45);
 
 /// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Event {
     /// What it is called.
     pub(crate) name: String,
     /// What it says.
@@ -35,7 +35,7 @@ impl Stream {
     }
 
     /// The next event; `None` once the stream has ended or broken off.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(told) = self.read.told.pop_front() {
                 return Some(told);
@@ -52,8 +52,8 @@ impl Stream {
 /// What was read of a stream.
 #[derive(Debug, Default)]
 struct Read {
-    told: VecDeque<Told>,
-    next: Told,
+    told: VecDeque<Event>,
+    next: Event,
     id: Option<String>,
 }
 
@@ -97,7 +97,7 @@ mod tests {
             for chunk in text.as_bytes().chunks(size) {
                 lines.take(chunk).unwrap().iter().for_each(|line| read.line(line));
             }
-            let told = |name: &str, data: &str| Told { name: name.into(), data: data.into() };
+            let told = |name: &str, data: &str| Event { name: name.into(), data: data.into() };
             assert_eq!(read.told, [told("changed", "{\"a\":\n1}"), told("end", "{}")], "{size}");
             assert_eq!(read.id.as_deref(), Some("8.2"));
         }

@@ -122,7 +122,7 @@ async fn show(common: &Common, version: &str) -> Result<Exit, Failure> {
 
 fn check(common: &Common, file: &Path) -> Result<Exit, Failure> {
     let text = policy::read(file).map_err(Failure::other)?;
-    let found = policy::Law::of(Some((&file.display().to_string(), &text)));
+    let found = policy::AccessPolicy::of(Some((&file.display().to_string(), &text)));
     let faults = found.as_ref().err().cloned().unwrap_or_default();
     match (common.output, &found) {
         (format @ (Format::Json | Format::Yaml), _) => {

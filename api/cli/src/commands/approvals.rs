@@ -8,7 +8,7 @@ use crate::{
     resources::{
         self,
         kinds::{APPROVALS, REVIEWS},
-        watch_list::Watching,
+        watch_list::WatchArgs,
     },
 };
 use clap::{Args, Subcommand};
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Approvals {
     /// List what waits for people.
-    List(Watching),
+    List(WatchArgs),
     /// Show one with its plan, its votes and what has happened to it.
-    Show(Case),
+    Show(ApprovalId),
     /// Agree to the plan.
-    Approve(Decide),
+    Approve(Decision),
     /// Refuse the plan; one refusal is enough. Needs --reason.
-    Refuse(Decide),
+    Refuse(Decision),
     /// Take your vote back, or one that was cast for you, before anything is decided.
     Withdraw {
         /// The approval's id, or that of the execution that waits for it.
@@ -35,7 +35,7 @@ pub(crate) enum Approvals {
         reason: String,
     },
     /// Agree alone, in an emergency, where policy lets you; somebody else reviews it afterwards. Needs --reason.
-    BreakGlass(Alone),
+    BreakGlass(BreakGlass),
     /// List what was decided alone and nobody has reviewed yet.
     Reviews {
         /// Those that are done instead.
@@ -54,14 +54,14 @@ pub(crate) enum Approvals {
 
 /// One approval.
 #[derive(Debug, Args)]
-pub(crate) struct Case {
+pub(crate) struct ApprovalId {
     /// The approval's id, or that of its execution, which means the last one asked for.
     pub(crate) id: String,
 }
 
 /// A decision.
 #[derive(Debug, Args)]
-pub(crate) struct Decide {
+pub(crate) struct Decision {
     /// The approval's id, or that of the execution that waits for it.
     pub(crate) id: String,
     /// Why, for the journal.
@@ -77,7 +77,7 @@ pub(crate) struct Decide {
 
 /// A decision taken alone.
 #[derive(Debug, Args)]
-pub(crate) struct Alone {
+pub(crate) struct BreakGlass {
     /// The approval's id, or that of the execution that waits for it.
     pub(crate) id: String,
     /// Why it cannot wait for those who are asked.
@@ -106,8 +106,8 @@ pub(crate) async fn run(common: &Common, command: Approvals) -> Result<Exit, Fai
             Err(Failure::new(Exit::Usage, why.to_owned()))
         }
         Approvals::Refuse(decide) => cast(common, "refuse", decide).await,
-        Approvals::BreakGlass(Alone { id, reason, digest }) => {
-            cast(common, "break-glass", Decide { id, reason, digest, on_behalf_of: None }).await
+        Approvals::BreakGlass(BreakGlass { id, reason, digest }) => {
+            cast(common, "break-glass", Decision { id, reason, digest, on_behalf_of: None }).await
         }
         Approvals::Withdraw { id, reason } => {
             let client = Client::of(common)?;
@@ -229,7 +229,7 @@ fn inset(value: &Value) -> String {
     output::outline(value).lines().map(|line| format!("  {line}\n")).collect()
 }
 
-async fn cast(common: &Common, verb: &str, decide: Decide) -> Result<Exit, Failure> {
+async fn cast(common: &Common, verb: &str, decide: Decision) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let case = read(&client, &decide.id).await?;
     let stands = case.get("digest").and_then(Value::as_str).unwrap_or_default();
@@ -254,7 +254,7 @@ fn say_progress(common: &Common, item: &Value) -> Result<Exit, Failure> {
         Format::Table => {
             let execution = item.get("id").and_then(Value::as_str).unwrap_or_default();
             output::say(&format!("{execution} {}\n", status::progress(item)))?;
-            status::held_back(item).iter().for_each(|held| output::note(held));
+            status::paused_ruling(item).iter().for_each(|held| output::note(held));
         }
     }
     Ok(Exit::Done)

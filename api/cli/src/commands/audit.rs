@@ -1,7 +1,7 @@
 //! `tenure audit`: who did what; a file of it, and whether such a file holds, without a server.
 
 use crate::{
-    client::{Client, ask, escape},
+    client::{Client, block_on, escape},
     commands::certificate::{bytes, trusted},
     common::{Common, Format},
     output::{self, Column},
@@ -69,9 +69,9 @@ impl Part {
 
 pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
     match command {
-        Audit::List { part, event } => ask(list(common, part, event)),
-        Audit::Checkpoints => ask(checkpoints(common)),
-        Audit::Export { file, part } => ask(export(common, &file, part)),
+        Audit::List { part, event } => block_on(list(common, part, event)),
+        Audit::Checkpoints => block_on(checkpoints(common)),
+        Audit::Export { file, part } => block_on(export(common, &file, part)),
         Audit::Verify { file, keys } => {
             let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
             match common.output {
@@ -149,5 +149,5 @@ fn told(file: &Path, found: &Verification) -> String {
             |at: &workflows::audit::Problem| format!("- line {}, {}: {}", at.line, at.record, at.problem);
         lines.extend(found.problems.iter().map(problem));
     }
-    lines.iter().map(|line| format!("{}\n", output::harmless(line))).collect()
+    lines.iter().map(|line| format!("{}\n", output::sanitize(line))).collect()
 }

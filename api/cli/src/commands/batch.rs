@@ -5,11 +5,11 @@ use crate::{
     common::{Common, Format},
     dry_run::DryRun,
     execution::{
-        act::{self, Act},
-        start::Following,
+        act::{self, ExecutionAction},
+        start::FollowArgs,
     },
     output::{self, Column},
-    resources::{self, kinds::Kind, watch_list::Watching},
+    resources::{self, kinds::Kind, watch_list::WatchArgs},
 };
 use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
@@ -21,7 +21,7 @@ use std::{
 
 /// What a command takes that is for one execution, or for all that a filter finds.
 #[derive(Debug, Args)]
-pub(crate) struct Acts {
+pub(crate) struct ActionArgs {
     /// The id of one; the first digits do if no other begins with them.
     #[arg(required_unless_present = "filter", conflicts_with = "filter")]
     pub(crate) id: Option<String>,
@@ -52,18 +52,18 @@ fn rate(text: &str) -> Result<u32, String> {
 
 /// A command behind which executions move: one of them may be followed.
 #[derive(Debug, Args)]
-pub(crate) struct Moves {
+pub(crate) struct FollowedAction {
     #[command(flatten)]
-    pub(crate) acts: Acts,
+    pub(crate) acts: ActionArgs,
     #[command(flatten)]
-    pub(crate) following: Following,
+    pub(crate) following: FollowArgs,
 }
 
 /// What is done about batches.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Batch {
     /// List them, the oldest first.
-    List(Watching),
+    List(WatchArgs),
     /// Show one, with what became of each execution.
     Show {
         /// Its id.
@@ -123,11 +123,11 @@ pub(crate) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure
 pub(crate) async fn order(
     common: &Common,
     verb: &str,
-    acts: Acts,
-    following: &Following,
+    acts: ActionArgs,
+    following: &FollowArgs,
 ) -> Result<Exit, Failure> {
     let Some(filter) = &acts.filter else {
-        let act = Act { id: acts.id.unwrap_or_default(), reason: acts.reason };
+        let act = ExecutionAction { id: acts.id.unwrap_or_default(), reason: acts.reason };
         return act::order(common, verb, act, acts.dry_run, following).await;
     };
     if following.wait {
@@ -138,7 +138,7 @@ pub(crate) async fn order(
 }
 
 /// Gives `verb` to all that the filter finds.
-async fn many(common: &Common, verb: &str, filter: &str, acts: &Acts) -> Result<Exit, Failure> {
+async fn many(common: &Common, verb: &str, filter: &str, acts: &ActionArgs) -> Result<Exit, Failure> {
     if !acts.dry_run.is_wanted() && acts.reason.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "--reason: say why, for the journal of each execution"));
     }

@@ -1,7 +1,7 @@
 //! Certificates of destruction, without a server: the file and the public key are enough.
 
 use crate::{
-    client::{Client, ask, escape},
+    client::{Client, block_on, escape},
     common::{Common, Format},
     output, settings,
 };
@@ -88,7 +88,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
                 }
                 Format::Table => {
                     output::say(
-                        &text.lines().map(|line| format!("{}\n", output::harmless(line))).collect::<String>(),
+                        &text.lines().map(|line| format!("{}\n", output::sanitize(line))).collect::<String>(),
                     )?;
                     output::note(
                         "shown as the file says it; whether that is so: tenure certificate verify FILE",
@@ -102,7 +102,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             output::say(&print::html(&found).ok_or_else(|| unreadable(&file, &found))?)?;
             Ok(Exit::Done)
         }
-        Certificate::Download { id, to } => ask(download(common, &id, to)),
+        Certificate::Download { id, to } => block_on(download(common, &id, to)),
         Certificate::Key => {
             let path = settings::settings(common)?.data.join(KeyFile::NAME);
             let key = KeyFile::at(&path).key().map_err(Failure::other)?.public();
@@ -147,12 +147,12 @@ fn told(file: &Path, found: &Verification) -> String {
             .extend(found.problems.iter().map(|problem| format!("- {}: {}", problem.field, problem.problem)));
         lines.push("It proves nothing.".into());
     }
-    lines.iter().map(|line| format!("{}\n", output::harmless(line))).collect()
+    lines.iter().map(|line| format!("{}\n", output::sanitize(line))).collect()
 }
 
 fn unreadable(file: &Path, found: &Verification) -> Failure {
     let first = found.problems.first().map(|problem| format!("{}: {}", problem.field, problem.problem));
-    Failure::other(format!("{}: {}", file.display(), output::harmless(&first.unwrap_or_default())))
+    Failure::other(format!("{}: {}", file.display(), output::sanitize(&first.unwrap_or_default())))
 }
 
 /// The keys that are named, or that of the data folder. Never one that comes with the certificate.
@@ -178,7 +178,7 @@ pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKe
 
 /// The bytes of `file`; `-` is standard input.
 pub(crate) fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
-    let named = |error: io::Error| files::unread(file, &error);
+    let named = |error: io::Error| files::unreadable(file, &error);
     if file == Path::new("-") {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map_err(named)?;

@@ -5,7 +5,7 @@ use crate::{
     common::{Common, Format},
     output, settings,
 };
-use api::auth::policy::Book;
+use api::auth::policy::PolicyStore;
 use backends::targets::Targets;
 use clap::Subcommand;
 use program::exit::{Exit, Failure};
@@ -34,7 +34,7 @@ fn check(common: &Common) -> Result<Exit, Failure> {
         let read = Targets::read(Path::new(&config.targets));
         read.map_err(|why| Failure::new(Exit::Usage, format!("configuration: targets: {why}")))?;
     }
-    Book::open(&config.access.policies)
+    PolicyStore::open(&config.access.policies)
         .map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &json!(config))?,

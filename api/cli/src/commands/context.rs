@@ -2,7 +2,7 @@
 
 use crate::{
     client::contexts::{self, Context, Contexts},
-    common::{Common, Format, Place},
+    common::{Common, Format, Source},
     output::{self, Column},
 };
 use clap::{Args, Subcommand};
@@ -108,7 +108,7 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
         return Err(usage(format!("NAME: {:?} is no name: write it without spaces", set.name)));
     }
     // Only what is on this command line: what happens to be in the environment is not kept.
-    let server = common.server.clone().filter(|_| common.said.server == Place::Flag);
+    let server = common.server.clone().filter(|_| common.said.server == Source::Flag);
     let before = all.contexts.get(&set.name).cloned();
     let server = match (server, &before) {
         (Some(server), _) => url(&server).map_err(usage)?,
@@ -127,11 +127,11 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
     if let Some(before) = before.filter(|_| !moved && !set.no_token) {
         (context.token, context.token_file) = (before.token, before.token_file);
     }
-    context.ca_file = match common.ca_file.as_ref().filter(|_| common.said.ca_file == Place::Flag) {
-        Some(file) => Some(std::path::absolute(file).map_err(|error| files::unread(file, &error))?),
+    context.ca_file = match common.ca_file.as_ref().filter(|_| common.said.ca_file == Source::Flag) {
+        Some(file) => Some(std::path::absolute(file).map_err(|error| files::unreadable(file, &error))?),
         None => trusted,
     };
-    let flag = common.token.clone().filter(|_| common.said.token == Place::Flag);
+    let flag = common.token.clone().filter(|_| common.said.token == Source::Flag);
     match (flag, set.token_file) {
         (Some(_), Some(_)) => {
             return Err(usage("--token-file: there is a --token, too: give one of them".into()));
@@ -141,7 +141,7 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
             (context.token, context.token_file) = (Some(secret(&files::read(&file)?)?), None);
         }
         (None, Some(file)) => {
-            let whole = std::path::absolute(&file).map_err(|error| files::unread(&file, &error))?;
+            let whole = std::path::absolute(&file).map_err(|error| files::unreadable(&file, &error))?;
             (context.token, context.token_file) = (None, Some(whole));
         }
         (None, None) => {}
@@ -178,7 +178,7 @@ fn url(server: &str) -> Result<String, String> {
 
 fn show(common: &Common, file: &Path) -> Result<Exit, Failure> {
     let target = contexts::target(common)?;
-    let by = |found: &contexts::Found<String>| json!({ "is": found.value, "by": found.by });
+    let by = |found: &contexts::Sourced<String>| json!({ "is": found.value, "by": found.by });
     let item = json!({
         "context": target.context.as_ref().map(by),
         "server": by(&target.server),
@@ -189,9 +189,9 @@ fn show(common: &Common, file: &Path) -> Result<Exit, Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &item)?,
         Format::Table => {
-            let told = |found: Option<&contexts::Found<String>>| {
+            let told = |found: Option<&contexts::Sourced<String>>| {
                 found.map_or("none".to_owned(), |found| {
-                    format!("{} (by {})", output::harmless(&found.value), found.by)
+                    format!("{} (by {})", output::sanitize(&found.value), found.by)
                 })
             };
             let token =
@@ -199,7 +199,7 @@ fn show(common: &Common, file: &Path) -> Result<Exit, Failure> {
             let trusts = target.ca_file.as_ref().map_or(String::new(), |found| {
                 format!(
                     "trusts:  {} (by {})\n",
-                    output::harmless(&found.value.display().to_string()),
+                    output::sanitize(&found.value.display().to_string()),
                     found.by
                 )
             });

@@ -6,7 +6,7 @@ use crate::{
     output,
     resources::{
         kinds::DELEGATIONS,
-        watch_list::{self, Watching},
+        watch_list::{self, WatchArgs},
     },
 };
 use clap::{Args, Subcommand};
@@ -22,7 +22,7 @@ pub(crate) enum Delegations {
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
-        watching: Watching,
+        watching: WatchArgs,
     },
     /// Let somebody vote for you; they vote as themselves, and it is on record for whom.
     Add(Add),

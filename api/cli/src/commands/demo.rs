@@ -8,7 +8,7 @@ mod server_process;
 
 use crate::{
     client::{Body, Client},
-    commands::{approvals, demo::server_process::Stage, fleet as imports},
+    commands::{approvals, demo::server_process::ServerProcess, fleet as imports},
     execution::status::progress,
     output::say,
 };
@@ -51,7 +51,7 @@ fn promised(holds: bool, what: &str) -> Result<(), Failure> {
 }
 
 async fn show() -> Result<(), Failure> {
-    let mut stage = Stage::set()?;
+    let mut stage = ServerProcess::set()?;
     tell("a server starts, with an embedded store in a folder of its own")?;
     let admin = stage.start().await?;
     say(&format!("   {}\n", stage.address()))?;
@@ -91,7 +91,12 @@ async fn show() -> Result<(), Failure> {
 }
 
 /// Watches until the nodes are being taken, and kills the server there. Returns how many steps had been committed.
-async fn kill_half_way(stage: &mut Stage, as_who: &Client, id: &str, from: &Value) -> Result<usize, Failure> {
+async fn kill_half_way(
+    stage: &mut ServerProcess,
+    as_who: &Client,
+    id: &str,
+    from: &Value,
+) -> Result<usize, Failure> {
     tell("it is provisioned; in the middle of it, the server is killed (SIGKILL)")?;
     let mut told = text(from, "state").to_owned();
     loop {

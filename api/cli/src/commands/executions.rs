@@ -2,12 +2,12 @@
 
 use crate::{
     client::{Body, Client, escape},
-    commands::batch::{self, Acts, Moves},
+    commands::batch::{self, ActionArgs, FollowedAction},
     common::{Common, Format},
     dry_run::DryRun,
     execution::{
-        act::{self, Act},
-        start::Following,
+        act::{self, ExecutionAction},
+        start::FollowArgs,
         status,
         wait::{self, Until},
     },
@@ -15,7 +15,7 @@ use crate::{
     resources::{
         self,
         kinds::{EXECUTIONS, STUCK},
-        watch_list::Watching,
+        watch_list::WatchArgs,
     },
 };
 use clap::{Args, Subcommand};
@@ -35,14 +35,14 @@ pub(crate) enum Executions {
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
-        watching: Watching,
+        watching: WatchArgs,
     },
     /// Show one in full.
-    Show(One),
+    Show(ExecutionArg),
     /// Show the history of one.
-    Journal(One),
+    Journal(ExecutionArg),
     /// Show the picture of one, with the current state lit.
-    Diagram(One),
+    Diagram(ExecutionArg),
     /// Wait until one has finished, or waits for people (exit 10).
     Wait {
         /// Its id; the first digits do if no other begins with them.
@@ -60,13 +60,13 @@ pub(crate) enum Executions {
         timeout: Option<Duration>,
     },
     /// Turn one, or many, back and undo what was done.
-    Cancel(Moves),
+    Cancel(FollowedAction),
     /// Stop one, or many, between two steps.
-    Pause(Acts),
+    Pause(ActionArgs),
     /// Let a paused one, or many, go on.
-    Resume(Moves),
+    Resume(FollowedAction),
     /// Try now: what is parked, or waits for its next attempt.
-    Retry(Moves),
+    Retry(FollowedAction),
     /// Tell one that something it waits for has happened; it looks for itself.
     Signal {
         /// Its id; the first digits do if no other begins with them.
@@ -74,15 +74,15 @@ pub(crate) enum Executions {
         /// What has happened, such as `export.confirmed`.
         signal: String,
         #[command(flatten)]
-        following: Following,
+        following: FollowArgs,
     },
     /// Close one by force; says what it leaves behind. Needs --reason.
-    Terminate(Act),
+    Terminate(ExecutionAction),
 }
 
 /// What names one execution.
 #[derive(Debug, Args)]
-pub(crate) struct One {
+pub(crate) struct ExecutionArg {
     /// Its id; the first digits do if no other begins with them.
     pub(crate) id: String,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Stuck {
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     #[command(flatten)]
-    watching: Watching,
+    watching: WatchArgs,
 }
 
 pub(crate) async fn run(common: &Common, command: Executions) -> Result<Exit, Failure> {
@@ -108,12 +108,12 @@ pub(crate) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
         Executions::Wait { id, timeout } => wait(common, &id, Until::Rest, timeout).await,
         Executions::Watch { id, timeout } => wait(common, &id, Until::End, timeout).await,
         Executions::Cancel(own) => batch::order(common, "cancel", own.acts, &own.following).await,
-        Executions::Pause(acts) => batch::order(common, "pause", acts, &Following::NOT).await,
+        Executions::Pause(acts) => batch::order(common, "pause", acts, &FollowArgs::NOT).await,
         Executions::Resume(own) => batch::order(common, "resume", own.acts, &own.following).await,
         Executions::Retry(own) => batch::order(common, "retry", own.acts, &own.following).await,
         Executions::Signal { id, signal, following } => tell(common, &id, &signal, &following).await,
         Executions::Terminate(act) => {
-            act::order(common, "terminate", act, DryRun::default(), &Following::NOT).await
+            act::order(common, "terminate", act, DryRun::default(), &FollowArgs::NOT).await
         }
     }
 }
@@ -169,10 +169,10 @@ async fn wait(common: &Common, id: &str, until: Until, timeout: Option<Duration>
     // A server that restarts later is waited for; one that never answered may not be there at all.
     client.get(&format!("/v1/executions/{}", escape(id))).await?;
     let (item, exit) = wait::wait(&client, &escape(id), until, timeout).await?;
-    status::at_rest(common, &item, exit)
+    status::print_at_rest(common, &item, exit)
 }
 
-async fn tell(common: &Common, id: &str, signal: &str, following: &Following) -> Result<Exit, Failure> {
+async fn tell(common: &Common, id: &str, signal: &str, following: &FollowArgs) -> Result<Exit, Failure> {
     let path = format!("/v1/executions/{}:signal", escape(id));
     let body = Body::json(&json!({ "signal": signal }));
     let client = Client::of(common)?;

@@ -4,7 +4,7 @@ use crate::{
     client::Client,
     commands::{
         access,
-        approvals::{self, Approvals, Case},
+        approvals::{self, ApprovalId, Approvals},
         audit,
         batch::BATCHES,
         executions, policy,
@@ -15,8 +15,8 @@ use crate::{
     resources::{
         self,
         kinds::{self, Kind},
-        nested::{self, Within},
-        watch_list::{self, Watching},
+        nested::{self, NestedKind},
+        watch_list::{self, WatchArgs},
     },
 };
 use clap::{
@@ -31,7 +31,7 @@ use serde_json::Value;
 pub(crate) struct Get {
     /// The kind.
     #[arg(value_parser = kind_parser())]
-    kind: &'static Known,
+    kind: &'static NamedKind,
     /// The id of one, as the list shows it.
     #[arg(conflicts_with_all = ["filter", "filters"])]
     id: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Get {
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     filters: Vec<String>,
     #[command(flatten)]
-    watching: Watching,
+    watching: WatchArgs,
 }
 
 /// What `describe` takes.
@@ -50,39 +50,39 @@ pub(crate) struct Get {
 pub(crate) struct Describe {
     /// The kind.
     #[arg(value_parser = kind_parser())]
-    kind: &'static Known,
+    kind: &'static NamedKind,
     /// Its id, as the list shows it.
     id: String,
 }
 
 /// A kind by its names.
 #[derive(Clone, Copy)]
-struct Known {
+struct NamedKind {
     plural: &'static str,
     singular: &'static str,
     kind: &'static Kind,
     /// One is served under its id; of others the list tells all that there is.
     shown: bool,
     /// Each of another kind has a list of them.
-    within: Option<&'static Within>,
+    within: Option<&'static NestedKind>,
 }
 
-impl std::fmt::Debug for Known {
+impl std::fmt::Debug for NamedKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.plural)
     }
 }
 
-const fn known(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
-    Known { plural, singular, kind, shown: true, within: None }
+const fn known(plural: &'static str, singular: &'static str, kind: &'static Kind) -> NamedKind {
+    NamedKind { plural, singular, kind, shown: true, within: None }
 }
 
-const fn listed(plural: &'static str, singular: &'static str, kind: &'static Kind) -> Known {
-    Known { shown: false, ..known(plural, singular, kind) }
+const fn listed(plural: &'static str, singular: &'static str, kind: &'static Kind) -> NamedKind {
+    NamedKind { shown: false, ..known(plural, singular, kind) }
 }
 
-const fn inside(plural: &'static str, singular: &'static str, within: &'static Within) -> Known {
-    Known { within: Some(within), ..listed(plural, singular, within.kind) }
+const fn inside(plural: &'static str, singular: &'static str, within: &'static NestedKind) -> NamedKind {
+    NamedKind { within: Some(within), ..listed(plural, singular, within.kind) }
 }
 
 const ACCESS_POLICIES: Kind = Kind { path: "/v1/access-policies", columns: &access::HISTORY };
@@ -94,7 +94,7 @@ const WORKFLOWS: Kind = Kind {
 };
 
 /// Every kind that there is.
-static ALL: [Known; 34] = [
+static ALL: [NamedKind; 34] = [
     known("access-policies", "access-policy", &ACCESS_POLICIES),
     listed("agents", "agent", &kinds::AGENTS),
     known("approvals", "approval", &kinds::APPROVALS),
@@ -132,7 +132,7 @@ static ALL: [Known; 34] = [
 ];
 
 /// The kinds as clap knows them: so a word that is none is answered with the nearest, and shells complete them.
-fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static Known> {
+fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static NamedKind> {
     let values = ALL.iter().map(|known| PossibleValue::new(known.plural).alias(known.singular));
     let named = |word: String| {
         let found = ALL.iter().find(|known| known.plural == word || known.singular == word);
@@ -177,7 +177,7 @@ pub(crate) async fn describe(common: &Common, describe: Describe) -> Result<Exit
             }
             Ok(exit)
         }
-        "approvals" => approvals::run(common, Approvals::Show(Case { id })).await,
+        "approvals" => approvals::run(common, Approvals::Show(ApprovalId { id })).await,
         "schedules" => schedules::run(common, Schedules::Show { name: id }).await,
         _ => {
             let item = one(&Client::of(common)?, known, &id).await?;
@@ -188,7 +188,7 @@ pub(crate) async fn describe(common: &Common, describe: Describe) -> Result<Exit
 }
 
 /// One of a kind, by its id.
-async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure> {
+async fn one(client: &Client, known: &NamedKind, id: &str) -> Result<Value, Failure> {
     if let Some(within) = known.within {
         return within.one(client, known.singular, id).await;
     }
@@ -202,7 +202,7 @@ async fn one(client: &Client, known: &Known, id: &str) -> Result<Value, Failure>
         return Ok(item.clone());
     }
     let missing = Failure::new(Exit::NotFound, format!("there is no {} {id}", known.singular));
-    Err(resources::meant(client, known.kind, id, missing).await)
+    Err(resources::suggest_id(client, known.kind, id, missing).await)
 }
 
 #[cfg(test)]

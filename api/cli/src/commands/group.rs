@@ -4,7 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
     output,
-    resources::{self, kinds::GROUPS, watch_list::Watching},
+    resources::{self, kinds::GROUPS, watch_list::WatchArgs},
 };
 use clap::Subcommand;
 use program::exit::{Exit, Failure};
@@ -14,7 +14,7 @@ use serde_json::json;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
     /// List them all, with their members.
-    List(Watching),
+    List(WatchArgs),
     /// Make one; policies name it `group:NAME`.
     Add {
         /// Its name.

@@ -1,7 +1,7 @@
 //! Commands that help with the others: servers by name, verbs for every kind, explanations, a check of everything, shells and manuals.
 
 use crate::{
-    client::ask,
+    client::block_on,
     commands::{
         context::{self, ContextCommand},
         doctor::{self, Doctor},
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// What helps.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Aid {
+pub(crate) enum HelpCommand {
     /// Keep servers, each under a name, with the token that opens it.
     #[command(subcommand)]
     Context(ContextCommand),
@@ -48,14 +48,14 @@ pub(crate) enum Aid {
 }
 
 /// `whole` is the command line that is completed and described.
-pub(crate) fn run(common: &Common, aid: Aid, whole: clap::Command) -> Result<Exit, Failure> {
+pub(crate) fn run(common: &Common, aid: HelpCommand, whole: clap::Command) -> Result<Exit, Failure> {
     match aid {
-        Aid::Context(command) => context::run(common, command),
-        Aid::Get(own) => ask(get::get(common, own)),
-        Aid::Describe(own) => ask(get::describe(common, own)),
-        Aid::Explain { code } => explain::run(common, code.as_deref()),
-        Aid::Doctor(own) => ask(doctor::run(common, own)),
-        Aid::Completions { shell } => manual::completions(shell, whole),
-        Aid::Man { dir } => manual::manual(common, whole, dir.as_deref()),
+        HelpCommand::Context(command) => context::run(common, command),
+        HelpCommand::Get(own) => block_on(get::get(common, own)),
+        HelpCommand::Describe(own) => block_on(get::describe(common, own)),
+        HelpCommand::Explain { code } => explain::run(common, code.as_deref()),
+        HelpCommand::Doctor(own) => block_on(doctor::run(common, own)),
+        HelpCommand::Completions { shell } => manual::completions(shell, whole),
+        HelpCommand::Man { dir } => manual::manual(common, whole, dir.as_deref()),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     common::Common,
     output,
-    resources::{self, kinds::LIMITS, watch_list::Watching},
+    resources::{self, kinds::LIMITS, watch_list::WatchArgs},
 };
 use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Limits {
     /// List limits and the keys that have something to tell: who is inside, who waits, what is closed.
-    List(Watching),
+    List(WatchArgs),
     /// Show one key, or what a pattern of keys allows.
     Show {
         /// The key, such as `cluster/eu-1`.

@@ -10,7 +10,7 @@ use crate::{
 };
 use api::{
     config::Oidc,
-    oidc::{Consent, Provider, Unopened},
+    oidc::{DeviceAuthorization, Provider, SignInError},
 };
 use engine::{Clock as _, SystemClock};
 use program::{
@@ -143,14 +143,14 @@ fn settings(offered: &Value) -> Option<Oidc> {
 async fn by_device(common: &Common, settings: &Oidc) -> Result<String, Failure> {
     let none = || Failure::other("the server names no issuer");
     let provider = Provider::of(settings).map_err(Failure::other)?.ok_or_else(none)?;
-    let refused = |unopened: Unopened| Failure::other(unopened.to_string());
+    let refused = |unopened: SignInError| Failure::other(unopened.to_string());
     let now = SystemClock.now();
     let consent = provider.ask_consent(now).await.map_err(refused)?;
     tell(common, &consent);
     provider.await_consent(&consent, now).await.map_err(refused)
 }
 
-fn tell(common: &Common, consent: &Consent) {
+fn tell(common: &Common, consent: &DeviceAuthorization) {
     let at = consent.verification_uri_complete.as_ref().unwrap_or(&consent.verification_uri);
     if let Format::Json | Format::Yaml = common.output {
         output::note(&json!({ "open": at, "code": consent.user_code }).to_string());

@@ -8,7 +8,7 @@ use crate::{
     resources::{
         self,
         kinds::CHANNELS,
-        watch_list::{self, Watching},
+        watch_list::{self, WatchArgs},
     },
 };
 use chrono::{DateTime, Utc};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Notify {
     /// List the channels, with what waits on each and what is dead.
-    Channels(Watching),
+    Channels(WatchArgs),
     /// Send a notification that says nothing, and show what came of it; exit 1 if it was not taken.
     Test {
         /// The channel.
@@ -34,7 +34,7 @@ pub(crate) enum Notify {
         #[arg(long, value_enum)]
         state: Option<Which>,
         #[command(flatten)]
-        watching: Watching,
+        watching: WatchArgs,
     },
     /// Show a delivery, with its last attempts.
     Show {
@@ -80,7 +80,7 @@ pub(crate) enum Notify {
         reason: String,
     },
     /// Take webhooks on this machine and print a line for each, to try a channel without a service.
-    Sink(receiver::Sink),
+    Sink(receiver::Receiver),
 }
 
 /// Which deliveries are meant.

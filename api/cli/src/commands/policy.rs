@@ -13,7 +13,7 @@ use program::{
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use workflows::policy::{self, Invalid, PlatformPolicy, Request, Subject};
+use workflows::policy::{self, Invalid, OnboardingRequest, PlatformPolicy, Subject};
 
 /// What is done about policies.
 #[derive(Debug, Subcommand)]
@@ -152,7 +152,8 @@ fn test(common: &Common, file: &Path) -> Result<Exit, Failure> {
 async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Exit, Failure> {
     let file = Path::new(subject);
     let rules = if subject == "-" || file.is_file() {
-        let request = Request::from_yaml(&files::read(file)?).map_err(|invalid| wrong(file, &invalid))?;
+        let request =
+            OnboardingRequest::from_yaml(&files::read(file)?).map_err(|invalid| wrong(file, &invalid))?;
         let policy = match by {
             Some(by) => {
                 PlatformPolicy::from_yaml(&files::read(by)?).map_err(|invalid| wrong(by, &invalid))?
@@ -203,7 +204,7 @@ fn page(answer: &Value) -> String {
     );
     for change in list("changes") {
         let part = |name: &str| change.get(name).cloned().unwrap_or_default();
-        page.push_str(&format!("  # {}\n", output::harmless(&text(&change, "meaning"))));
+        page.push_str(&format!("  # {}\n", output::sanitize(&text(&change, "meaning"))));
         page.push_str(&preview::drawn(&preview::change(&text(&change, "key"), &part("old"), &part("new"))));
     }
     let open = list("untouched");

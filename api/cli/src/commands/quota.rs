@@ -3,7 +3,7 @@
 use crate::{
     client::Body,
     common::Common,
-    execution::start::{self, Starting},
+    execution::start::{self, StartArgs},
 };
 use clap::{Args, Subcommand};
 use program::{
@@ -25,7 +25,7 @@ pub(crate) enum Quota {
         #[arg(long, value_parser = ["increase", "decrease"])]
         direction: Option<String>,
         #[command(flatten)]
-        starting: Starting,
+        starting: StartArgs,
     },
     /// Ask for a quota of so much, up or down.
     Set(Set),
@@ -56,7 +56,7 @@ pub(crate) struct Set {
     #[arg(long, requires = "until")]
     exception: bool,
     #[command(flatten)]
-    starting: Starting,
+    starting: StartArgs,
 }
 
 /// What is done about service levels.
@@ -68,7 +68,7 @@ pub(crate) enum Sla {
         #[arg(short, long)]
         file: PathBuf,
         #[command(flatten)]
-        starting: Starting,
+        starting: StartArgs,
     },
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Capacity {
         #[arg(long, default_value = "")]
         reason: String,
         #[command(flatten)]
-        starting: Starting,
+        starting: StartArgs,
     },
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Incident {
         #[arg(long, default_value = "")]
         evidence: String,
         #[command(flatten)]
-        starting: Starting,
+        starting: StartArgs,
     },
 }
 

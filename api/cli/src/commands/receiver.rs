@@ -4,7 +4,7 @@ use crate::{
     common::{Common, Format},
     output,
 };
-use api::notify::Keys;
+use api::notify::SigningKeys;
 use axum::{
     Router,
     body::Bytes,
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 /// Where it listens, and whom it believes.
 #[derive(Debug, Args)]
-pub(crate) struct Sink {
+pub(crate) struct Receiver {
     /// The address to listen at.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9999")]
     listen: SocketAddr,
@@ -33,16 +33,16 @@ pub(crate) struct Sink {
 /// What each request is taken by.
 #[derive(Clone)]
 struct Taking {
-    keys: Option<Arc<Keys>>,
+    keys: Option<Arc<SigningKeys>>,
     format: Format,
 }
 
-impl Sink {
+impl Receiver {
     /// Takes what comes until it is interrupted.
     pub(crate) async fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let usage = |why: String| Failure::new(Exit::Usage, why);
         let file = self.secret_file.as_ref().map(|file| file.display().to_string());
-        let keys = file.as_deref().map(|file| Keys::of([("--secret-file", file)].into_iter()));
+        let keys = file.as_deref().map(|file| SigningKeys::of([("--secret-file", file)].into_iter()));
         let keys = keys.transpose().map_err(usage)?.map(Arc::new);
         let unbound = |error| Failure::other(format!("cannot listen on {}: {error}", self.listen));
         let listener = TcpListener::bind(self.listen).await.map_err(unbound)?;
@@ -72,7 +72,7 @@ async fn take(State(taking): State<Taking>, headers: HeaderMap, body: Bytes) -> 
         Format::Table | Format::Yaml => {
             let said = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or("-");
             let words = [said("/time"), said("/type"), said("/subject"), signature, said("/data/text")];
-            words.map(output::harmless).join("  ")
+            words.map(output::sanitize).join("  ")
         }
     };
     // Who reads along may have gone; whoever sends is answered all the same.

@@ -1,11 +1,11 @@
 //! `tenure reclaim`: who has to give GPUs back.
 
 use crate::{
-    client::{Body, Client, ask, escape},
+    client::{Body, Client, block_on, escape},
     commands::lab,
     common::{Common, Format},
     dry_run::DryRun,
-    execution::start::{self, Starting},
+    execution::start::{self, StartArgs},
     output,
 };
 use clap::{Args, Subcommand};
@@ -23,7 +23,7 @@ pub(crate) enum Reclaim {
         #[command(flatten)]
         recall: Recall,
         #[command(flatten)]
-        starting: Starting,
+        starting: StartArgs,
     },
     /// Show how every candidate was judged, by a reclaim or as things stand.
     Explain {
@@ -80,13 +80,13 @@ const RECLAIMS: &str = "/v1/reclaims";
 
 pub(crate) fn run(common: &Common, command: Reclaim) -> Result<Exit, Failure> {
     match command {
-        Reclaim::Plan(recall) => {
-            ask(async { start::tried(common, RECLAIMS, "", recall.body()?, DryRun::default()).await })
-        }
+        Reclaim::Plan(recall) => block_on(async {
+            start::preview_start(common, RECLAIMS, "", recall.body()?, DryRun::default()).await
+        }),
         Reclaim::Start { recall, starting } => {
-            ask(async { start::start(common, RECLAIMS, "", recall.body()?, starting).await })
+            block_on(async { start::start(common, RECLAIMS, "", recall.body()?, starting).await })
         }
-        Reclaim::Explain { id, recall } => ask(explain(common, id.as_deref(), recall)),
+        Reclaim::Explain { id, recall } => block_on(explain(common, id.as_deref(), recall)),
         Reclaim::Cases { file } => lab::compare(common, &file),
     }
 }

@@ -4,9 +4,9 @@ use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
     dry_run::DryRun,
-    execution::{start::Following, status},
+    execution::{start::FollowArgs, status},
     output::{self, preview},
-    resources::{self, kinds::PROPOSALS, watch_list::Watching},
+    resources::{self, kinds::PROPOSALS, watch_list::WatchArgs},
 };
 use clap::{Args, Subcommand};
 use program::{
@@ -22,7 +22,7 @@ pub(crate) enum Repair {
     /// Try again with other data.
     Edit {
         #[command(flatten)]
-        own: Own,
+        own: RepairArgs,
         /// A field and its new value, like `request.entitlement.gpus=8`; the value is JSON, or text. May be repeated.
         #[arg(long, value_name = "FIELD=VALUE")]
         set: Vec<String>,
@@ -33,7 +33,7 @@ pub(crate) enum Repair {
     /// Go on as if a slot's work was done, because it is.
     Done {
         #[command(flatten)]
-        own: Own,
+        own: RepairArgs,
         /// Which slot, from 0.
         #[arg(long, default_value_t = 0)]
         slot: u32,
@@ -47,7 +47,7 @@ pub(crate) enum Repair {
     /// Let a slot's work be sent again, because it has certainly not been done.
     NotDone {
         #[command(flatten)]
-        own: Own,
+        own: RepairArgs,
         /// Which slot, from 0.
         #[arg(long, default_value_t = 0)]
         slot: u32,
@@ -58,7 +58,7 @@ pub(crate) enum Repair {
     /// Go on without a step, or without the undo of a slot; what then stays is listed at the end.
     Skip {
         #[command(flatten)]
-        own: Own,
+        own: RepairArgs,
         /// Which slot's undo; leave it out for a step.
         #[arg(long)]
         slot: Option<u32>,
@@ -66,7 +66,7 @@ pub(crate) enum Repair {
     /// Undo a slot's work by another undo, or with other arguments.
     UndoWith {
         #[command(flatten)]
-        own: Own,
+        own: RepairArgs,
         /// Which slot, from 0.
         #[arg(long, default_value_t = 0)]
         slot: u32,
@@ -79,7 +79,7 @@ pub(crate) enum Repair {
 
 /// What every repair needs.
 #[derive(Debug, Args)]
-pub(crate) struct Own {
+pub(crate) struct RepairArgs {
     /// The execution; the first digits do if no other begins with them.
     id: String,
     /// Why, for its history.
@@ -88,14 +88,14 @@ pub(crate) struct Own {
     #[command(flatten)]
     dry_run: DryRun,
     #[command(flatten)]
-    following: Following,
+    following: FollowArgs,
 }
 
 /// What waits for a second person.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proposals {
     /// List what waits for a second person.
-    List(Watching),
+    List(WatchArgs),
     /// Show one in full.
     Show {
         /// Its id.
@@ -220,7 +220,7 @@ pub(crate) async fn proposals(common: &Common, command: Proposals) -> Result<Exi
         }
         Proposals::Second { id } => {
             let path = format!("/v1/proposals/{}:second", escape(&id));
-            status::stands(common, &client()?.post(&path, Body::json(&json!({}))).await?.value()?)
+            status::print_status(common, &client()?.post(&path, Body::json(&json!({}))).await?.value()?)
         }
         Proposals::Withdraw { id } => {
             let path = format!("/v1/proposals/{}:withdraw", escape(&id));

@@ -4,14 +4,14 @@ use crate::{
     client::{Body, Client, escape, filters},
     common::{Common, Format},
     execution::{
-        status::at_rest,
+        status::print_at_rest,
         wait::{self, Until},
     },
     output::{self, Column},
     resources::{
         self,
         kinds::SCHEDULES,
-        watch_list::{self, Watching},
+        watch_list::{self, WatchArgs},
     },
 };
 use clap::{Args, Subcommand};
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedules {
     /// List them all, with when each is next due.
-    List(Watching),
+    List(WatchArgs),
     /// Show one, with its next five moments, what runs and what waits.
     Show {
         /// Its name.
@@ -80,7 +80,7 @@ pub(crate) enum Schedules {
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
-        watching: Watching,
+        watching: WatchArgs,
     },
 }
 
@@ -208,14 +208,14 @@ async fn triggered(
     };
     output::note(&format!("execution {id}"));
     let (item, exit) = wait::wait(client, id, until, own.timeout).await?;
-    at_rest(common, &item, exit)
+    print_at_rest(common, &item, exit)
 }
 
 /// A schedule for reading: its moments first, in its own zone and in UTC.
 fn page(item: &Value) -> String {
     let mut rest = item.clone();
     let firing = rest.as_object_mut().and_then(|fields| fields.remove("firing")).unwrap_or_default();
-    let said = |of: &Value, name: &str| output::harmless(of.get(name).and_then(Value::as_str).unwrap_or("-"));
+    let said = |of: &Value, name: &str| output::sanitize(of.get(name).and_then(Value::as_str).unwrap_or("-"));
     let mut text = format!("{}  {} ({})\n", said(item, "name"), said(item, "cron"), said(item, "zone"));
     if let Some(paused) = item.get("paused").filter(|paused| paused.is_object()) {
         text.push_str(&format!(

@@ -39,7 +39,7 @@ impl Serve {
 }
 
 /// Serves until it is told to stop.
-pub(crate) fn run(common: &Common, own: &Serve, more: server::Also) -> Result<Exit, Failure> {
+pub(crate) fn run(common: &Common, own: &Serve, more: server::ExtraWorkflows) -> Result<Exit, Failure> {
     let mut config: Config = settings::settings(common)?;
     if let Some(listen) = own.listen {
         config.listen = listen;

@@ -9,7 +9,7 @@ use program::{
     exit::{Exit, Failure},
     files,
 };
-use simulator::{Baseline, Report, Scene, Settings, Source, any_model, page, read, replay_all, table};
+use simulator::{Baseline, Report, Scenario, Settings, Source, any_model, page, read, replay_all, table};
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
@@ -53,7 +53,7 @@ pub(crate) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failure> {
         }
         None => "built-in, all classes borrow".to_owned(),
     };
-    let told = scene.kind == simulator::Kind::Scenario && scene.demands.len() <= Scene::TOLD;
+    let told = scene.kind == simulator::Kind::Scenario && scene.demands.len() <= Scenario::TOLD;
     let settings: Vec<Settings> = Baseline::VARIANTS
         .iter()
         .map(|baseline| Settings {
@@ -78,7 +78,7 @@ fn bad(file: Option<&Path>, found: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, format!("{name}:\n{found}"))
 }
 
-fn scene(own: &Simulate) -> Result<Scene, Failure> {
+fn scene(own: &Simulate) -> Result<Scenario, Failure> {
     let text = files::read(&own.trace)?;
     let source = read(&text, own.seed).map_err(|found| bad(Some(&own.trace), found))?;
     let fleet = match &own.fleet {
@@ -92,7 +92,7 @@ fn scene(own: &Simulate) -> Result<Scene, Failure> {
         Source::Scenario(scene) => Ok(*scene),
         Source::Trace(trace) => {
             let model = any_model().map_err(Failure::other)?;
-            Scene::of(&trace, fleet.as_deref(), &model).map_err(|error| Failure::new(Exit::Usage, error))
+            Scenario::of(&trace, fleet.as_deref(), &model).map_err(|error| Failure::new(Exit::Usage, error))
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     common::Common,
     output,
-    resources::{self, kinds::SWEEPS, watch_list::Watching},
+    resources::{self, kinds::SWEEPS, watch_list::WatchArgs},
 };
 use clap::Subcommand;
 use program::exit::{Exit, Failure};
@@ -24,7 +24,7 @@ pub(crate) enum Sweep {
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
-        watching: Watching,
+        watching: WatchArgs,
     },
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Tenant {
         #[arg(short, long)]
         file: PathBuf,
         #[command(flatten)]
-        starting: start::Starting,
+        starting: start::StartArgs,
     },
     /// Ask that a tenant leaves: its data is destroyed, and a certificate says so.
     Offboard {
@@ -46,7 +46,7 @@ pub(crate) enum Tenant {
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
         #[command(flatten)]
-        starting: start::Starting,
+        starting: start::StartArgs,
     },
     /// Say what the data of an asset is that the inventory could not settle.
     Classify {

@@ -1,7 +1,7 @@
 //! `tenure usage`: what a tenant used, by month and with list prices.
 
 use crate::{
-    client::{Client, ask, escape},
+    client::{Client, block_on, escape},
     common::Common,
     output,
 };
@@ -72,8 +72,8 @@ impl Part {
 
 pub(crate) fn run(common: &Common, command: Usage) -> Result<Exit, Failure> {
     match command {
-        Usage::List(part) => ask(list(common, part)),
-        Usage::Export { part, format, file } => ask(export(common, part, format, file)),
+        Usage::List(part) => block_on(list(common, part)),
+        Usage::Export { part, format, file } => block_on(export(common, part, format, file)),
     }
 }
 

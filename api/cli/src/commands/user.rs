@@ -4,7 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
     output::{self, Column},
-    resources::{self, kinds::USERS, watch_list::Watching},
+    resources::{self, kinds::USERS, watch_list::WatchArgs},
 };
 use api::Role;
 use clap::Subcommand;
@@ -47,7 +47,7 @@ pub(crate) enum User {
         expires: Option<String>,
     },
     /// List all users.
-    List(Watching),
+    List(WatchArgs),
     /// Remove a user; their tokens open nothing from then on.
     Remove {
         /// The name.

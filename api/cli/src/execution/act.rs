@@ -4,7 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
     dry_run::DryRun,
-    execution::start::Following,
+    execution::start::FollowArgs,
     output,
 };
 use clap::Args;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// What is done with one execution, and why.
 #[derive(Debug, Args)]
-pub(crate) struct Act {
+pub(crate) struct ExecutionAction {
     /// Its id; the first digits do if no other begins with them.
     pub(crate) id: String,
     /// Why, for the journal.
@@ -24,9 +24,9 @@ pub(crate) struct Act {
 pub(crate) async fn order(
     common: &Common,
     verb: &str,
-    act: Act,
+    act: ExecutionAction,
     dry_run: DryRun,
-    following: &Following,
+    following: &FollowArgs,
 ) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));

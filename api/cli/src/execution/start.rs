@@ -5,7 +5,7 @@ use crate::{
     common::{Common, Format},
     dry_run::DryRun,
     execution::{
-        status::{at_rest, stands, taken},
+        status::{print_accepted, print_at_rest, print_status},
         wait::{self, Until},
     },
     output::{self, preview},
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 /// What every command takes that begins an execution.
 #[derive(Debug, Args)]
-pub(crate) struct Starting {
+pub(crate) struct StartArgs {
     #[command(flatten)]
     pub(crate) dry_run: DryRun,
     /// Wait until it has finished, or waits for people (exit 10).
@@ -42,7 +42,7 @@ pub(crate) struct Starting {
 
 /// Whether an execution is followed that was given a command.
 #[derive(Debug, Args)]
-pub(crate) struct Following {
+pub(crate) struct FollowArgs {
     /// Wait until it has finished, or waits for people (exit 10).
     #[arg(long)]
     pub(crate) wait: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Following {
     pub(crate) timeout: Option<std::time::Duration>,
 }
 
-impl Following {
+impl FollowArgs {
     /// Not at all.
     pub(crate) const NOT: Self = Self { wait: false, timeout: None };
 
@@ -59,9 +59,9 @@ impl Following {
     pub(crate) async fn from(&self, common: &Common, client: &Client, item: &Value) -> Result<Exit, Failure> {
         let id =
             item.get("id").and_then(Value::as_str).filter(|_| self.wait && item.get("proposal").is_none());
-        let Some(id) = id else { return taken(common, item) };
+        let Some(id) = id else { return print_accepted(common, item) };
         let (item, exit) = wait::wait(client, id, Until::Rest, self.timeout).await?;
-        at_rest(common, &item, exit)
+        print_at_rest(common, &item, exit)
     }
 }
 
@@ -71,10 +71,10 @@ pub(crate) async fn start(
     path: &str,
     query: &str,
     body: Body,
-    starting: Starting,
+    starting: StartArgs,
 ) -> Result<Exit, Failure> {
     if starting.dry_run.is_wanted() {
-        return tried(common, path, query, body, starting.dry_run).await;
+        return preview_start(common, path, query, body, starting.dry_run).await;
     }
     let client = Client::of(common)?;
     let key = starting.idempotency_key.unwrap_or_else(|| {
@@ -95,16 +95,16 @@ pub(crate) async fn start(
     let until = match (starting.wait, starting.watch) {
         (true, _) => Until::Rest,
         (false, true) => Until::End,
-        (false, false) => return stands(common, &item),
+        (false, false) => return print_status(common, &item),
     };
     let id = item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     output::note(&format!("execution {id}"));
     let (item, exit) = wait::wait(&client, &id, until, starting.timeout).await?;
-    at_rest(common, &item, exit)
+    print_at_rest(common, &item, exit)
 }
 
 /// What a POST to `path` would decide and do.
-pub(crate) async fn tried(
+pub(crate) async fn preview_start(
     common: &Common,
     path: &str,
     query: &str,

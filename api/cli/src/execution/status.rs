@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Where the execution stands, in one line.
 pub(crate) fn progress(item: &Value) -> String {
-    let part = |name: &str| output::harmless(item.get(name).and_then(Value::as_str).unwrap_or_default());
+    let part = |name: &str| output::sanitize(item.get(name).and_then(Value::as_str).unwrap_or_default());
     let mut line = format!("{} {}", part("updated_at"), part("state"));
     if part("phase") != "forward" {
         line.push_str(&format!(" ({})", part("phase")));
@@ -23,25 +23,25 @@ pub(crate) fn progress(item: &Value) -> String {
 /// What an open execution last ran into, a line for each error; and what it waits for at limited keys.
 pub(crate) fn why(item: &Value) -> Vec<String> {
     let limits = item.pointer("/waiting_for/limits").and_then(Value::as_array).into_iter().flatten();
-    let waits = limits.filter_map(|limit| limit.get("why").and_then(Value::as_str).map(output::harmless));
-    ran_into(item).into_iter().chain(waits).chain(held_back(item)).collect()
+    let waits = limits.filter_map(|limit| limit.get("why").and_then(Value::as_str).map(output::sanitize));
+    last_errors(item).into_iter().chain(waits).chain(paused_ruling(item)).collect()
 }
 
 /// That people have decided, and that nothing follows from it while the execution is paused.
-pub(crate) fn held_back(item: &Value) -> Option<String> {
+pub(crate) fn paused_ruling(item: &Value) -> Option<String> {
     let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
     let approval = item.pointer("/waiting_for/approval")?;
-    let said = |name: &str| approval.get(name).and_then(Value::as_str).map(output::harmless);
+    let said = |name: &str| approval.get(name).and_then(Value::as_str).map(output::sanitize);
     let (ruling, effect) = (said("ruling")?, said("takes_effect")?);
     Some(format!("{ruling}; takes effect {effect}: `tenure executions resume {id} --reason …`"))
 }
 
-fn ran_into(item: &Value) -> Vec<String> {
+fn last_errors(item: &Value) -> Vec<String> {
     let failure = item.get("last_failure").filter(|failure| !failure.is_null());
     let open = item.get("open").and_then(Value::as_bool) == Some(true);
     let Some(failure) = failure.filter(|_| open) else { return Vec::new() };
     let text =
-        |of: &Value, name: &str| output::harmless(of.get(name).and_then(Value::as_str).unwrap_or_default());
+        |of: &Value, name: &str| output::sanitize(of.get(name).and_then(Value::as_str).unwrap_or_default());
     let place = format!("{} in {}", text(failure, "at"), text(failure, "state"));
     let errors = failure.get("errors").and_then(Value::as_array).into_iter().flatten();
     errors.map(|error| format!("{place}: {}: {}", text(error, "code"), text(error, "message"))).collect()
@@ -50,7 +50,7 @@ fn ran_into(item: &Value) -> Vec<String> {
 /// Why an execution was rejected: the rules that refused, and what an action refused with.
 pub(crate) fn refusals(item: &Value) -> Vec<String> {
     let said =
-        |of: &Value, name: &str| output::harmless(of.get(name).and_then(Value::as_str).unwrap_or_default());
+        |of: &Value, name: &str| output::sanitize(of.get(name).and_then(Value::as_str).unwrap_or_default());
     let list = |path: &str| item.pointer(path).and_then(Value::as_array).into_iter().flatten();
     let rules = list("/data/reasons").filter(|reason| said(reason, "verdict") == "failed");
     let rules = rules.map(|reason| format!("{}: {}", said(reason, "rule"), said(reason, "detail")));
@@ -100,7 +100,7 @@ pub(crate) fn hint(item: &Value, exit: Exit) -> Option<String> {
 }
 
 /// Shows an execution that has come to rest, and what to do about it.
-pub(crate) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit, Failure> {
+pub(crate) fn print_at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit, Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
         Format::Table => {
@@ -118,7 +118,7 @@ pub(crate) fn at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit,
 }
 
 /// Shows where an execution stands.
-pub(crate) fn stands(common: &Common, item: &Value) -> Result<Exit, Failure> {
+pub(crate) fn print_status(common: &Common, item: &Value) -> Result<Exit, Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
         Format::Table => {
@@ -130,9 +130,9 @@ pub(crate) fn stands(common: &Common, item: &Value) -> Result<Exit, Failure> {
 }
 
 /// Shows what became of a command: where the execution stands, or that a second person is waited for.
-pub(crate) fn taken(common: &Common, item: &Value) -> Result<Exit, Failure> {
+pub(crate) fn print_accepted(common: &Common, item: &Value) -> Result<Exit, Failure> {
     let Some(proposal) = item.get("proposal").and_then(Value::as_str) else {
-        return stands(common, item);
+        return print_status(common, item);
     };
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,

@@ -51,7 +51,7 @@ pub(crate) async fn wait(
 
 async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit), Failure> {
     let path = format!("/v1/executions/{id}");
-    let (mut seen, mut heard, mut away) = (Seen::new(), Heard::default(), false);
+    let (mut seen, mut heard, mut away) = (Seen::new(), ChangeStream::default(), false);
     loop {
         match client.get(&path).await {
             Ok(answer) => {
@@ -110,14 +110,14 @@ fn revision(item: &Value) -> u64 {
 
 /// How changes are heard of: by a stream, where the server has one.
 #[derive(Default)]
-struct Heard {
+struct ChangeStream {
     stream: Option<Stream>,
     last: Option<String>,
     /// The server has no streams, or none for us.
     never: bool,
 }
 
-impl Heard {
+impl ChangeStream {
     /// Waits until the execution may have changed since it was seen.
     async fn change(&mut self, client: &Client, path: &str, seen: &mut Seen) {
         if self.stream.is_none() && !self.never {

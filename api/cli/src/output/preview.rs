@@ -41,7 +41,7 @@ fn says_both(value: &Value) -> bool {
 /// A preview for reading: what policy says, what would change, and whatever else the workflow tells.
 pub(crate) fn page(preview: &Value) -> String {
     let part = |path: &str| preview.pointer(path).cloned().unwrap_or(Value::Null);
-    let title = output::harmless(part("/plan/title").as_str().unwrap_or_default());
+    let title = output::sanitize(part("/plan/title").as_str().unwrap_or_default());
     let mut text = format!("{}\n", Paint::Bold.on(Stream::Out, &title));
     for verdict in [part("/decision/verdict"), part("/verdict")] {
         if let Some(verdict) = verdict.as_str() {
@@ -54,7 +54,7 @@ pub(crate) fn page(preview: &Value) -> String {
     for reasons in [part("/decision/reasons"), part("/reasons")] {
         for reason in reasons.as_array().into_iter().flatten() {
             let said =
-                |name: &str| output::harmless(reason.get(name).and_then(Value::as_str).unwrap_or_default());
+                |name: &str| output::sanitize(reason.get(name).and_then(Value::as_str).unwrap_or_default());
             text.push_str(&format!("  {:12} {}: {}\n", said("verdict"), said("rule"), said("detail")));
         }
     }

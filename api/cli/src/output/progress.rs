@@ -1,7 +1,7 @@
 //! How far an execution is, on one line that is drawn anew: only where a person looks at standard error.
 
 use crate::output::{
-    harmless,
+    sanitize,
     style::{Paint, Stream},
     timestamps,
 };
@@ -46,7 +46,7 @@ impl Drop for Line {
 
 /// What the server says of how far it is, in one line.
 fn drawn(item: &Value, now: DateTime<Utc>) -> Option<String> {
-    let state = harmless(item.get("state").and_then(Value::as_str).filter(|state| !state.is_empty())?);
+    let state = sanitize(item.get("state").and_then(Value::as_str).filter(|state| !state.is_empty())?);
     let count = |name: &str| {
         let count = item.pointer(&format!("/progress/{name}"))?.as_u64()?;
         usize::try_from(count).ok()
@@ -54,7 +54,7 @@ fn drawn(item: &Value, now: DateTime<Utc>) -> Option<String> {
     let done = count("done").zip(count("total"));
     let done =
         done.map(|(done, total)| format!("{} {done} of {total}  ", bar(done, total))).unwrap_or_default();
-    let text = |path: &str| item.pointer(path).and_then(Value::as_str).map(harmless);
+    let text = |path: &str| item.pointer(path).and_then(Value::as_str).map(sanitize);
     let span = |seconds: i64| timestamps::span(seconds.max(0).unsigned_abs());
     let since = text("/since").and_then(|at| timestamps::parse(&at)).map(|since| (now - since).num_seconds());
     let since = since.map(|since| format!("  {}", span(since))).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! How text for people looks: whether it has colours, and whether tables are wide. Said once, on the command line.
 
-use program::colour::When;
+use program::colour::ColorMode;
 use std::{
     io::{self, IsTerminal as _},
     sync::OnceLock,
@@ -8,14 +8,14 @@ use std::{
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Style {
-    colour: When,
+    colour: ColorMode,
     wide: bool,
 }
 
 static STYLE: OnceLock<Style> = OnceLock::new();
 
 /// Settles how text looks; the first to say so is heeded.
-pub(crate) fn settle(colour: When, wide: bool) {
+pub(crate) fn settle(colour: ColorMode, wide: bool) {
     let _ = STYLE.set(Style { colour, wide });
 }
 

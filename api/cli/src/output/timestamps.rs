@@ -35,7 +35,7 @@ pub(crate) fn back(text: &str) -> Result<DateTime<Utc>, Failure> {
 }
 
 /// `at` as it is said at `now`.
-pub(crate) fn spoken(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let seconds = (now - at).num_seconds();
     match seconds {
         0 => "now".into(),
@@ -52,16 +52,16 @@ pub(crate) fn span(seconds: u64) -> String {
 }
 
 /// The same value, with how long ago behind every moment.
-pub(crate) fn dated(value: &Value, now: DateTime<Utc>) -> Value {
+pub(crate) fn with_relative(value: &Value, now: DateTime<Utc>) -> Value {
     match value {
         Value::String(text) => match parse(text) {
-            Some(at) => Value::String(format!("{text} ({})", spoken(at, now))),
+            Some(at) => Value::String(format!("{text} ({})", relative(at, now))),
             None => value.clone(),
         },
-        Value::Array(items) => items.iter().map(|item| dated(item, now)).collect(),
-        Value::Object(fields) => {
-            Value::Object(fields.iter().map(|(name, value)| (name.clone(), dated(value, now))).collect())
-        }
+        Value::Array(items) => items.iter().map(|item| with_relative(item, now)).collect(),
+        Value::Object(fields) => Value::Object(
+            fields.iter().map(|(name, value)| (name.clone(), with_relative(value, now))).collect(),
+        ),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
@@ -73,7 +73,7 @@ mod tests {
 
     fn said(text: &str) -> String {
         let now = parse("2026-11-22T12:00:00.000Z").unwrap();
-        spoken(parse(text).unwrap(), now)
+        relative(parse(text).unwrap(), now)
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             assert_eq!(parse(text), None, "{text}");
         }
         let now = parse("2026-11-22T12:00:00Z").unwrap();
-        let shown = dated(&json!({ "id": "acme", "at": ["2026-11-22T11:00:00Z"], "n": 3 }), now);
+        let shown = with_relative(&json!({ "id": "acme", "at": ["2026-11-22T11:00:00Z"], "n": 3 }), now);
         assert_eq!(shown, json!({ "id": "acme", "at": ["2026-11-22T11:00:00Z (60m ago)"], "n": 3 }));
     }
 }

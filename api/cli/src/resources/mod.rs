@@ -10,7 +10,7 @@ use crate::{
     output,
     resources::{
         kinds::{ENGINES, Kind, columns},
-        watch_list::Watching,
+        watch_list::WatchArgs,
     },
 };
 use clap::Subcommand;
@@ -19,14 +19,14 @@ use serde_json::Value;
 
 /// What a command takes that lists all of a kind, or shows one.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Things {
+pub(crate) enum ListOrShow {
     /// List them all.
     List {
         /// Only those whose field is as said, like `state=active`; may be repeated.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
-        watching: Watching,
+        watching: WatchArgs,
     },
     /// Show one.
     Show {
@@ -36,13 +36,13 @@ pub(crate) enum Things {
 }
 
 /// Lists all of a kind.
-pub(super) async fn all(common: &Common, kind: &Kind, watching: &Watching) -> Result<Exit, Failure> {
+pub(super) async fn all(common: &Common, kind: &Kind, watching: &WatchArgs) -> Result<Exit, Failure> {
     search(common, kind, None, &[], watching).await
 }
 
 /// Lists all of a kind that the filters accept.
 pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
-    search(common, kind, None, wanted, &Watching::ONCE).await
+    search(common, kind, None, wanted, &WatchArgs::ONCE).await
 }
 
 /// The same, in the language of `docs/search.md`, once or again and again.
@@ -51,7 +51,7 @@ pub(super) async fn search(
     kind: &Kind,
     filter: Option<&str>,
     wanted: &[String],
-    watching: &Watching,
+    watching: &WatchArgs,
 ) -> Result<Exit, Failure> {
     let said = filter.map(|filter| format!("&filter={}", escape(filter))).unwrap_or_default();
     let query = format!("{said}{}", filters(wanted)?);
@@ -60,7 +60,7 @@ pub(super) async fn search(
 }
 
 /// Lists the servers that share the store.
-pub(super) async fn engines(common: &Common, watching: &Watching) -> Result<Exit, Failure> {
+pub(super) async fn engines(common: &Common, watching: &WatchArgs) -> Result<Exit, Failure> {
     search(common, &ENGINES, None, &[], watching).await
 }
 
@@ -77,20 +77,20 @@ pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value
     let path = format!("{}/{}", kind.path, id.split('/').map(escape).collect::<Vec<_>>().join("/"));
     match client.get(&path).await {
         Ok(answer) => answer.value(),
-        Err(failure) if failure.exit == Exit::NotFound => Err(meant(client, kind, id, failure).await),
+        Err(failure) if failure.exit == Exit::NotFound => Err(suggest_id(client, kind, id, failure).await),
         Err(failure) => Err(failure),
     }
 }
 
 /// The same failure, with the nearest id of those that whoever asks may list.
-pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
+pub(super) async fn suggest_id(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
     let listed = client.get(&format!("{}?limit=1000", kind.path)).await;
     let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
     let place = kind.columns.first().map_or("/id", |(_, place)| *place);
     let items = items.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let known = items.iter().filter_map(|item| item.pointer(place).and_then(Value::as_str));
     if let Some(near) = engine::nearest(id, known) {
-        failure.message.push_str(&format!("\ndid you mean {}?", output::harmless(&near)));
+        failure.message.push_str(&format!("\ndid you mean {}?", output::sanitize(&near)));
         if let Some(fields) = failure.problem.as_mut().and_then(Value::as_object_mut) {
             fields.insert("did_you_mean".into(), near.into());
         }
@@ -99,9 +99,9 @@ pub(super) async fn meant(client: &Client, kind: &Kind, id: &str, mut failure: F
 }
 
 /// `list` or `show`.
-pub(super) async fn run(common: &Common, kind: &Kind, things: Things) -> Result<Exit, Failure> {
+pub(super) async fn run(common: &Common, kind: &Kind, things: ListOrShow) -> Result<Exit, Failure> {
     match things {
-        Things::List { filters, watching } => search(common, kind, None, &filters, &watching).await,
-        Things::Show { id } => show(common, kind, &id).await,
+        ListOrShow::List { filters, watching } => search(common, kind, None, &filters, &watching).await,
+        ListOrShow::Show { id } => show(common, kind, &id).await,
     }
 }

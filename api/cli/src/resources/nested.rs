@@ -5,14 +5,14 @@ use crate::{
     common::Common,
     resources::{
         kinds::{CHANNELS, Kind, SCHEDULES},
-        watch_list::{self, Watching},
+        watch_list::{self, WatchArgs},
     },
 };
 use program::exit::{Exit, Failure};
 use serde_json::Value;
 
 /// A kind within another. The first column says whose it is, the second which.
-pub(crate) struct Within {
+pub(crate) struct NestedKind {
     /// Its path is what stands behind the address of the other.
     pub(crate) kind: &'static Kind,
     /// The kind that has them, which is listed in one piece.
@@ -23,7 +23,7 @@ pub(crate) struct Within {
     parts: &'static [&'static str],
 }
 
-pub(crate) const DELIVERIES: Within = Within {
+pub(crate) const DELIVERIES: NestedKind = NestedKind {
     kind: &Kind {
         path: "deliveries",
         columns: &[
@@ -44,7 +44,7 @@ pub(crate) const DELIVERIES: Within = Within {
     parts: &["state=waiting", "state=settled", "state=dead"],
 };
 
-pub(crate) const OCCURRENCES: Within = Within {
+pub(crate) const OCCURRENCES: NestedKind = NestedKind {
     kind: &Kind {
         path: "occurrences",
         columns: &[
@@ -63,7 +63,7 @@ pub(crate) const OCCURRENCES: Within = Within {
     parts: &[],
 };
 
-impl Within {
+impl NestedKind {
     /// All of them that are as `wanted` says.
     pub(crate) async fn everything(&self, client: &Client, wanted: &[String]) -> Result<Vec<Value>, Failure> {
         let whose = |filter: &&String| filter.split_once('=').is_some_and(|(name, _)| name == self.by);
@@ -113,9 +113,9 @@ impl Within {
 /// Lists them, once or again and again.
 pub(crate) async fn list(
     common: &Common,
-    within: &Within,
+    within: &NestedKind,
     wanted: &[String],
-    watching: &Watching,
+    watching: &WatchArgs,
 ) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let all = async || within.everything(&client, wanted).await;

@@ -16,7 +16,7 @@ use workflows::policy::duration;
 
 /// Whether a list is shown once or again and again.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Watching {
+pub(crate) struct WatchArgs {
     /// Show it again whenever it has changed, until interrupted.
     #[arg(short, long)]
     watch: bool,
@@ -30,7 +30,7 @@ fn span(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| "write a span of at least 1s, like 5s".to_owned())
 }
 
-impl Watching {
+impl WatchArgs {
     /// Not at all.
     pub(crate) const ONCE: Self = Self { watch: false, every: Duration::from_secs(2) };
 }
@@ -38,7 +38,7 @@ impl Watching {
 /// Shows what `fetch` finds, once or again and again.
 pub(crate) async fn show(
     common: &Common,
-    watching: &Watching,
+    watching: &WatchArgs,
     columns: &[Column],
     fetch: impl AsyncFn() -> Result<Vec<Value>, Failure>,
 ) -> Result<Exit, Failure> {

@@ -25,7 +25,7 @@ pub fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let filter = told.unwrap_or_else(|| log.filter.clone());
     let filter = EnvFilter::try_new(&filter).map_err(|e| format!("log.filter {filter:?}: {e}"))?;
     let format = log.format;
-    subscriber(format, filter, coloured, move || Lines(io::stderr(), format))
+    subscriber(format, filter, coloured, move || MaskingWriter(io::stderr(), format))
         .try_init()
         .map_err(|e| e.to_string())?;
     panic::set_hook(Box::new(tell));
@@ -67,9 +67,9 @@ where
 /// Where lines go, a whole one at a time: without what has the shape of a secret, one line whatever stands in its fields, and where it does
 /// not matter whether anyone reads.
 /// The reader of standard error may be gone, or its disk full, and the server goes on. A line that fails is lost.
-struct Lines<W>(W, LogFormat);
+struct MaskingWriter<W>(W, LogFormat);
 
-impl<W: Write> Write for Lines<W> {
+impl<W: Write> Write for MaskingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = self.0.write_all(&plain::line(&mask::masked(bytes), self.1));
         Ok(bytes.len())
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_line_that_nobody_reads_is_no_failure() {
-        let mut lines = Lines(Broken, LogFormat::Text);
+        let mut lines = MaskingWriter(Broken, LogFormat::Text);
         lines.write_all(b"a line\n").unwrap();
         lines.flush().unwrap();
     }
@@ -128,7 +128,8 @@ mod tests {
     fn written(format: LogFormat) -> String {
         let page = Page::default();
         let to = page.clone();
-        let lines = subscriber(format, EnvFilter::new("info"), true, move || Lines(to.clone(), format));
+        let lines =
+            subscriber(format, EnvFilter::new("info"), true, move || MaskingWriter(to.clone(), format));
         tracing::subscriber::with_default(lines, || {
             let key = format!("-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n");
             let kinds = [
@@ -156,7 +157,7 @@ mod tests {
         let page = Page::default();
         let to = page.clone();
         let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || {
-            Lines(to.clone(), LogFormat::Json)
+            MaskingWriter(to.clone(), LogFormat::Json)
         });
         let usual = panic::take_hook();
         panic::set_hook(Box::new(tell));

@@ -9,16 +9,16 @@ use strum::VariantArray as _;
 
 /// A text of policies, and what it is called.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'a> {
+pub(super) struct PolicySource<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
 }
 
-impl Source<'_> {
+impl PolicySource<'_> {
     /// What Cedar says of this text, with its place.
     pub(super) fn fault(&self, told: &(impl Diagnostic + Display + ?Sized)) -> String {
         let said = told.to_string();
-        let remedy = meant(&said).or_else(|| told.help().map(|help| help.to_string()));
+        let remedy = suggestion(&said).or_else(|| told.help().map(|help| help.to_string()));
         let place = told.labels().and_then(|labels| labels.map(|label| label.offset()).min());
         let line = place.and_then(|at| self.text.get(..at)).map(|before| before.matches('\n').count() + 1);
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -28,10 +28,10 @@ impl Source<'_> {
 }
 
 /// What the schema has against `policies`; `source` says from which text one is.
-pub(super) fn against<'a>(
+pub(super) fn validate<'a>(
     validator: &Validator,
     policies: &PolicySet,
-    source: impl Fn(&PolicyId) -> Source<'a>,
+    source: impl Fn(&PolicyId) -> PolicySource<'a>,
 ) -> Vec<String> {
     // Strict, and warnings are mistakes too: nothing is let pass that might not be meant so.
     let found = validator.validate(policies, ValidationMode::Strict);
@@ -62,7 +62,7 @@ fn is_unknown(said: &str) -> bool {
 }
 
 /// What was meant by a name that is not known.
-fn meant(said: &str) -> Option<String> {
+fn suggestion(said: &str) -> Option<String> {
     let after = |kind: &str| said.split_once(&format!("::{kind}::\"")).map(|(_, rest)| rest);
     let actions = || Verb::VARIANTS.iter().map(|verb| verb.name()).chain([READ, CHANGE]);
     let roles = || Role::VARIANTS.iter().map(|role| role.name());

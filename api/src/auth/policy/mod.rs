@@ -13,16 +13,16 @@ mod store;
 mod tests;
 
 pub(crate) use self::store::AccessPolicies;
-pub use self::store::{Book, read};
-pub(crate) use request::{Circumstances, Place, Principal};
+pub use self::store::{PolicyStore, read};
+pub(crate) use request::{Principal, RequestContext, ResourceScope};
 pub use schema::generated as schema;
 
 use super::{Role, Verb};
 use cedar_policy::{
     Authorizer, Decision as Answer, Entities, PolicyId, PolicySet, Request, Schema, Validator,
 };
-use diagnostics::Source;
-use request::Names;
+use diagnostics::PolicySource;
+use request::EntityNames;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
@@ -37,9 +37,9 @@ pub const SHIPPED: &str = include_str!("access.cedar");
 const SHIPPED_NAME: &str = "the shipped policies";
 
 /// The policies in force, ready to decide.
-pub struct Law {
+pub struct AccessPolicy {
     policies: PolicySet,
-    names: Option<Names>,
+    names: Option<EntityNames>,
     version: String,
 }
 
@@ -54,31 +54,31 @@ pub(crate) struct Decision {
     pub(crate) broken: Option<String>,
 }
 
-impl std::fmt::Debug for Law {
+impl std::fmt::Debug for AccessPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Law").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
 /// Two are one if their policies are, letter by letter.
-impl PartialEq for Law {
+impl PartialEq for AccessPolicy {
     fn eq(&self, other: &Self) -> bool {
         self.version == other.version
     }
 }
 
-impl Eq for Law {}
+impl Eq for AccessPolicy {}
 
-impl Law {
+impl AccessPolicy {
     /// The shipped policies alone.
     ///
     /// They hold in every build, or its tests fail; one whose policies do not would permit nothing.
     pub(crate) fn shipped() -> Arc<Self> {
-        static SHIPPED_ALONE: LazyLock<Arc<Law>> = LazyLock::new(|| match Law::of(None) {
+        static SHIPPED_ALONE: LazyLock<Arc<AccessPolicy>> = LazyLock::new(|| match AccessPolicy::of(None) {
             Ok(law) => Arc::new(law),
             Err(faults) => {
                 tracing::error!(?faults, "the shipped policies do not hold: nothing is permitted");
-                Arc::new(Law { policies: PolicySet::new(), names: None, version: "none".to_owned() })
+                Arc::new(AccessPolicy { policies: PolicySet::new(), names: None, version: "none".to_owned() })
             }
         });
         SHIPPED_ALONE.clone()
@@ -89,21 +89,21 @@ impl Law {
     /// # Errors
     /// Everything that is wrong with them, a sentence each.
     pub fn of(house: Option<(&str, &str)>) -> Result<Self, Vec<String>> {
-        let names = Names::new().map_err(|e| vec![format!("the schema: {e}")])?;
-        let shipped = Source { name: SHIPPED_NAME, text: SHIPPED };
-        let house = house.map(|(name, text)| Source { name, text });
+        let names = EntityNames::new().map_err(|e| vec![format!("the schema: {e}")])?;
+        let shipped = PolicySource { name: SHIPPED_NAME, text: SHIPPED };
+        let house = house.map(|(name, text)| PolicySource { name, text });
         let mut digest = Sha256::new();
         let (mut policies, mut from) = (PolicySet::new(), BTreeMap::new());
         for source in [Some(shipped), house].into_iter().flatten() {
             digest.update(source.text.as_bytes());
-            take(source, &mut policies, &mut from)?;
+            add_policies(source, &mut policies, &mut from)?;
         }
         // The shipped ones alone are checked by the tests of every build: no start waits for it.
         if house.is_some() {
             let schema =
                 Schema::from_str(&schema::generated()).map_err(|e| vec![format!("the schema: {e}")])?;
             let source = |id: &PolicyId| from.get(id).copied().unwrap_or(shipped);
-            let faults = diagnostics::against(&Validator::new(schema), &policies, source);
+            let faults = diagnostics::validate(&Validator::new(schema), &policies, source);
             if !faults.is_empty() {
                 return Err(faults);
             }
@@ -122,8 +122,8 @@ impl Law {
         &self,
         who: &Principal<'_>,
         verb: Verb,
-        place: Place<'_>,
-        how: &Circumstances,
+        place: ResourceScope<'_>,
+        how: &RequestContext,
     ) -> Decision {
         let asked = match &self.names {
             Some(names) => names.ask(who, verb, place, how),
@@ -153,7 +153,7 @@ impl Law {
     pub(crate) fn roles(&self, verb: Verb) -> Vec<Role> {
         let may = |role: &Role| {
             let who = Principal::User { name: "", roles: std::slice::from_ref(role), tenant: None };
-            self.decide(&who, verb, Place::Platform, &Circumstances::default()).allows
+            self.decide(&who, verb, ResourceScope::Platform, &RequestContext::default()).allows
         };
         Role::VARIANTS.iter().copied().filter(may).collect()
     }
@@ -173,10 +173,10 @@ impl Decision {
 }
 
 /// Adds the policies of a text, each by the id that it gives itself.
-fn take<'a>(
-    source: Source<'a>,
+fn add_policies<'a>(
+    source: PolicySource<'a>,
     policies: &mut PolicySet,
-    from: &mut BTreeMap<PolicyId, Source<'a>>,
+    from: &mut BTreeMap<PolicyId, PolicySource<'a>>,
 ) -> Result<(), Vec<String>> {
     let read = PolicySet::from_str(source.text)
         .map_err(|errors| errors.iter().map(|error| source.fault(error)).collect::<Vec<_>>())?;

@@ -38,7 +38,7 @@ pub(crate) enum Principal<'a> {
 
 /// For whom something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place<'a> {
+pub(crate) enum ResourceScope<'a> {
     /// The platform, and with it all tenants.
     Platform,
     /// One tenant.
@@ -47,7 +47,7 @@ pub(crate) enum Place<'a> {
 
 /// How it is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Circumstances {
+pub(crate) struct RequestContext {
     /// The network address that asks, where it is known.
     pub(crate) from: Option<IpAddr>,
     /// When.
@@ -57,7 +57,7 @@ pub(crate) struct Circumstances {
 }
 
 /// The names of types, read once.
-pub(super) struct Names {
+pub(super) struct EntityNames {
     user: EntityTypeName,
     role: EntityTypeName,
     tenant: EntityTypeName,
@@ -66,7 +66,7 @@ pub(super) struct Names {
     action: EntityTypeName,
 }
 
-impl Names {
+impl EntityNames {
     /// # Errors
     /// When one is no name, which would be a fault of this program.
     pub(super) fn new() -> Result<Self, String> {
@@ -88,15 +88,15 @@ impl Names {
         &self,
         who: &Principal<'_>,
         verb: Verb,
-        place: Place<'_>,
-        how: &Circumstances,
+        place: ResourceScope<'_>,
+        how: &RequestContext,
     ) -> Result<(Request, Entities), String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
         let who = self.who(who)?;
         let action = uid(&self.action, verb.into());
         let group = HashSet::from([uid(&self.action, verb.group())]);
         let known = [who.clone(), Entity::new_no_attrs(action.clone(), group)];
-        let context = Context::from_pairs(circumstances(how)).map_err(|e| said(&e))?;
+        let context = Context::from_pairs(context_pairs(how)).map_err(|e| said(&e))?;
         let request = Request::new(who.uid(), action, self.place(place), context, None);
         let entities = Entities::from_entities(known, None);
         Ok((request.map_err(|e| said(&e))?, entities.map_err(|e| said(&e))?))
@@ -122,15 +122,15 @@ impl Names {
         made.map_err(|error| error.to_string())
     }
 
-    fn place(&self, place: Place<'_>) -> EntityUid {
+    fn place(&self, place: ResourceScope<'_>) -> EntityUid {
         match place {
-            Place::Platform => uid(&self.platform, "platform"),
-            Place::Tenant(name) => uid(&self.tenant, name),
+            ResourceScope::Platform => uid(&self.platform, "platform"),
+            ResourceScope::Tenant(name) => uid(&self.tenant, name),
         }
     }
 }
 
-fn circumstances(how: &Circumstances) -> Vec<(String, RestrictedExpression)> {
+fn context_pairs(how: &RequestContext) -> Vec<(String, RestrictedExpression)> {
     let mut all = vec![
         ("at".to_owned(), RestrictedExpression::new_datetime(format_time(how.at))),
         ("plans".to_owned(), RestrictedExpression::new_bool(how.plans)),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: at every moment there is one set in force that holds. A file that does not is told in the log, and changes nothing.
 
-use super::Law;
+use super::AccessPolicy;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -38,35 +38,36 @@ impl Entity for AccessPolicies {
 
 /// What is in force.
 #[derive(Debug)]
-pub struct Book {
+pub struct PolicyStore {
     file: Option<PathBuf>,
-    stands: RwLock<Stands>,
+    stands: RwLock<InForce>,
 }
 
 #[derive(Debug)]
-struct Stands {
-    law: Arc<Law>,
+struct InForce {
+    law: Arc<AccessPolicy>,
     /// The house's text, or why it could not be read, as it was looked at last, whether it was taken or not.
     seen: Result<String, String>,
     /// The house's text in force.
     text: String,
 }
 
-impl Book {
+impl PolicyStore {
     /// The shipped policies with those of `file`, if one is named.
     ///
     /// # Errors
     /// Every mistake in it, a line each.
     pub fn open(file: &str) -> Result<Self, String> {
         if file.is_empty() {
-            let stands = Stands { law: Law::shipped(), seen: Ok(String::new()), text: String::new() };
+            let stands =
+                InForce { law: AccessPolicy::shipped(), seen: Ok(String::new()), text: String::new() };
             return Ok(Self { file: None, stands: RwLock::new(stands) });
         }
         let path = PathBuf::from(file);
         let named = |why: String| format!("access.policies: {why}");
         let text = read(&path).map_err(named)?;
         let law = Arc::new(law(&path, &text).map_err(named)?);
-        let stands = RwLock::new(Stands { law, seen: Ok(text.clone()), text });
+        let stands = RwLock::new(InForce { law, seen: Ok(text.clone()), text });
         Ok(Self { file: Some(path), stands })
     }
 
@@ -76,12 +77,12 @@ impl Book {
     }
 
     /// The policies in force.
-    pub(crate) fn law(&self) -> Arc<Law> {
+    pub(crate) fn law(&self) -> Arc<AccessPolicy> {
         self.stands.read().unwrap_or_else(PoisonError::into_inner).law.clone()
     }
 
     /// The same, and what the house added with its file; `None` where it adds nothing.
-    pub(crate) fn now(&self) -> (Arc<Law>, Option<(PathBuf, String)>) {
+    pub(crate) fn now(&self) -> (Arc<AccessPolicy>, Option<(PathBuf, String)>) {
         let stands = self.stands.read().unwrap_or_else(PoisonError::into_inner);
         (stands.law.clone(), self.file.clone().map(|file| (file, stands.text.clone())))
     }
@@ -129,6 +130,6 @@ pub fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(problem)
 }
 
-fn law(file: &Path, text: &str) -> Result<Law, String> {
-    Law::of(Some((&file.display().to_string(), text))).map_err(|faults| faults.join("\n"))
+fn law(file: &Path, text: &str) -> Result<AccessPolicy, String> {
+    AccessPolicy::of(Some((&file.display().to_string(), text))).map_err(|faults| faults.join("\n"))
 }

@@ -5,16 +5,16 @@ use std::fs;
 
 const FILE: &str = "house.cedar";
 
-fn house(text: &str) -> Result<Law, Vec<String>> {
-    Law::of(Some((FILE, text)))
+fn house(text: &str) -> Result<AccessPolicy, Vec<String>> {
+    AccessPolicy::of(Some((FILE, text)))
 }
 
 fn user<'a>(roles: &'a [Role], tenant: Option<&'a str>) -> Principal<'a> {
     Principal::User { name: "ada", roles, tenant }
 }
 
-fn now() -> Circumstances {
-    Circumstances::default()
+fn now() -> RequestContext {
+    RequestContext::default()
 }
 
 /// The faults of a text that is refused.
@@ -25,25 +25,30 @@ fn faults(text: &str) -> String {
 #[test]
 fn the_shipped_policies_hold_by_the_schema() {
     assert_eq!(house("").map(|_| ()), Ok(()));
-    assert!(SHIPPED.contains("tenants.apart") && Law::shipped().names.is_some());
+    assert!(SHIPPED.contains("tenants.apart") && AccessPolicy::shipped().names.is_some());
 }
 
 #[test]
 fn who_is_bound_to_a_tenant_acts_for_it_alone_whatever_they_hold_and_whatever_a_house_permits() {
     let generous = house("@id(\"all\") permit (principal, action, resource);").unwrap();
-    for law in [&*Law::shipped(), &generous] {
+    for law in [&*AccessPolicy::shipped(), &generous] {
         for verb in Verb::VARIANTS.iter().copied() {
             let each = Role::VARIANTS.iter().map(std::slice::from_ref);
             for roles in each.chain([Role::VARIANTS, &[]]) {
                 let may = |tenant, place| law.decide(&user(roles, tenant), verb, place, &now());
-                let outside =
-                    [Place::Platform, Place::Tenant("zeta"), Place::Tenant("acm"), Place::Tenant("")];
+                let outside = [
+                    ResourceScope::Platform,
+                    ResourceScope::Tenant("zeta"),
+                    ResourceScope::Tenant("acm"),
+                    ResourceScope::Tenant(""),
+                ];
                 for place in outside {
                     let decision = may(Some("acme"), place);
                     assert!(!decision.allows, "{roles:?} {verb:?} {place:?}");
                     assert_eq!(decision.by, ["tenants.apart"]);
                 }
-                let (own, staff) = (may(Some("acme"), Place::Tenant("acme")), may(None, Place::Platform));
+                let (own, staff) =
+                    (may(Some("acme"), ResourceScope::Tenant("acme")), may(None, ResourceScope::Platform));
                 assert_eq!(own.allows, staff.allows, "{roles:?} {verb:?}");
             }
         }
@@ -52,14 +57,14 @@ fn who_is_bound_to_a_tenant_acts_for_it_alone_whatever_they_hold_and_whatever_a_
 
 #[test]
 fn nothing_is_permitted_to_who_holds_nothing_and_each_role_adds_to_the_others() {
-    let law = Law::shipped();
+    let law = AccessPolicy::shipped();
     for verb in Verb::VARIANTS.iter().copied() {
-        let none = law.decide(&user(&[], None), verb, Place::Platform, &now());
+        let none = law.decide(&user(&[], None), verb, ResourceScope::Platform, &now());
         assert_eq!(none, Decision { allows: false, by: Vec::new(), broken: None });
         let may = law.roles(verb);
         assert!(may.contains(&Role::Admin), "an admin is kept from {verb:?}");
         for pair in Role::VARIANTS.windows(2) {
-            let both = law.decide(&user(pair, None), verb, Place::Platform, &now());
+            let both = law.decide(&user(pair, None), verb, ResourceScope::Platform, &now());
             assert_eq!(both.allows, pair.iter().any(|role| may.contains(role)), "{pair:?} {verb:?}");
         }
         let reads_or_is_none = verb.name().starts_with("read_") || !may.contains(&Role::Auditor);
@@ -70,14 +75,14 @@ fn nothing_is_permitted_to_who_holds_nothing_and_each_role_adds_to_the_others() 
 
 #[test]
 fn the_key_of_a_cluster_pushes_the_facts_of_its_tenant_and_does_nothing_else() {
-    let law = Law::shipped();
+    let law = AccessPolicy::shipped();
     let key = |scopes| Principal::Cluster { name: "eu-1", tenant: "acme", scopes };
     for verb in Verb::VARIANTS.iter().copied() {
-        for place in [Place::Platform, Place::Tenant("acme"), Place::Tenant("zeta")] {
+        for place in [ResourceScope::Platform, ResourceScope::Tenant("acme"), ResourceScope::Tenant("zeta")] {
             let allows = law.decide(&key(&["facts.push"]), verb, place, &now()).allows;
             assert_eq!(
                 allows,
-                verb == Verb::PushFacts && place == Place::Tenant("acme"),
+                verb == Verb::PushFacts && place == ResourceScope::Tenant("acme"),
                 "{verb:?} {place:?}"
             );
             assert!(!law.decide(&key(&["commands.pull"]), verb, place, &now()).allows);
@@ -92,14 +97,14 @@ fn what_a_house_forbids_is_refused_whatever_others_permit_and_told_by_its_name()
          @id(\"house.finance\") permit (principal in Tenure::Role::\"finance\", action == Tenure::Action::\"change_quota\", resource);",
     )
     .unwrap();
-    let decide = |roles, verb| law.decide(&user(roles, None), verb, Place::Platform, &now());
+    let decide = |roles, verb| law.decide(&user(roles, None), verb, ResourceScope::Platform, &now());
     let refused = decide(&[Role::Admin, Role::PlatformOps], Verb::HoldStore);
     assert!(!refused.allows && refused.why() == "policy house.no-alone forbids it", "{refused:?}");
     let allowed = decide(&[Role::Finance], Verb::ChangeQuota);
     assert!(allowed.allows && allowed.why() == "policy house.finance permits it", "{allowed:?}");
     assert_eq!(decide(&[Role::Auditor], Verb::Cancel).why(), "no policy permits it");
     assert!(law.roles(Verb::ChangeQuota).contains(&Role::Finance));
-    assert_ne!(law.version(), Law::shipped().version());
+    assert_ne!(law.version(), AccessPolicy::shipped().version());
 }
 
 #[test]
@@ -113,19 +118,19 @@ fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
          when { context.plans };",
     )
     .unwrap();
-    let may = |role: Role, verb, how: Circumstances| {
-        law.decide(&user(&[role], None), verb, Place::Platform, &how).allows
+    let may = |role: Role, verb, how: RequestContext| {
+        law.decide(&user(&[role], None), verb, ResourceScope::Platform, &how).allows
     };
-    let from = |text: &str| Circumstances { from: Some(text.parse().unwrap()), ..now() };
+    let from = |text: &str| RequestContext { from: Some(text.parse().unwrap()), ..now() };
     assert!(may(Role::Breakglass, Verb::Cancel, from("10.1.2.3")));
     assert!(!may(Role::Breakglass, Verb::Cancel, from("192.0.2.1")));
     assert!(!may(Role::Breakglass, Verb::Cancel, now()), "not knowing from where is no yes");
     assert!(may(Role::Breakglass, Verb::ReadExecutions, from("2001:db8::1")));
     // 2026-12-01T00:00:00Z.
-    let at = |millis| Circumstances { at: ::store::Timestamp(millis), ..now() };
+    let at = |millis| RequestContext { at: ::store::Timestamp(millis), ..now() };
     assert!(may(Role::Auditor, Verb::ReadAudit, at(1_796_083_199_999)));
     assert!(!may(Role::Auditor, Verb::ReadAudit, at(1_796_083_200_000)));
-    assert!(may(Role::Finance, Verb::Offboard, Circumstances { plans: true, ..now() }));
+    assert!(may(Role::Finance, Verb::Offboard, RequestContext { plans: true, ..now() }));
     assert!(!may(Role::Finance, Verb::Offboard, now()));
 }
 
@@ -135,7 +140,7 @@ fn a_policy_that_cannot_be_weighed_refuses() {
                 when { context.plans || principal has name && 9223372036854775807 + 1 > 0 };";
     // The schema has nothing against a sum.
     let law = house(text).unwrap();
-    let decide = |verb| law.decide(&user(&[Role::Admin], None), verb, Place::Platform, &now());
+    let decide = |verb| law.decide(&user(&[Role::Admin], None), verb, ResourceScope::Platform, &now());
     let refused = decide(Verb::Cancel);
     assert!(!refused.allows && refused.broken.is_some(), "{refused:?}");
     assert!(
@@ -185,17 +190,18 @@ fn a_file_that_changes_comes_into_force_and_one_that_does_not_hold_changes_nothi
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE);
     let name = path.display().to_string();
-    let missing = Book::open(&name).unwrap_err();
+    let missing = PolicyStore::open(&name).unwrap_err();
     assert!(missing.starts_with("access.policies: ") && missing.contains(&name), "{missing}");
     fs::write(&path, "permit (").unwrap();
-    assert!(Book::open(&name).unwrap_err().starts_with("access.policies: "));
+    assert!(PolicyStore::open(&name).unwrap_err().starts_with("access.policies: "));
 
     let forbid = |verb: &str| {
         format!("@id(\"h\") forbid (principal, action == Tenure::Action::\"{verb}\", resource);")
     };
     fs::write(&path, forbid("cancel")).unwrap();
-    let book = Book::open(&name).unwrap();
-    let may = |verb| book.law().decide(&user(&[Role::Admin], None), verb, Place::Platform, &now()).allows;
+    let book = PolicyStore::open(&name).unwrap();
+    let may =
+        |verb| book.law().decide(&user(&[Role::Admin], None), verb, ResourceScope::Platform, &now()).allows;
     assert!(!may(Verb::Cancel) && may(Verb::Repair));
     assert_eq!(book.renew(), Ok(false));
     let before = book.law();

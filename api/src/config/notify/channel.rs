@@ -1,15 +1,15 @@
 //! `[notify.channels]`: how a channel tells, and what it needs for that.
 
-use crate::config::Span;
+use crate::config::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use workflows::notices::{Quiet, Severity};
+use workflows::notices::{QuietHours, Severity};
 
 /// How a channel tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Means {
+pub enum ChannelKind {
     /// CloudEvents by POST, signed.
     Webhook,
     /// The JSON of incoming webhooks of Slack, which others take too.
@@ -40,7 +40,7 @@ pub enum MailTls {
 #[serde(deny_unknown_fields)]
 pub struct Channel {
     /// How it tells.
-    pub kind: Means,
+    pub kind: ChannelKind,
     /// `webhook`, `pagerduty`: where to. Of `pagerduty` default the address of its Events API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
@@ -82,7 +82,7 @@ pub struct Channel {
     pub path: String,
     /// When what is not urgent waits. Default never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quiet: Option<Quiet>,
+    pub quiet: Option<QuietHours>,
     /// What is urgent, and so told in quiet hours too: from this on. Default `error`.
     #[serde(default = "urgent")]
     pub urgent: Severity,
@@ -91,7 +91,7 @@ pub struct Channel {
     pub attempts: u32,
     /// How long the same event of the same matter is not told again. Default `10m`.
     #[serde(default = "dedup")]
-    pub dedup: Span,
+    pub dedup: ConfigDuration,
 }
 
 fn urgent() -> Severity {
@@ -102,8 +102,8 @@ fn attempts() -> u32 {
     20
 }
 
-fn dedup() -> Span {
-    Span(Duration::from_secs(600))
+fn dedup() -> ConfigDuration {
+    ConfigDuration(Duration::from_secs(600))
 }
 
 impl Channel {
@@ -111,7 +111,7 @@ impl Channel {
     pub const PAGERDUTY: &'static str = "https://events.pagerduty.com/v2/enqueue";
 
     /// A channel of this kind, with nothing set.
-    pub(super) fn of(kind: Means) -> Self {
+    pub(super) fn of(kind: ChannelKind) -> Self {
         let none = String::new;
         Self {
             kind,
@@ -150,11 +150,11 @@ impl Channel {
     /// The key that a channel of this kind does without, or needs.
     pub(super) fn checked(&self) -> Result<(), String> {
         let (needs, may): (&[&str], &[&str]) = match self.kind {
-            Means::Webhook => (&["url"], &["secret_file", "earlier_secret_file"]),
-            Means::Slack => (&["url_file"], &[]),
-            Means::Pagerduty => (&["key_file"], &["url"]),
-            Means::Email => (&["server", "from", "to"], &["ca_file", "user", "password_file"]),
-            Means::File => (&["path"], &[]),
+            ChannelKind::Webhook => (&["url"], &["secret_file", "earlier_secret_file"]),
+            ChannelKind::Slack => (&["url_file"], &[]),
+            ChannelKind::Pagerduty => (&["key_file"], &["url"]),
+            ChannelKind::Email => (&["server", "from", "to"], &["ca_file", "user", "password_file"]),
+            ChannelKind::File => (&["path"], &[]),
         };
         let to = self.to.join(",");
         let plain = [

@@ -2,9 +2,9 @@
 
 mod channel;
 
-pub use channel::{Channel, MailTls, Means};
+pub use channel::{Channel, ChannelKind, MailTls};
 
-use super::Span;
+use super::ConfigDuration;
 use channel::is_url;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -27,13 +27,13 @@ pub struct Notify {
     pub channels: BTreeMap<String, Channel>,
     /// Which events go to which channels; only in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub routes: Vec<Routed>,
+    pub routes: Vec<RouteSettings>,
 }
 
 /// Which events go to which channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Routed {
+pub struct RouteSettings {
     /// The events. Default all.
     #[serde(default = "all")]
     pub events: Vec<Pattern>,
@@ -50,7 +50,7 @@ pub struct Routed {
     pub channels: Vec<String>,
     /// Only if the matter is not over so long afterwards. Default `0s`.
     #[serde(default = "at_once")]
-    pub after: Span,
+    pub after: ConfigDuration,
 }
 
 fn all() -> Vec<Pattern> {
@@ -61,8 +61,8 @@ fn info() -> Severity {
     Severity::Info
 }
 
-fn at_once() -> Span {
-    Span(Duration::ZERO)
+fn at_once() -> ConfigDuration {
+    ConfigDuration(Duration::ZERO)
 }
 
 impl Notify {
@@ -78,7 +78,7 @@ impl Notify {
                 secret_file: self.secret_file.clone(),
                 earlier_secret_file: self.earlier_secret_file.clone(),
                 dedup: at_once(),
-                ..Channel::of(Means::Webhook)
+                ..Channel::of(ChannelKind::Webhook)
             };
             all.insert(Self::DEFAULT.into(), channel);
         }
@@ -86,10 +86,11 @@ impl Notify {
     }
 
     /// Every route, that to the channel of `notify.url` included.
-    pub fn all_routes(&self) -> Vec<Routed> {
+    pub fn all_routes(&self) -> Vec<RouteSettings> {
         let to = vec![Self::DEFAULT.to_owned()];
         let (tenants, roles) = (Vec::new(), Vec::new());
-        let all = Routed { events: all(), tenants, roles, severity: info(), channels: to, after: at_once() };
+        let all =
+            RouteSettings { events: all(), tenants, roles, severity: info(), channels: to, after: at_once() };
         let default = (!self.url.is_empty()).then_some(all);
         self.routes.iter().cloned().chain(default).collect()
     }
@@ -132,7 +133,7 @@ impl Notify {
     }
 }
 
-impl Routed {
+impl RouteSettings {
     /// The key at fault, and what to write; `known` are the channels that there are.
     fn checked(&self, known: &[&str]) -> Result<(), String> {
         if self.channels.is_empty() {

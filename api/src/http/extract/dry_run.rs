@@ -4,8 +4,8 @@
 //! its route does not read, so that a dry run without an effect on the route is refused instead of performed.
 
 use crate::http::{
-    extract::Asked,
-    problem::{Problem, code::Code},
+    extract::QueryParams,
+    problem::{Problem, code::ProblemCode},
 };
 use axum::{
     extract::{FromRequestParts, Request},
@@ -41,7 +41,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DryRun {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Asked(Parameter { dry_run }) = Asked::from_request_parts(parts, state).await?;
+        let QueryParams(Parameter { dry_run }) = QueryParams::from_request_parts(parts, state).await?;
         Ok(Self(dry_run))
     }
 }
@@ -50,7 +50,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DryRun {
 pub(in crate::http) async fn refused(request: Request, next: Next) -> Response {
     match first_parameter(request.uri().query().unwrap_or_default()) {
         None => next.run(request).await,
-        Some(name) => Problem::new(Code::QueryInvalid, why(name)).into_response(),
+        Some(name) => Problem::new(ProblemCode::QueryInvalid, why(name)).into_response(),
     }
 }
 

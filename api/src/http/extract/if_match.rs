@@ -3,7 +3,7 @@
 //! A route reads the header by taking an [`IfMatch`]; every other refuses it, so that nobody takes for bound what is not. Invariant:
 //! what is changed by the ledger is compared by the very commit that changes it.
 
-use crate::http::problem::{Problem, code::Code};
+use crate::http::problem::{Problem, code::ProblemCode};
 use axum::{
     Json,
     extract::{FromRequestParts, Request},
@@ -11,7 +11,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use engine::{ActionError, Condition, Entity, Undecided, View, only_if};
+use engine::{ActionError, Entity, Precondition, Undecided, View, with_precondition};
 use serde::Serialize;
 use std::{convert::Infallible, future::Future};
 use store::{Revision, Sequence};
@@ -86,7 +86,7 @@ impl IfMatch {
     }
 
     /// Refuses with `stale` what stands at another tag.
-    pub(in crate::http) fn check(&self, stale: Code, what: &str, stands: &str) -> Result<(), Problem> {
+    pub(in crate::http) fn check(&self, stale: ProblemCode, what: &str, stands: &str) -> Result<(), Problem> {
         if self.takes(Some(stands)) {
             return Ok(());
         }
@@ -97,13 +97,13 @@ impl IfMatch {
     pub(in crate::http) fn revision(&self, stands: Revision) -> Result<Option<Revision>, Problem> {
         let told = format!("\"{stands}\"");
         let stale = |problem: Problem| problem.with("revision", stands.to_string());
-        self.check(Code::StaleRevision, "the execution", &told).map_err(stale)?;
+        self.check(ProblemCode::StaleRevision, "the execution", &told).map_err(stale)?;
         Ok(matches!(self, Self::At(_)).then_some(stands))
     }
 
     /// The version that a change of a document is bound to, if it is.
     pub(in crate::http) fn version(&self, what: &str, stands: Sequence) -> Result<Option<Sequence>, Problem> {
-        self.check(Code::StaleTag, what, &tag(stands))?;
+        self.check(ProblemCode::StaleTag, what, &tag(stands))?;
         Ok(matches!(self, Self::At(_)).then_some(stands))
     }
 
@@ -130,18 +130,22 @@ impl IfMatch {
             return work.await;
         }
         let what = what.to_owned();
-        let condition = Condition::new(move |view| {
+        let condition = Precondition::new(move |view| {
             let stands = tag(view)?;
             if self.takes(stands.as_deref()) {
                 return Ok(());
             }
-            Err(ActionError { code: stale.to_owned(), ..changed(self.why(&what, stands.as_deref())) }.into())
+            Err(ActionError {
+                code: stale.to_owned(),
+                ..precondition_failed(self.why(&what, stands.as_deref()))
+            }
+            .into())
         });
-        only_if(condition, work).await
+        with_precondition(condition, work).await
     }
 }
 
-fn changed(why: String) -> ActionError {
+fn precondition_failed(why: String) -> ActionError {
     ActionError::permanent("request.stale_tag", why)
 }
 
@@ -159,12 +163,12 @@ fn tags(text: &str) -> Vec<String> {
 }
 
 /// Refuses a request that says `If-Match` where nothing is compared: it would be done whatever had changed.
-pub(in crate::http) async fn refused(request: Request, next: Next) -> Response {
+pub(in crate::http) async fn reject_if_match(request: Request, next: Next) -> Response {
     if !request.headers().contains_key(header::IF_MATCH) {
         return next.run(request).await;
     }
     let detail = "If-Match: nothing is compared here; leave it out";
-    Problem::new(Code::HeaderUnsupported, detail).into_response()
+    Problem::new(ProblemCode::HeaderUnsupported, detail).into_response()
 }
 
 #[cfg(test)]

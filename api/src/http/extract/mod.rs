@@ -7,8 +7,8 @@ pub(crate) mod page;
 
 use crate::{
     auth::Caller,
-    http::problem::{Problem, code::Code},
-    state::{App, connections::TooSlow, document_pool::DocumentPool},
+    http::problem::{Problem, code::ProblemCode},
+    state::{ServerState, connections::BodyTimeout, document_pool::DocumentPool},
     types::problems::Fault,
 };
 use axum::{
@@ -21,20 +21,20 @@ use serde::de::DeserializeOwned;
 use std::error::Error;
 
 /// The parameters of the address.
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let wrong = |rejected: QueryRejection| Problem::new(Code::QueryInvalid, rejected.body_text());
+        let wrong = |rejected: QueryRejection| Problem::new(ProblemCode::QueryInvalid, rejected.body_text());
         Query::<T>::from_request_parts(parts, state).await.map(|Query(asked)| Self(asked)).map_err(wrong)
     }
 }
 
 /// A body of text and what it says it is.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct TextBody {
     /// The text.
     pub(super) text: String,
     /// Its media type, in lower case and without parameters; empty if none was named.
@@ -43,30 +43,30 @@ pub(super) struct Text {
     pub(super) labels: Vec<String>,
 }
 
-impl<S: Send + Sync> FromRequest<S> for Text {
+impl<S: Send + Sync> FromRequest<S> for TextBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let media = media(request.headers());
         let labels = labels(request.headers())?;
         let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|rejected| unread(&rejected, rejected.body_text()))?;
+        let body = body.map_err(|rejected| body_error(&rejected, rejected.body_text()))?;
         let text = String::from_utf8(body.to_vec())
-            .map_err(|e| Problem::new(Code::Malformed, format!("the body is not UTF-8: {e}")))?;
+            .map_err(|e| Problem::new(ProblemCode::Malformed, format!("the body is not UTF-8: {e}")))?;
         Ok(Self { text, media, labels })
     }
 }
 
 /// Why a body was not read to its end: it came too slowly, or else as `otherwise` says.
-pub(super) fn unread(error: &(dyn Error + 'static), otherwise: String) -> Problem {
+pub(super) fn body_error(error: &(dyn Error + 'static), otherwise: String) -> Problem {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.is::<TooSlow>() {
-            return Problem::new(Code::TooSlow, TooSlow.to_string());
+        if error.is::<BodyTimeout>() {
+            return Problem::new(ProblemCode::TooSlow, BodyTimeout.to_string());
         }
         cause = error.source();
     }
-    Problem::new(Code::TooLarge, otherwise)
+    Problem::new(ProblemCode::TooLarge, otherwise)
 }
 
 /// The most labels of one execution, and the longest, in bytes.
@@ -81,7 +81,7 @@ fn labels(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
         |label: &String| !label.is_empty() && label.len() <= longest && !label.contains(char::is_control);
     if named.len() > most || !named.iter().all(fits) {
         let detail = format!("Tenure-Label: at most {most}, each of 1 to {longest} bytes, such as team=ml");
-        return Err(Problem::new(Code::Malformed, detail));
+        return Err(Problem::new(ProblemCode::Malformed, detail));
     }
     Ok(named)
 }
@@ -92,7 +92,7 @@ pub(super) fn media(headers: &HeaderMap) -> String {
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-impl Text {
+impl TextBody {
     /// Whether it says to be JSON.
     pub(super) fn is_json(&self) -> bool {
         self.media == "application/json" || self.media.ends_with("+json")
@@ -111,10 +111,10 @@ pub(super) fn is_yaml(media: &str) -> bool {
 
 /// What the body says, as `read` understands it: a long one is read where it keeps nobody else waiting.
 pub(super) async fn understood<T: Send + 'static>(
-    app: &App,
+    app: &ServerState,
     caller: &Caller,
-    body: Text,
-    read: impl FnOnce(&Text) -> Result<T, Problem> + Send + 'static,
+    body: TextBody,
+    read: impl FnOnce(&TextBody) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let length = body.text.len();
     app.documents.read(caller.owner(), length, move || read(&body)).await?
@@ -125,19 +125,19 @@ pub(super) async fn understood<T: Send + 'static>(
 pub(super) struct Reads(pub(super) DocumentPool, pub(super) String);
 
 /// A JSON body.
-pub(super) struct Sent<T>(pub(super) T);
+pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Sent<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let reads = request.extensions().get::<Reads>().cloned();
-        let body = Text::from_request(request, state).await?;
+        let body = TextBody::from_request(request, state).await?;
         let length = body.text.len();
         let read = move || {
             // An empty body is an empty object, so that commands without arguments need none.
             let text = if body.text.trim().is_empty() { "{}" } else { &body.text };
-            json(text).map(Self)
+            parse_json(text).map(Self)
         };
         match reads {
             Some(Reads(pool, owner)) => pool.read(&owner, length, read).await?,
@@ -147,18 +147,18 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Se
 }
 
 /// A JSON body whose type belongs to a crate below, which writes no schemas: its route describes it.
-pub(super) struct Undescribed<T>(pub(super) T);
+pub(super) struct RawJsonBody<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Undescribed<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for RawJsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        Sent::from_request(request, state).await.map(|Sent(sent)| Self(sent))
+        JsonBody::from_request(request, state).await.map(|JsonBody(sent)| Self(sent))
     }
 }
 
 /// The value that JSON `text` says.
-pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let read = serde_json::from_str::<Bounded>(text).and_then(|Bounded| serde_json::from_str(text));
     read.map_err(|error| {
         let (line, column) = (error.line(), error.column());
@@ -166,7 +166,7 @@ pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
         let message = words.split(" at line ").next().unwrap_or(&words).to_owned();
         let place = |n: usize| u64::try_from(n).ok().filter(|n| *n > 0);
         let fault = Fault { pointer: field_in(&message), message, line: place(line), column: place(column) };
-        Problem::new(Code::Malformed, format!("the body is not the JSON that is taken here: {words}"))
+        Problem::new(ProblemCode::Malformed, format!("the body is not the JSON that is taken here: {words}"))
             .at(vec![fault])
     })
 }
@@ -176,7 +176,7 @@ pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let read = workflows::yaml::read::<Bounded>(text).and_then(|Bounded| workflows::yaml::read(text));
     read.map_err(|error| {
         let mend = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        Problem::new(Code::Malformed, format!("the body is not what is taken here: {error}{mend}"))
+        Problem::new(ProblemCode::Malformed, format!("the body is not what is taken here: {error}{mend}"))
     })
 }
 

@@ -3,13 +3,13 @@
 pub(in crate::http) mod scope;
 
 use crate::{
-    http::problem::{Problem, code::Code},
-    state::App,
+    http::problem::{Problem, code::ProblemCode},
+    state::ServerState,
 };
 use engine::Entity;
 use program::encoding::hex;
 use schemars::JsonSchema;
-use scope::OfPlatform;
+use scope::PlatformDocument;
 use serde::{Deserialize, Serialize};
 use store::{Document, Key, Sequence};
 
@@ -45,7 +45,7 @@ impl Paging {
 /// A part of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}List")]
-pub(in crate::http) struct Listed<T> {
+pub(in crate::http) struct ListPage<T> {
     /// The items.
     pub(in crate::http) items: Vec<T>,
     /// Pass it as `cursor` to go on; `null` at the end.
@@ -57,9 +57,10 @@ impl Page {
     pub(in crate::http) fn of(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
         let limit = limit.unwrap_or(USUAL);
         if limit == 0 || limit > MOST {
-            return Err(Problem::new(Code::QueryInvalid, format!("limit: use 1 to {MOST}")));
+            return Err(Problem::new(ProblemCode::QueryInvalid, format!("limit: use 1 to {MOST}")));
         }
-        let wrong = || Problem::new(Code::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+        let wrong =
+            || Problem::new(ProblemCode::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
         let after = cursor
             .map(|text| hex::decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(wrong))
             .transpose()?;
@@ -67,7 +68,7 @@ impl Page {
     }
 }
 
-impl<T> Listed<T> {
+impl<T> ListPage<T> {
     /// A page of what is at hand whole, in the order of what names each: a page goes on behind a name, also where that is gone by then.
     pub(in crate::http) fn part(mut all: Vec<T>, page: &Page, name: impl Fn(&T) -> String) -> Self {
         all.sort_by_cached_key(&name);
@@ -81,8 +82,8 @@ impl<T> Listed<T> {
     }
 
     /// The same page, of what is made of each.
-    pub(in crate::http) fn each<U>(self, make: impl FnMut(T) -> U) -> Listed<U> {
-        Listed { items: self.items.into_iter().map(make).collect(), next: self.next }
+    pub(in crate::http) fn each<U>(self, make: impl FnMut(T) -> U) -> ListPage<U> {
+        ListPage { items: self.items.into_iter().map(make).collect(), next: self.next }
     }
 
     /// A page that goes on after `next`.
@@ -93,8 +94,8 @@ impl<T> Listed<T> {
 
 /// The documents of a kind of the platform's that `wanted` takes, a page of them. Those of tenants are read by
 /// [`seen_by`](scope::seen_by).
-pub(in crate::http) async fn documents<T: OfPlatform>(
-    app: &App,
+pub(in crate::http) async fn documents<T: PlatformDocument>(
+    app: &ServerState,
     prefix: &str,
     page: &Page,
     wanted: impl Fn(&T) -> bool,
@@ -102,13 +103,16 @@ pub(in crate::http) async fn documents<T: OfPlatform>(
     found(app, prefix, page, wanted).await
 }
 
-/// One document of the platform's by its id. One of a tenant's is read by [`one_seen_by`](scope::one_seen_by).
-pub(in crate::http) async fn document<T: OfPlatform>(app: &App, id: &str) -> Result<Option<T>, Problem> {
-    Ok(one(app, id).await?.map(|(found, _)| found))
+/// One document of the platform's by its id. One of a tenant's is read by [`get_visible`](scope::get_visible).
+pub(in crate::http) async fn document<T: PlatformDocument>(
+    app: &ServerState,
+    id: &str,
+) -> Result<Option<T>, Problem> {
+    Ok(load(app, id).await?.map(|(found, _)| found))
 }
 
 async fn found<T: Entity>(
-    app: &App,
+    app: &ServerState,
     prefix: &str,
     page: &Page,
     wanted: impl Fn(&T) -> bool,
@@ -136,14 +140,14 @@ async fn found<T: Entity>(
 }
 
 /// One document of the platform's by its id, and its version.
-pub(in crate::http) async fn versioned<T: OfPlatform>(
-    app: &App,
+pub(in crate::http) async fn document_with_version<T: PlatformDocument>(
+    app: &ServerState,
     id: &str,
 ) -> Result<Option<(T, Sequence)>, Problem> {
-    one(app, id).await
+    load(app, id).await
 }
 
-async fn one<T: Entity>(app: &App, id: &str) -> Result<Option<(T, Sequence)>, Problem> {
+async fn load<T: Entity>(app: &ServerState, id: &str) -> Result<Option<(T, Sequence)>, Problem> {
     if id.is_empty() || id.len() > 512 {
         return Ok(None);
     }
@@ -165,9 +169,9 @@ mod tests {
     fn pages_of_what_is_at_hand_hold_each_thing_once_also_when_one_goes_in_between() {
         let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let page = |cursor: Option<&str>| Page::of(Some(2), cursor).unwrap();
-        let first = Listed::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);
+        let first = ListPage::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);
         assert_eq!(first.items, ["a", "b"]);
-        let second = Listed::part(all(&["a", "c", "d"]), &page(first.next.as_deref()), Clone::clone);
+        let second = ListPage::part(all(&["a", "c", "d"]), &page(first.next.as_deref()), Clone::clone);
         assert_eq!((second.items, second.next), (all(&["c", "d"]), None), "b went, and nothing is left out");
     }
 }

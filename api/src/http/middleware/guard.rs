@@ -3,7 +3,7 @@
 use crate::{
     auth::{
         Caller, Denied, Role, Verb, authenticate,
-        policy::{Circumstances, Decision, Place, Principal},
+        policy::{Decision, Principal, RequestContext, ResourceScope},
     },
     http::{
         address::outer_path,
@@ -13,10 +13,10 @@ use crate::{
             page::{Page, document, documents},
         },
         middleware::{agent_key, idempotency, loopback, rate_limit},
-        problem::{Problem, code::Code, denial::Asker},
+        problem::{Problem, code::ProblemCode, denial::Requester},
         route::Access,
     },
-    state::Shared,
+    state::SharedState,
 };
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -24,21 +24,21 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use engine::{Behalf, on_behalf};
+use engine::{AuditContext, with_actor};
 use program::{encoding::rfc3339::format_time, token::Token};
 use std::sync::atomic::Ordering;
 use store::Hold;
-use workflows::tenancy::{ClusterKey, Scope, Standing};
+use workflows::tenancy::{ClusterKey, ClusterKeyStatus, KeyScope};
 
 /// Checks `access` and how much its caller has sent, then answers; a repeated `Idempotency-Key` gets the earlier answer.
 pub(in crate::http) async fn guard(
-    State((app, access)): State<(Shared, Access)>,
+    State((app, access)): State<(SharedState, Access)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let how = circumstances(&app, &request);
-    let entered = enter(&app, access, (request.uri().path(), request.headers()), how).await;
-    let share = rate_limit::take(&app, &request, rate_limit::who(access, &request, &entered));
+    let how = request_context(&app, &request);
+    let entered = check_access(&app, access, (request.uri().path(), request.headers()), how).await;
+    let share = rate_limit::acquire(&app, &request, rate_limit::who(access, &request, &entered));
     if let Some(share) = share.filter(|share| share.refused.is_some()) {
         return rate_limit::refuse(share, entered.err().and_then(|problem| problem.refusal()));
     }
@@ -54,37 +54,37 @@ pub(in crate::http) async fn guard(
 }
 
 /// Who is let in by `access`: somebody, or nobody who has to be known.
-async fn enter(
-    app: &Shared,
+async fn check_access(
+    app: &SharedState,
     access: Access,
     (path, headers): (&str, &HeaderMap),
-    how: Circumstances,
+    how: RequestContext,
 ) -> Result<Option<Caller>, Problem> {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match access {
         Access::Open => Ok(None),
-        Access::Near(verb) => loopback::told_all(app, verb, headers, how).await.map(|()| None),
+        Access::Near(verb) => loopback::require_detail_access(app, verb, headers, how).await.map(|()| None),
         Access::Agent => agent(app, path, header).await.map(|()| None),
         Access::Cluster(verb, scope) => match cluster(app, path, (verb, scope), header, how).await? {
             Some(caller) => Ok(Some(caller)),
-            None => admit(app, access, header, how).await.map(Some),
+            None => authorize(app, access, header, how).await.map(Some),
         },
-        Access::Staff(_) | Access::Tenant(_) => admit(app, access, header, how).await.map(Some),
+        Access::Staff(_) | Access::Tenant(_) => authorize(app, access, header, how).await.map(Some),
     }
 }
 
 /// Answers somebody who was let in.
 async fn answer(
-    app: &Shared,
+    app: &SharedState,
     access: Access,
-    (caller, how): (Caller, Circumstances),
+    (caller, how): (Caller, RequestContext),
     mut request: Request,
     next: Next,
 ) -> Response {
     tracing::Span::current().record("caller", caller.name.as_str());
     let changes = request.method() != Method::GET;
     if changes && app.closing.load(Ordering::Acquire) {
-        return Problem::new(Code::Stopping, "the server is stopping").into_response();
+        return Problem::new(ProblemCode::Stopping, "the server is stopping").into_response();
     }
     if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
         match app.engine.store().held().await {
@@ -106,17 +106,17 @@ async fn answer(
         answer.unwrap_or_else(|problem| problem.into_response())
     };
     let mut answer = match behalf {
-        Some(behalf) => on_behalf(behalf, answered).await,
+        Some(behalf) => with_actor(behalf, answered).await,
         None => answered.await,
     };
-    answer.extensions_mut().insert(Asker::from(&asker));
+    answer.extensions_mut().insert(Requester::from(&asker));
     answer
 }
 
 /// How it is asked, as policies have it.
-fn circumstances(app: &Shared, request: &Request) -> Circumstances {
-    Circumstances {
-        from: rate_limit::from(request),
+fn request_context(app: &SharedState, request: &Request) -> RequestContext {
+    RequestContext {
+        from: rate_limit::client_address(request),
         at: app.engine.clock().now(),
         plans: request.uri().path().ends_with("/~plan"),
     }
@@ -126,24 +126,26 @@ fn circumstances(app: &Shared, request: &Request) -> Circumstances {
 fn held(caller: &Caller, hold: &Hold) -> Problem {
     let since = format_time(hold.since);
     match &caller.tenant {
-        None => Problem::new(Code::StoreHeld, format!("the store is held since {since}: {}", hold.why)),
+        None => {
+            Problem::new(ProblemCode::StoreHeld, format!("the store is held since {since}: {}", hold.why))
+        }
         Some(_) => {
             let detail = format!(
                 "the platform is checked since {since}; nothing was lost, and nothing new is begun meanwhile"
             );
-            Problem::new(Code::StoreHeld, detail)
+            Problem::new(ProblemCode::StoreHeld, detail)
         }
     }
 }
 
 /// On whose behalf a request changes documents. What a cluster is seen to be is an observation and nobody's wish.
-fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> {
+fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<AuditContext> {
     match access {
         Access::Open | Access::Near(_) | Access::Agent | Access::Cluster(..) => return None,
         Access::Staff(_) | Access::Tenant(_) => {}
     }
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
-    Some(Behalf {
+    Some(AuditContext {
         by: caller.name.clone(),
         asked: format!("{} {}", request.method(), outer_path(route)),
         at: outer_path(request.uri().path()),
@@ -151,23 +153,25 @@ fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<Behalf> 
 }
 
 /// The agents of a cluster have keys of their own; people and tenants' clusters are told that theirs do not open this.
-async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Problem> {
+async fn agent(app: &SharedState, path: &str, header: Option<&str>) -> Result<(), Problem> {
     let token = header.and_then(bearer);
-    let refused = match agent_key::admit(app, path, token.as_ref()) {
+    let refused = match agent_key::authorize_agent(app, path, token.as_ref()) {
         Ok(()) => return Ok(()),
-        Err(refused) if refused.code() != Code::BadToken => return Err(refused),
+        Err(refused) if refused.code() != ProblemCode::BadToken => return Err(refused),
         Err(refused) => refused,
     };
     let now = app.engine.clock().now();
     match authenticate(&**app.engine.store(), app.access.law(), header, now).await {
         Ok(caller) => {
             let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
-            Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)))
+            Err(Problem::new(ProblemCode::Forbidden, detail).to(Requester::from(&caller)))
         }
-        Err(Denied::NoToken) => Err(Problem::new(Code::NoToken, "the request carries no bearer token")),
+        Err(Denied::NoToken) => {
+            Err(Problem::new(ProblemCode::NoToken, "the request carries no bearer token"))
+        }
         Err(Denied::BadToken(whose)) => {
-            let problem = unknown(app, header, whose).await?;
-            Err(if problem.code() == Code::BadToken { refused } else { problem })
+            let problem = unknown_token(app, header, whose).await?;
+            Err(if problem.code() == ProblemCode::BadToken { refused } else { problem })
         }
         Err(Denied::Store(error)) => Err(error.into()),
     }
@@ -176,11 +180,11 @@ async fn agent(app: &Shared, path: &str, header: Option<&str>) -> Result<(), Pro
 /// The cluster whose key was sent, if it is the one that `path` names. The key of another opens nothing here, and the
 /// attempt is put on record (S-6).
 async fn cluster(
-    app: &Shared,
+    app: &SharedState,
     path: &str,
-    (verb, scope): (Verb, Scope),
+    (verb, scope): (Verb, KeyScope),
     header: Option<&str>,
-    how: Circumstances,
+    how: RequestContext,
 ) -> Result<Option<Caller>, Problem> {
     let Some(token) = header.and_then(bearer) else { return Ok(None) };
     let named = path.trim_start_matches("/v1/clusters/").split('/').next().unwrap_or_default();
@@ -190,25 +194,25 @@ async fn cluster(
         let (whose, law) = (key.tenant.to_string(), app.access.law());
         let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
         let over = match standing {
-            Standing::Holds => None,
-            Standing::Revoked => Some(format!("the key of cluster {named} was revoked")),
-            Standing::Replaced => {
+            ClusterKeyStatus::Holds => None,
+            ClusterKeyStatus::Revoked => Some(format!("the key of cluster {named} was revoked")),
+            ClusterKeyStatus::Replaced => {
                 Some(format!("this key of cluster {named} has ended: key {} has followed it", key.version))
             }
         };
         if let Some(over) = over {
-            return Err(Problem::new(Code::BadToken, over).to(Asker::from(&caller)));
+            return Err(Problem::new(ProblemCode::BadToken, over).to(Requester::from(&caller)));
         }
         if !key.scopes.contains(&scope) {
             let detail = format!("the key of cluster {named} may no longer be used for this");
-            return Err(Problem::new(Code::Forbidden, detail).to(Asker::from(&caller)));
+            return Err(Problem::new(ProblemCode::Forbidden, detail).to(Requester::from(&caller)));
         }
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.name()).collect();
         let who = Principal::Cluster { name: named, tenant: &whose, scopes: &scopes };
-        let decision = caller.law().decide(&who, verb, Place::Tenant(&whose), &how);
+        let decision = caller.law().decide(&who, verb, ResourceScope::Tenant(&whose), &how);
         if !decision.allows {
-            let detail = format!("the key of cluster {named} may not {}", words(verb));
-            return Err(explained(&caller, &decision, &detail, "").to(Asker::from(&caller)));
+            let detail = format!("the key of cluster {named} may not {}", verb_phrase(verb));
+            return Err(with_explanation(&caller, &decision, &detail, "").to(Requester::from(&caller)));
         }
         return Ok(Some(caller));
     }
@@ -218,11 +222,12 @@ async fn cluster(
         "the key of one cluster was used on another"
     );
     let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
-    Err(Problem::new(Code::CrossCluster, detail).to(Asker::named(format!("cluster {}", other.cluster))))
+    Err(Problem::new(ProblemCode::CrossCluster, detail)
+        .to(Requester::named(format!("cluster {}", other.cluster))))
 }
 
 /// The cluster whose key a token is.
-async fn key_of(app: &Shared, token: &Token) -> Result<Option<ClusterKey>, Problem> {
+async fn key_of(app: &SharedState, token: &Token) -> Result<Option<ClusterKey>, Problem> {
     let page = Page { limit: 1, after: None };
     let now = app.engine.clock().now();
     let opens = |key: &ClusterKey| key.standing(now, |hash| token.matches(hash)).is_some();
@@ -231,33 +236,37 @@ async fn key_of(app: &Shared, token: &Token) -> Result<Option<ClusterKey>, Probl
 }
 
 /// Why a token that is no user's is not let in: the key of a cluster is known, and opens what is the cluster's alone (S-7).
-async fn unknown(app: &Shared, header: Option<&str>, whose: Option<String>) -> Result<Problem, Problem> {
+async fn unknown_token(
+    app: &SharedState,
+    header: Option<&str>,
+    whose: Option<String>,
+) -> Result<Problem, Problem> {
     let key = match header.and_then(bearer) {
         Some(token) => key_of(app, &token).await?,
         None => None,
     };
     Ok(match key {
         Some(key) => Problem::new(
-            Code::Forbidden,
+            ProblemCode::Forbidden,
             format!(
                 "the key of cluster {} is for that cluster to push its facts, and nothing else",
                 key.cluster
             ),
         )
-        .to(Asker::named(format!("cluster {}", key.cluster))),
+        .to(Requester::named(format!("cluster {}", key.cluster))),
         None => {
-            let problem = Problem::new(Code::BadToken, "the token is not known, or no longer");
+            let problem = Problem::new(ProblemCode::BadToken, "the token is not known, or no longer");
             // It is told on record whose it was, and not to who sent it.
-            whose.into_iter().fold(problem, |problem, whose| problem.to(Asker::named(whose)))
+            whose.into_iter().fold(problem, |problem, whose| problem.to(Requester::named(whose)))
         }
     })
 }
 
-pub(in crate::http) async fn admit(
-    app: &Shared,
+pub(in crate::http) async fn authorize(
+    app: &SharedState,
     access: Access,
     header: Option<&str>,
-    how: Circumstances,
+    how: RequestContext,
 ) -> Result<Caller, Problem> {
     let law = app.access.law();
     let caller = match authenticate(&**app.engine.store(), law, header, how.at).await {
@@ -267,55 +276,57 @@ pub(in crate::http) async fn admit(
             caller.asking(how)
         }
         Err(Denied::NoToken) => {
-            return Err(Problem::new(Code::NoToken, "the request carries no bearer token"));
+            return Err(Problem::new(ProblemCode::NoToken, "the request carries no bearer token"));
         }
-        Err(Denied::BadToken(whose)) => return Err(unknown(app, header, whose).await?),
+        Err(Denied::BadToken(whose)) => return Err(unknown_token(app, header, whose).await?),
         Err(Denied::Store(error)) => return Err(error.into()),
     };
     let (verb, place) = match access {
         Access::Open | Access::Agent => return Ok(caller),
         Access::Tenant(verb) => (verb, caller.place()),
-        Access::Staff(verb) | Access::Near(verb) | Access::Cluster(verb, _) => (verb, Place::Platform),
+        Access::Staff(verb) | Access::Near(verb) | Access::Cluster(verb, _) => {
+            (verb, ResourceScope::Platform)
+        }
     };
-    match allowed(&caller, verb, place, &words(verb)) {
+    match require(&caller, verb, place, &verb_phrase(verb)) {
         Ok(()) => Ok(caller),
-        Err(problem) => Err(problem.to(Asker::from(&caller))),
+        Err(problem) => Err(problem.to(Requester::from(&caller))),
     }
 }
 
 /// Refuses what the policies do not let `caller` do for `place`; `what` says it in words.
-pub(in crate::http) fn allowed(
+pub(in crate::http) fn require(
     caller: &Caller,
     verb: Verb,
-    place: Place<'_>,
+    place: ResourceScope<'_>,
     what: &str,
 ) -> Result<(), Problem> {
     let decision = caller.decide(verb, place);
     if decision.allows {
         return Ok(());
     }
-    if let (Some(tenant), Place::Platform) = (&caller.tenant, place) {
+    if let (Some(tenant), ResourceScope::Platform) = (&caller.tenant, place) {
         let detail = format!("{} is bound to tenant {tenant} and may not {what}", caller.name);
-        return Err(told(Problem::new(Code::ForeignTenant, detail), caller, &decision));
+        return Err(with_policies(Problem::new(ProblemCode::ForeignTenant, detail), caller, &decision));
     }
     let names = |roles: &[Role]| roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ");
     let (held, wanted) = (names(&caller.roles), names(&caller.law().roles(verb)));
     let detail = format!("{} holds {held} and may not {what}", caller.name);
     // Which roles may helps nobody whom a policy forbids it.
     let remedy = if decision.by.is_empty() { format!("; one of these may: {wanted}") } else { String::new() };
-    Err(explained(caller, &decision, &detail, &remedy))
+    Err(with_explanation(caller, &decision, &detail, &remedy))
 }
 
-fn explained(caller: &Caller, decision: &Decision, detail: &str, remedy: &str) -> Problem {
+fn with_explanation(caller: &Caller, decision: &Decision, detail: &str, remedy: &str) -> Problem {
     let detail = format!("{detail}: {}{remedy}", decision.why());
-    told(Problem::new(Code::Forbidden, detail), caller, decision)
+    with_policies(Problem::new(ProblemCode::Forbidden, detail), caller, decision)
 }
 
 /// With what was decided by, for programs.
-fn told(problem: Problem, caller: &Caller, decision: &Decision) -> Problem {
+fn with_policies(problem: Problem, caller: &Caller, decision: &Decision) -> Problem {
     problem.with("policies", decision.by.clone()).with("policies_version", caller.law().version())
 }
 
-fn words(verb: Verb) -> String {
+fn verb_phrase(verb: Verb) -> String {
     verb.name().replace('_', " ")
 }

@@ -1,17 +1,17 @@
 //! `Idempotency-Key`: the same request again gets the answer that it got before.
 //!
-//! Of all servers of one store one answers, under a [`Claim`], also when whoever asked has gone away; what it answers is kept after
+//! Of all servers of one store one answers, under a [`KeyLock`], also when whoever asked has gone away; what it answers is kept after
 //! the effect, unless it is to be asked again. A start, and a trigger of a schedule, carry the key into their own commit as well
-//! ([`Once`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
+//! ([`RequestKey`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
 
 use crate::{
     auth::Caller,
     http::{
-        extract::unread,
-        middleware::idempotency_lock::{Claim, Taken, Under},
-        problem::{Problem, code::Code, denial::Refused},
+        extract::body_error,
+        middleware::idempotency_lock::{KeyLock, KeyState, LockOutcome},
+        problem::{Problem, code::ProblemCode, denial::DenialReason},
     },
-    state::Shared,
+    state::SharedState,
 };
 use axum::{
     body::{Body, Bytes, to_bytes},
@@ -20,7 +20,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use engine::{ActionError, Behalf, Entity, Schedule, Undecided, View, on_behalf};
+use engine::{ActionError, AuditContext, Entity, Schedule, Undecided, View, with_actor};
 use program::encoding::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,28 +36,28 @@ const LONGEST_KEY: usize = 128;
 /// The largest answer that is kept, in bytes.
 pub(in crate::http) const LARGEST_ANSWER: usize = 64 << 10;
 /// How long answers are kept.
-pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const RESPONSE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// When old answers are forgotten: at the full hour, as a schedule whose every occurrence is on record.
 const FORGET_AT: &str = "0 * * * *";
 
 /// When old answers are forgotten.
-pub(crate) fn forgetting() -> Schedule {
+pub(crate) fn cleanup_schedule() -> Schedule {
     Schedule::built_in("forget-answers", FORGET_AT, "UTC")
 }
 
 /// The key of a request and its fingerprint, for the commit of a start.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Once(pub(in crate::http) Option<(String, String)>);
+pub(in crate::http) struct RequestKey(pub(in crate::http) Option<(String, String)>);
 
-impl Once {
+impl RequestKey {
     /// What the same request again is answered with from `now` on, once it was answered with a secret: that is not kept, and a
-    /// second one is not drawn. For the commit that makes the secret ([`spent`]).
-    pub(in crate::http) fn shown(self, now: Timestamp) -> Option<Kept> {
+    /// second one is not drawn. For the commit that makes the secret ([`record_secret_shown`]).
+    pub(in crate::http) fn shown(self, now: Timestamp) -> Option<StoredResponse> {
         let (key, fingerprint) = self.0?;
         let detail = "this was done, and its answer showed a secret, which is not kept";
-        let problem = Problem::new(Code::SecretShown, detail);
-        Some(Kept {
+        let problem = Problem::new(ProblemCode::SecretShown, detail);
+        Some(StoredResponse {
             id: key.trim_start_matches("key/").to_owned(),
             fingerprint,
             at: now,
@@ -74,25 +74,28 @@ impl Once {
 ///
 /// # Errors
 /// `idempotency.secret_shown` if it was written down before.
-pub(in crate::http) fn spent(view: &mut View, kept: Option<&Kept>) -> Result<(), Undecided> {
+pub(in crate::http) fn record_secret_shown(
+    view: &mut View,
+    kept: Option<&StoredResponse>,
+) -> Result<(), Undecided> {
     let Some(kept) = kept else { return Ok(()) };
-    match view.get::<Under>(&kept.id)? {
-        Some(Under::Kept(_)) => {
+    match view.get::<KeyState>(&kept.id)? {
+        Some(KeyState::Kept(_)) => {
             let why = "this was done under the same key already";
             Err(ActionError::permanent("idempotency.secret_shown", why).into())
         }
         // It takes the place of the claim under which this is done.
-        Some(Under::Claimed(_)) | None => view.put(&Under::Kept(kept.clone())),
+        Some(KeyState::Claimed(_)) | None => view.put(&KeyState::Kept(kept.clone())),
     }
 }
 
 /// Marks an answer that holds a secret, and so is not kept.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Secret;
+pub(in crate::http) struct ContainsSecret;
 
 /// An answer as it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredResponse {
     /// Whose key, and the key.
     pub(crate) id: String,
     /// Of which request.
@@ -107,7 +110,7 @@ pub(crate) struct Kept {
     pub(in crate::http) body: String,
 }
 
-impl Entity for Kept {
+impl Entity for StoredResponse {
     const COLLECTION: &'static str = "idempotency";
 
     fn id(&self) -> String {
@@ -117,20 +120,20 @@ impl Entity for Kept {
 
 /// Answers a POST, from memory if its key has been seen.
 pub(in crate::http) async fn answer(
-    app: &Shared,
+    app: &SharedState,
     caller: &Caller,
-    behalf: Option<Behalf>,
+    behalf: Option<AuditContext>,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let limit = app.config.http.body_limit_bytes;
     let body = to_bytes(body, limit).await.map_err(|error| {
-        unread(&error, format!("the body could not be read, or has more than {limit} bytes"))
+        body_error(&error, format!("the body could not be read, or has more than {limit} bytes"))
     })?;
     let key = parts.headers.get(&KEY).map(checked).transpose()?;
     let Some(key) = key else {
-        parts.extensions.insert(Once(None));
+        parts.extensions.insert(RequestKey(None));
         return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
     };
     let id = format!("{}/{key}", caller.name);
@@ -138,28 +141,28 @@ pub(in crate::http) async fn answer(
     let bound = parts.headers.get(header::IF_MATCH).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let said: Vec<&str> = [method, &address].into_iter().chain(bound.as_deref()).collect();
     let fingerprint = fingerprint(&said, &body);
-    let claim = match Claim::on(app, &id, &fingerprint).await? {
-        Taken::Before(kept) => return Ok(kept.replay()),
-        Taken::Ours(claim) => claim,
+    let claim = match KeyLock::on(app, &id, &fingerprint).await? {
+        LockOutcome::Before(kept) => return Ok(kept.replay()),
+        LockOutcome::Ours(claim) => claim,
     };
-    parts.extensions.insert(Once(Some((format!("key/{id}"), fingerprint))));
+    parts.extensions.insert(RequestKey(Some((format!("key/{id}"), fingerprint))));
     let work = next.run(Request::from_parts(parts, Body::from(body)));
     // A task of its own: who asks again after they were cut off finds the answer, and not half of the work.
     let answered = async move {
         match behalf {
-            Some(behalf) => claim.answer(on_behalf(behalf, work)).await,
+            Some(behalf) => claim.answer(with_actor(behalf, work)).await,
             None => claim.answer(work).await,
         }
     };
     let answered = tokio::spawn(answered.in_current_span());
-    answered.await.map_err(|_| Problem::new(Code::Internal, "the request ended in a panic"))
+    answered.await.map_err(|_| Problem::new(ProblemCode::Internal, "the request ended in a panic"))
 }
 
 fn checked(value: &HeaderValue) -> Result<String, Problem> {
     let text = value.to_str().unwrap_or_default().trim().trim_matches('"');
     if text.is_empty() || text.len() > LONGEST_KEY {
         let detail = format!("Idempotency-Key: use 1 to {LONGEST_KEY} visible characters");
-        return Err(Problem::new(Code::Malformed, detail));
+        return Err(Problem::new(ProblemCode::Malformed, detail));
     }
     Ok(text.to_owned())
 }
@@ -175,12 +178,12 @@ pub(in crate::http) fn fingerprint(parts: &[&str], body: &[u8]) -> String {
     hex::encode(&hash.finalize())
 }
 
-impl Kept {
+impl StoredResponse {
     /// Whether this answer may be kept: it holds no secret, and asking again would not be told otherwise.
     pub(in crate::http) fn may_be(answer: &Response) -> bool {
-        let code = answer.extensions().get::<Code>();
+        let code = answer.extensions().get::<ProblemCode>();
         !answer.status().is_server_error()
-            && answer.extensions().get::<Secret>().is_none()
+            && answer.extensions().get::<ContainsSecret>().is_none()
             && code.is_none_or(|code| code.is_final())
     }
 
@@ -190,12 +193,13 @@ impl Kept {
             return true;
         }
         let problem: Value = serde_json::from_str(&self.body).unwrap_or_default();
-        let code = problem.get("code").and_then(Value::as_str).and_then(Code::named);
-        code.is_none_or(Code::is_final)
+        let code = problem.get("code").and_then(Value::as_str).and_then(ProblemCode::named);
+        code.is_none_or(ProblemCode::is_final)
     }
 
     fn replay(self) -> Response {
-        let refused = StatusCode::from_u16(self.status).ok().and_then(|it| Refused::said(it, &self.body));
+        let refused =
+            StatusCode::from_u16(self.status).ok().and_then(|it| DenialReason::said(it, &self.body));
         let mut answer = Response::new(Body::from(Bytes::from(self.body)));
         *answer.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
         let headers = answer.headers_mut();

@@ -6,17 +6,17 @@
 
 use crate::{
     http::{
-        middleware::idempotency::{Kept, LARGEST_ANSWER},
-        problem::{Problem, code::Code},
+        middleware::idempotency::{LARGEST_ANSWER, StoredResponse},
+        problem::{Problem, code::ProblemCode},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
 };
 use axum::{
     body::{Body, to_bytes},
     http::{HeaderName, header},
     response::{IntoResponse as _, Response},
 };
-use engine::{ActionError, Condition, Entity, only_if};
+use engine::{ActionError, Entity, Precondition, with_precondition};
 use program::encoding::hex;
 use serde::{Deserialize, Serialize};
 use std::{future::Future, time::Duration};
@@ -32,16 +32,16 @@ const TRIES: usize = 4;
 /// What lies under a key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Under {
+pub(crate) enum KeyState {
     /// An answer.
-    Kept(Kept),
+    Kept(StoredResponse),
     /// That a request is being answered.
-    Claimed(Claimed),
+    Claimed(InProgress),
 }
 
 /// That a request is being answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Claimed {
+pub(crate) struct InProgress {
     /// Whose key, and the key.
     id: String,
     /// Of which request.
@@ -52,8 +52,8 @@ pub(crate) struct Claimed {
     until: Timestamp,
 }
 
-impl Entity for Under {
-    const COLLECTION: &'static str = Kept::COLLECTION;
+impl Entity for KeyState {
+    const COLLECTION: &'static str = StoredResponse::COLLECTION;
 
     fn id(&self) -> String {
         match self {
@@ -63,7 +63,7 @@ impl Entity for Under {
     }
 }
 
-impl Under {
+impl KeyState {
     /// Since when it serves nobody if it is older than `kept_for`.
     pub(crate) fn is_over(&self, now: Timestamp, kept_for: Duration) -> bool {
         let at = match self {
@@ -75,80 +75,92 @@ impl Under {
 }
 
 /// What became of the wish to answer a request.
-pub(in crate::http) enum Taken {
+pub(in crate::http) enum LockOutcome {
     /// It is to be answered.
-    Ours(Claim),
+    Ours(KeyLock),
     /// It has been.
-    Before(Kept),
+    Before(StoredResponse),
 }
 
 /// The right to answer the first request under a key.
-pub(in crate::http) struct Claim {
-    app: Shared,
-    claimed: Claimed,
+pub(in crate::http) struct KeyLock {
+    app: SharedState,
+    claimed: InProgress,
     /// Whether it is given back already.
     settled: bool,
 }
 
 fn key(id: &str) -> Key {
-    Key::new(Under::COLLECTION, id)
+    Key::new(KeyState::COLLECTION, id)
 }
 
 /// What lies under a key, and what a change of it rests on. What cannot be read is as good as forgotten.
-async fn look(app: &App, id: &str) -> Result<(Option<Under>, Read), store::Error> {
+async fn read_state(app: &ServerState, id: &str) -> Result<(Option<KeyState>, Read), store::Error> {
     let found = app.engine.store().document(&key(id)).await?;
     let version = found.as_ref().map(|found| found.version);
     let under = found.and_then(|found| serde_json::from_slice(&found.body).ok());
     Ok((under, Read { key: key(id), version }))
 }
 
-async fn write(app: &App, id: &str, under: Option<&Under>, reads: Vec<Read>) -> Result<(), store::Error> {
+async fn write(
+    app: &ServerState,
+    id: &str,
+    under: Option<&KeyState>,
+    reads: Vec<Read>,
+) -> Result<(), store::Error> {
     let body = under.map(|under| serde_json::to_vec(under).unwrap_or_default());
     let documents = vec![Put { key: key(id), body }];
     app.engine.store().commit(Commit { reads, documents, ..Commit::default() }).await.map(|_| ())
 }
 
-impl Claim {
+impl KeyLock {
     /// Claims the key `id` for the request with this fingerprint, unless it was answered, or is being answered.
-    pub(in crate::http) async fn on(app: &Shared, id: &str, fingerprint: &str) -> Result<Taken, Problem> {
+    pub(in crate::http) async fn on(
+        app: &SharedState,
+        id: &str,
+        fingerprint: &str,
+    ) -> Result<LockOutcome, Problem> {
         for _ in 0..TRIES {
-            let (under, read) = look(app, id).await?;
+            let (under, read) = read_state(app, id).await?;
             let now = app.engine.clock().now();
             let other = |theirs: &str| theirs != fingerprint;
             match under {
-                Some(Under::Kept(Kept { fingerprint: theirs, .. })) if other(&theirs) => {
+                Some(KeyState::Kept(StoredResponse { fingerprint: theirs, .. })) if other(&theirs) => {
                     return Err(reused(id));
                 }
-                Some(Under::Claimed(Claimed { fingerprint: theirs, .. })) if other(&theirs) => {
+                Some(KeyState::Claimed(InProgress { fingerprint: theirs, .. })) if other(&theirs) => {
                     return Err(reused(id));
                 }
-                Some(Under::Kept(kept)) if kept.is_final() => return Ok(Taken::Before(kept)),
-                Some(Under::Claimed(claimed)) if claimed.until > now => {
-                    return Err(Problem::new(Code::KeyInUse, "a request under this key is being answered"));
+                Some(KeyState::Kept(kept)) if kept.is_final() => return Ok(LockOutcome::Before(kept)),
+                Some(KeyState::Claimed(claimed)) if claimed.until > now => {
+                    return Err(Problem::new(
+                        ProblemCode::KeyInUse,
+                        "a request under this key is being answered",
+                    ));
                 }
-                Some(Under::Kept(_) | Under::Claimed(_)) | None => {}
+                Some(KeyState::Kept(_) | KeyState::Claimed(_)) | None => {}
             }
             let claim = hex::encode(&app.engine.clock().entropy());
             let (id, fingerprint) = (id.to_owned(), fingerprint.to_owned());
-            let claimed = Claimed { id, fingerprint, claim, until: now.after(LAPSES) };
-            let under = Under::Claimed(claimed.clone());
+            let claimed = InProgress { id, fingerprint, claim, until: now.after(LAPSES) };
+            let under = KeyState::Claimed(claimed.clone());
             match write(app, &claimed.id, Some(&under), vec![read]).await {
-                Ok(()) => return Ok(Taken::Ours(Self { app: app.clone(), claimed, settled: false })),
+                Ok(()) => return Ok(LockOutcome::Ours(Self { app: app.clone(), claimed, settled: false })),
                 Err(store::Error::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Problem::new(Code::KeyInUse, "a request under this key is being answered"))
+        Err(Problem::new(ProblemCode::KeyInUse, "a request under this key is being answered"))
     }
 
     /// Answers by `work`, and keeps what it answers if that is to be kept.
     pub(in crate::http) async fn answer(self, work: impl Future<Output = Response>) -> Response {
         let claimed = self.claimed.clone();
-        let stands = Condition::new(move |view| match view.get::<Under>(&claimed.id)? {
-            Some(Under::Claimed(stands)) if stands.claim == claimed.claim => Ok(()),
+        let stands = Precondition::new(move |view| match view.get::<KeyState>(&claimed.id)? {
+            Some(KeyState::Claimed(stands)) if stands.claim == claimed.claim => Ok(()),
             _ => Err(lost().into()),
         });
-        let mut work = Box::pin(only_if(stands, work));
+        let mut work = Box::pin(with_precondition(stands, work));
         let answer = loop {
             tokio::select! {
                 answer = &mut work => break answer,
@@ -160,19 +172,19 @@ impl Claim {
 
     /// What lies there, if it is this claim still.
     async fn stands(&self) -> Result<Option<Read>, store::Error> {
-        let (under, read) = look(&self.app, &self.claimed.id).await?;
-        let own = matches!(under, Some(Under::Claimed(stands)) if stands.claim == self.claimed.claim);
+        let (under, read) = read_state(&self.app, &self.claimed.id).await?;
+        let own = matches!(under, Some(KeyState::Claimed(stands)) if stands.claim == self.claimed.claim);
         Ok(own.then_some(read))
     }
 
     async fn renew(&self) {
         let until = self.app.engine.clock().now().after(LAPSES);
-        let renewed = Under::Claimed(Claimed { until, ..self.claimed.clone() });
+        let renewed = KeyState::Claimed(InProgress { until, ..self.claimed.clone() });
         self.replace(Some(&renewed)).await;
     }
 
     /// Lets something else lie there, or nothing, if the claim stands.
-    async fn replace(&self, by: Option<&Under>) {
+    async fn replace(&self, by: Option<&KeyState>) {
         let replaced = async {
             match self.stands().await? {
                 Some(read) => write(&self.app, &self.claimed.id, by, vec![read]).await,
@@ -186,19 +198,19 @@ impl Claim {
 
     async fn settle(mut self, answer: Response) -> Result<Response, Problem> {
         self.settled = true;
-        if !Kept::may_be(&answer) {
+        if !StoredResponse::may_be(&answer) {
             self.replace(None).await;
             return Ok(answer);
         }
         let (parts, body) = answer.into_parts();
-        let unreadable = |_| Problem::new(Code::Internal, "the answer could not be kept");
+        let unreadable = |_| Problem::new(ProblemCode::Internal, "the answer could not be kept");
         let body = to_bytes(body, usize::MAX).await.map_err(unreadable)?;
         let text = |name: HeaderName| {
             parts.headers.get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
         };
         let said = String::from_utf8(body.to_vec()).ok().filter(|said| said.len() <= LARGEST_ANSWER);
         let kept = said.map(|said| {
-            Under::Kept(Kept {
+            KeyState::Kept(StoredResponse {
                 id: self.claimed.id.clone(),
                 fingerprint: self.claimed.fingerprint.clone(),
                 at: self.app.engine.clock().now(),
@@ -215,7 +227,7 @@ impl Claim {
 }
 
 /// Who panicked, or was stopped, leaves no claim behind.
-impl Drop for Claim {
+impl Drop for KeyLock {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.settled {
@@ -228,7 +240,7 @@ impl Drop for Claim {
 
 fn reused(id: &str) -> Problem {
     let key = id.split_once('/').map_or(id, |(_, key)| key);
-    Problem::new(Code::KeyReused, format!("the key {key:?} was used for a different request"))
+    Problem::new(ProblemCode::KeyReused, format!("the key {key:?} was used for a different request"))
 }
 
 /// Why nothing is changed for a request whose key somebody else answers by now.

@@ -5,33 +5,34 @@
 //! them far: a proxy on this machine that says for whom it asks does not ask for itself.
 
 use crate::{
-    auth::{Verb, policy::Circumstances},
-    http::{middleware::guard::admit, problem::Problem, route::Access},
-    state::Shared,
+    auth::{Verb, policy::RequestContext},
+    http::{middleware::guard::authorize, problem::Problem, route::Access},
+    state::SharedState,
 };
 use axum::http::{HeaderMap, header};
 use std::net::IpAddr;
 
 /// By which a proxy says for whom it asks.
-const HANDED_ON: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
 /// Whether who asks from this address is on this machine.
-pub(in crate::http) fn is_near(from: Option<IpAddr>, headers: &HeaderMap) -> bool {
-    from.is_some_and(|from| from.is_loopback()) && !HANDED_ON.iter().any(|name| headers.contains_key(*name))
+pub(in crate::http) fn is_loopback(from: Option<IpAddr>, headers: &HeaderMap) -> bool {
+    from.is_some_and(|from| from.is_loopback())
+        && !FORWARDING_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
 /// Refuses who is to be told no more than that the server works.
-pub(in crate::http) async fn told_all(
-    app: &Shared,
+pub(in crate::http) async fn require_detail_access(
+    app: &SharedState,
     verb: Verb,
     headers: &HeaderMap,
-    how: Circumstances,
+    how: RequestContext,
 ) -> Result<(), Problem> {
-    if app.config.http.open_metrics || is_near(how.from, headers) {
+    if app.config.http.open_metrics || is_loopback(how.from, headers) {
         return Ok(());
     }
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    admit(app, Access::Near(verb), token, how).await.map(|_| ())
+    authorize(app, Access::Near(verb), token, how).await.map(|_| ())
 }
 
 #[cfg(test)]
@@ -43,11 +44,11 @@ mod tests {
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         let there = Some(IpAddr::from([10, 0, 0, 7]));
         let none = HeaderMap::new();
-        assert!(is_near(here, &none) && is_near(Some("::1".parse().unwrap()), &none));
-        assert!(!is_near(there, &none) && !is_near(None, &none));
-        for name in HANDED_ON {
+        assert!(is_loopback(here, &none) && is_loopback(Some("::1".parse().unwrap()), &none));
+        assert!(!is_loopback(there, &none) && !is_loopback(None, &none));
+        for name in FORWARDING_HEADERS {
             let says = HeaderMap::from_iter([(name.parse().unwrap(), "127.0.0.1".parse().unwrap())]);
-            assert!(!is_near(here, &says) && !is_near(there, &says), "{name}");
+            assert!(!is_loopback(here, &says) && !is_loopback(there, &says), "{name}");
         }
     }
 }

@@ -5,11 +5,11 @@ use crate::{
         address::{AGENT_PULL, outer_path},
         middleware::{
             headers, rate_limit,
-            traceparent::{Within, within},
+            traceparent::{CallerTrace, in_trace},
         },
-        problem::denial::{self, Asking},
+        problem::denial::{self, RequestSummary},
     },
-    state::Shared,
+    state::SharedState,
 };
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -25,7 +25,11 @@ use tracing::Instrument as _;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Wraps every request.
-pub(in crate::http) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub(in crate::http) async fn observe(
+    State(app): State<SharedState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let id = sent_id(request.headers()).unwrap_or_else(|| hex::encode(&app.engine.clock().entropy()));
     let method = request.method().clone();
     let route = request
@@ -34,16 +38,16 @@ pub(in crate::http) async fn observe(State(app): State<Shared>, request: Request
         .map_or_else(|| "unknown".to_owned(), |path| outer_path(path.as_str()));
     let span = tracing::info_span!("request", id, %method, route, caller = tracing::field::Empty);
     let (asking, from, path) =
-        (Asking::of(&request), rate_limit::from(&request), request.uri().path().to_owned());
-    let caller = Within::of(request.headers());
+        (RequestSummary::of(&request), rate_limit::client_address(&request), request.uri().path().to_owned());
+    let caller = CallerTrace::of(request.headers());
     let watch = Stopwatch::start();
-    let mut answer = within(caller.clone(), next.run(request)).instrument(span.clone()).await;
+    let mut answer = in_trace(caller.clone(), next.run(request)).instrument(span.clone()).await;
     if headers::is_api(&path) {
-        answer = rate_limit::tell(&app, from, answer);
+        answer = rate_limit::add_headers(&app, from, answer);
     }
     let (status, took) = (answer.status(), watch.elapsed());
     let late = span.in_scope(|| asking.answered(&app, &id, &answer));
-    denial::wait(&app, late).await;
+    denial::delay(&app, late).await;
     let _in = span.enter();
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     if status.is_server_error() {
@@ -53,7 +57,7 @@ pub(in crate::http) async fn observe(State(app): State<Shared>, request: Request
     }
     // Who is kept waiting on purpose says nothing of how quick the server is.
     let timed = (route != AGENT_PULL).then_some(took);
-    let trace = caller.as_ref().map(Within::trace_id);
+    let trace = caller.as_ref().map(CallerTrace::trace_id);
     app.requests.answered((method.as_str(), &route), status.as_u16(), timed, trace);
     // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
     if app.stopping.load(Ordering::Acquire) {

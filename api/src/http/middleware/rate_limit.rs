@@ -5,15 +5,15 @@ use crate::{
     auth::Caller,
     http::{
         middleware::headers::is_api,
-        problem::{Problem, code::Code, denial::Refused},
+        problem::{Problem, code::ProblemCode, denial::DenialReason},
         route::Access,
     },
     state::{
-        Shared,
+        SharedState,
         access_denials::network,
         connections::{
-            Peer,
-            rates::{Share, Who},
+            PeerAddress,
+            rates::{RateLimitKey, RateLimitStatus},
         },
     },
 };
@@ -31,8 +31,8 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 const CLUSTER: &str = "cluster ";
 
 /// The network address that asks.
-pub(in crate::http) fn from(request: &Request) -> Option<IpAddr> {
-    request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip().to_canonical())
+pub(in crate::http) fn client_address(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<ConnectInfo<PeerAddress>>().map(|ConnectInfo(peer)| peer.0.ip().to_canonical())
 }
 
 /// Whose request it is, by what was proved until then.
@@ -40,37 +40,41 @@ pub(in crate::http) fn who(
     access: Access,
     request: &Request,
     entered: &Result<Option<Caller>, Problem>,
-) -> Who {
+) -> RateLimitKey {
     let name = match entered {
         Ok(caller) => caller.as_ref().map(|caller| caller.name.as_str()),
         Err(problem) => problem.asked_by(),
     };
     match name {
-        Some(name) if name.starts_with(CLUSTER) => Who::Cluster(name.to_owned()),
-        Some(name) => Who::User(name.to_owned()),
+        Some(name) if name.starts_with(CLUSTER) => RateLimitKey::Cluster(name.to_owned()),
+        Some(name) => RateLimitKey::User(name.to_owned()),
         // The key of a cluster's agents was right; the address says which of them it is.
         None if access == Access::Agent && entered.is_ok() => {
             let node = request.uri().path().trim_start_matches("/v1/agents/");
-            Who::Agent(node.rsplit_once("/~").map_or(node, |(node, _)| node).to_owned())
+            RateLimitKey::Agent(node.rsplit_once("/~").map_or(node, |(node, _)| node).to_owned())
         }
-        None => Who::Address(from(request).map(network)),
+        None => RateLimitKey::Address(client_address(request).map(network)),
     }
 }
 
 /// Takes the request from what its caller may send. Nothing outside of `/v1`, and where nothing is bounded.
-pub(in crate::http) fn take(app: &Shared, request: &Request, who: Who) -> Option<Share> {
+pub(in crate::http) fn acquire(
+    app: &SharedState,
+    request: &Request,
+    who: RateLimitKey,
+) -> Option<RateLimitStatus> {
     if is_api(request.uri().path()) { app.edge.take(who, app.engine.clock().now()) } else { None }
 }
 
 /// The answer to a request that is one too many. That somebody was refused for who asked is told on record all the same, and
 /// who guesses is slowed: otherwise a token could be tried for whether the answer comes at once.
-pub(in crate::http) fn refuse(share: Share, refused: Option<Refused>) -> Response {
+pub(in crate::http) fn refuse(share: RateLimitStatus, refused: Option<DenialReason>) -> Response {
     let wait = share.refused.unwrap_or_default().as_millis().div_ceil(1_000).max(1);
     let detail = format!(
         "{} requests in {} s are what one caller may send; the next is answered in {wait} s",
         share.most, share.window
     );
-    let mut answer = Problem::new(Code::RateExceeded, detail).into_response();
+    let mut answer = Problem::new(ProblemCode::RateExceeded, detail).into_response();
     if let Ok(value) = HeaderValue::from_str(&wait.to_string()) {
         answer.headers_mut().insert(header::RETRY_AFTER, value);
     }
@@ -82,14 +86,18 @@ pub(in crate::http) fn refuse(share: Share, refused: Option<Refused>) -> Respons
 }
 
 /// What the answer to a request of `/v1` says of it. What no route has counted is counted here, by the address that asked.
-pub(in crate::http) fn tell(app: &Shared, from: Option<IpAddr>, mut answer: Response) -> Response {
-    let mut share = answer.extensions().get::<Share>().copied();
+pub(in crate::http) fn add_headers(
+    app: &SharedState,
+    from: Option<IpAddr>,
+    mut answer: Response,
+) -> Response {
+    let mut share = answer.extensions().get::<RateLimitStatus>().copied();
     if share.is_none() {
-        share = app.edge.take(Who::Address(from.map(network)), app.engine.clock().now());
+        share = app.edge.take(RateLimitKey::Address(from.map(network)), app.engine.clock().now());
         if let Some(share) = share.filter(|share| share.refused.is_some())
             && answer.status().is_client_error()
         {
-            let refused = answer.extensions().get::<Refused>().cloned();
+            let refused = answer.extensions().get::<DenialReason>().cloned();
             answer = refuse(share, refused);
         }
     }

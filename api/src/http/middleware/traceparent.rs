@@ -6,16 +6,16 @@
 use axum::http::HeaderMap;
 
 tokio::task_local! {
-    static ASKED_WITHIN: Option<Within>;
+    static ASKED_WITHIN: Option<CallerTrace>;
 }
 
 /// What a caller said of its trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Within {
+pub(in crate::http) struct CallerTrace {
     text: String,
 }
 
-impl Within {
+impl CallerTrace {
     /// What the headers say, if they say it well. What is not understood is no error: the request is not about it.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get("traceparent")?.to_str().ok()?;
@@ -39,12 +39,15 @@ impl Within {
 }
 
 /// Answers within the caller's trace.
-pub(in crate::http) async fn within<T>(asked: Option<Within>, answering: impl Future<Output = T>) -> T {
+pub(in crate::http) async fn in_trace<T>(
+    asked: Option<CallerTrace>,
+    answering: impl Future<Output = T>,
+) -> T {
     ASKED_WITHIN.scope(asked, answering).await
 }
 
 /// What an execution is to be begun with, within the trace of the caller if there is one.
-pub(in crate::http) fn linked(asked: engine::Request) -> engine::Request {
+pub(in crate::http) fn with_trace_link(asked: engine::Request) -> engine::Request {
     match ASKED_WITHIN.try_with(Clone::clone).ok().flatten() {
         Some(trace) => asked.within(trace.text),
         None => asked,
@@ -56,8 +59,10 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn read(text: &'static str) -> Option<Within> {
-        Within::of(&[("traceparent".parse().unwrap(), HeaderValue::from_static(text))].into_iter().collect())
+    fn read(text: &'static str) -> Option<CallerTrace> {
+        CallerTrace::of(
+            &[("traceparent".parse().unwrap(), HeaderValue::from_static(text))].into_iter().collect(),
+        )
     }
 
     #[test]

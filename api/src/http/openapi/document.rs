@@ -1,10 +1,10 @@
 //! The whole document.
 
-use super::operation::Writer;
+use super::operation::OperationWriter;
 use crate::{
     http::{
-        problem::{address, code::Code},
-        route_doc::of,
+        problem::{address, code::ProblemCode},
+        route_doc::schema_ref,
         router::table,
     },
     types::problems::Problem,
@@ -16,7 +16,7 @@ use strum::VariantArray as _;
 /// The API as OpenAPI 3.1, made from the table of routes.
 #[must_use]
 pub fn document() -> Value {
-    let mut writer = Writer::default();
+    let mut writer = OperationWriter::default();
     let (mut paths, mut tags) = (Map::new(), BTreeSet::new());
     for route in table() {
         tags.insert(super::operation::tag(route.path));
@@ -26,7 +26,7 @@ pub fn document() -> Value {
             methods.insert(route.method.as_str().to_ascii_lowercase(), operation);
         }
     }
-    of::<Problem>()(&mut writer.writes);
+    schema_ref::<Problem>()(&mut writer.writes);
     let mut schemas = Value::Object(writer.schemas());
     let mut paths = Value::Object(paths);
     [&mut schemas, &mut paths].into_iter().for_each(known_formats);
@@ -76,9 +76,9 @@ fn known_formats(value: &mut Value) {
 
 /// Every problem of the table.
 fn problems() -> Vec<Value> {
-    let one = |code: &Code| {
+    let one = |code: &ProblemCode| {
         let (name, status, title, remedy) = code.facts();
         json!({ "type": address(name), "code": name, "status": status, "title": title, "remedy": remedy })
     };
-    Code::VARIANTS.iter().map(one).collect()
+    ProblemCode::VARIANTS.iter().map(one).collect()
 }

@@ -11,10 +11,10 @@ pub use document::document;
 
 use crate::{
     http::{
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::console::reference,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
     types::{Object, problems::ProblemType},
 };
@@ -33,26 +33,26 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/openapi.json",
             Access::Open,
-            described,
-            told("describe", "This description, as OpenAPI 3.1.").says::<Object>(200).tagged(),
+            serve_document,
+            doc("describe", "This description, as OpenAPI 3.1.").says::<Object>(200).tagged(),
         ),
         Route::get(
             "/reference",
             Access::Open,
             reference,
-            told("openReference", "This description as a page.").file(200, "text/html").tagged(),
+            doc("openReference", "This description as a page.").file(200, "text/html").tagged(),
         ),
         Route::get(
             "/problems/{code}",
             Access::Open,
-            explained,
-            told(
+            serve_problem,
+            doc(
                 "explainProblem",
                 "What a problem is, and what to do; a page for people with `Accept: text/html`.",
             )
             .says::<ProblemType>(200)
             .moves()
-            .may(&[Code::NotFound]),
+            .may(&[ProblemCode::NotFound]),
         ),
     ]
 }
@@ -67,7 +67,7 @@ static TEXT: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
     (text, HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"\"")))
 });
 
-async fn described(headers: HeaderMap) -> Response {
+async fn serve_document(headers: HeaderMap) -> Response {
     let (text, tag) = &*TEXT;
     let headed = [
         (header::ETAG, tag.clone()),
@@ -80,7 +80,7 @@ async fn described(headers: HeaderMap) -> Response {
     (headed, text.as_str()).into_response()
 }
 
-async fn explained(Path(code): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
+async fn serve_problem(Path(code): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
     let found = problems::explain(&code).ok_or_else(|| Problem::not_found("problem", &code))?;
     let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if wants.contains("text/html") {

@@ -5,7 +5,7 @@ use crate::{
     auth::Verb,
     http::{
         route::{Access, Route},
-        route_doc::Writes,
+        route_doc::SchemaWriter,
     },
 };
 use schemars::{SchemaGenerator, generate::SchemaSettings};
@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 
 /// Writes operations, and gathers the schemas that they name: what is read may be looser than what is written, so each has a
 /// generator of its own.
-pub(super) struct Writer {
+pub(super) struct OperationWriter {
     pub(super) reads: SchemaGenerator,
     pub(super) writes: SchemaGenerator,
     bodies: Map<String, Value>,
 }
 
-impl Default for Writer {
+impl Default for OperationWriter {
     fn default() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
@@ -41,7 +41,7 @@ pub(super) fn tag(path: &str) -> &str {
     }
 }
 
-impl Writer {
+impl OperationWriter {
     /// Every schema that was named.
     pub(super) fn schemas(mut self) -> Map<String, Value> {
         let mut all = self.writes.take_definitions(true);
@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// The schema of a body under the operation's name, and whether the body may not be left out.
-    fn named(&mut self, id: &str, writes: Writes) -> (Value, bool) {
+    fn named(&mut self, id: &str, writes: SchemaWriter) -> (Value, bool) {
         let schema = writes(&mut self.reads).to_value();
         let required =
             schema.get("required").and_then(Value::as_array).is_some_and(|required| !required.is_empty());

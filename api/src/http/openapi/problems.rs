@@ -2,7 +2,7 @@
 //! the list that defines them.
 
 use crate::{
-    http::problem::{address, code::Code},
+    http::problem::{address, code::ProblemCode},
     types::problems::ProblemType,
 };
 use workflows::{destruction, ledger, platform, scheduling::admission};
@@ -15,7 +15,7 @@ const PAGE: &str = include_str!("../../../../docs/operations.md");
 
 /// The problem of this code, if there is one.
 pub(super) fn explain(code: &str) -> Option<ProblemType> {
-    if let Some(known) = Code::named(code) {
+    if let Some(known) = ProblemCode::named(code) {
         let (name, status, title, remedy) = known.facts();
         return Some(explained(name, status, title, remedy));
     }
@@ -28,7 +28,7 @@ pub(super) fn explain(code: &str) -> Option<ProblemType> {
     let on_page = row.into_iter().find(|(codes, _)| codes.split(", ").any(|one| one == quoted));
     let defined = || DEFINED.into_iter().flatten().find(|(defined, _)| *defined == code);
     let remedy = on_page.map(|(_, remedy)| remedy).or_else(|| defined().map(|(_, remedy)| *remedy))?;
-    let (_, status, title, _) = Code::DocumentInvalid.facts();
+    let (_, status, title, _) = ProblemCode::DocumentInvalid.facts();
     Some(explained(code, status, title, remedy.trim_end_matches('|').trim()))
 }
 

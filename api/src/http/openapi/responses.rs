@@ -5,9 +5,9 @@ use crate::{
     auth::Verb,
     http::{
         middleware::headers::is_api,
-        problem::code::Code,
+        problem::code::ProblemCode,
         route::{Access, Route},
-        route_doc::{Answer, STREAM, Writes},
+        route_doc::{ResponseDoc, STREAM, SchemaWriter},
     },
 };
 use axum::http::Method;
@@ -78,7 +78,7 @@ fn says(status: u16) -> &'static str {
     }
 }
 
-fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut SchemaGenerator) {
+fn add(response: &mut Value, route: &Route, answer: &ResponseDoc, generator: &mut SchemaGenerator) {
     let Some(fields) = response.as_object_mut() else { return };
     let mut headers = paced(route.path);
     if answer.located {
@@ -113,7 +113,7 @@ fn add(response: &mut Value, route: &Route, answer: &Answer, generator: &mut Sch
 /// The events of a stream, by name: what `data` of each is as JSON.
 fn events(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let told = route.told.events.iter();
-    let one = |(name, writes): &(&str, Writes)| ((*name).to_owned(), writes(generator).to_value());
+    let one = |(name, writes): &(&str, SchemaWriter)| ((*name).to_owned(), writes(generator).to_value());
     Value::Object(told.map(one).collect())
 }
 
@@ -131,7 +131,7 @@ fn refuse(response: &mut Value, every: Map<String, Value>, status: u16, names: &
         if status == 401 {
             headers.insert("WWW-Authenticate".into(), header("authenticate"));
         }
-        let (in_use, ..) = Code::KeyInUse.facts();
+        let (in_use, ..) = ProblemCode::KeyInUse.facts();
         if matches!(status, 429 | 503) || names.contains(&in_use) {
             headers.insert("Retry-After".into(), header("retryAfter"));
         }
@@ -144,47 +144,53 @@ fn refuse(response: &mut Value, every: Map<String, Value>, status: u16, names: &
 }
 
 /// With which problems a route may answer: what follows from who is let in and what is read, and what it says itself.
-fn codes_of(route: &Route) -> Vec<Code> {
-    let mut codes = vec![Code::Malformed, Code::Internal];
+fn codes_of(route: &Route) -> Vec<ProblemCode> {
+    let mut codes = vec![ProblemCode::Malformed, ProblemCode::Internal];
     let named = parts(route.path).next().is_some();
     if named && (route.access != Access::Open || route.path.starts_with("/console/")) {
-        codes.push(if route.access == Access::Open { Code::NoRoute } else { Code::NotFound });
+        codes.push(if route.access == Access::Open { ProblemCode::NoRoute } else { ProblemCode::NotFound });
     }
     if !route.reads.bound {
-        codes.push(Code::HeaderUnsupported);
+        codes.push(ProblemCode::HeaderUnsupported);
     }
     if route.reads.query.is_some() || !route.reads_parameters() {
-        codes.push(Code::QueryInvalid);
+        codes.push(ProblemCode::QueryInvalid);
     }
     match route.access {
         Access::Open => {}
-        Access::Agent => codes.extend([Code::CrossCluster, Code::Stopping]),
-        Access::Cluster(..) => codes.extend([Code::CrossCluster, Code::ForeignTenant]),
-        Access::Near(_) | Access::Staff(_) => codes.push(Code::ForeignTenant),
-        Access::Tenant(_) if route.method != Method::GET => codes.push(Code::ForeignTenant),
+        Access::Agent => codes.extend([ProblemCode::CrossCluster, ProblemCode::Stopping]),
+        Access::Cluster(..) => codes.extend([ProblemCode::CrossCluster, ProblemCode::ForeignTenant]),
+        Access::Near(_) | Access::Staff(_) => codes.push(ProblemCode::ForeignTenant),
+        Access::Tenant(_) if route.method != Method::GET => codes.push(ProblemCode::ForeignTenant),
         Access::Tenant(_) => {}
     }
     if route.access != Access::Open {
         codes.extend([
-            Code::NoToken,
-            Code::BadToken,
-            Code::Forbidden,
-            Code::Unreadable,
-            Code::StoreUnavailable,
+            ProblemCode::NoToken,
+            ProblemCode::BadToken,
+            ProblemCode::Forbidden,
+            ProblemCode::Unreadable,
+            ProblemCode::StoreUnavailable,
         ]);
     }
     if route.method != Method::GET {
-        codes.extend([Code::Unknown, Code::Conflict, Code::Contended, Code::TooLarge, Code::DocumentInvalid]);
-        codes.extend([Code::Stopping, Code::StoreFull, Code::TooSlow]);
+        codes.extend([
+            ProblemCode::Unknown,
+            ProblemCode::Conflict,
+            ProblemCode::Contended,
+            ProblemCode::TooLarge,
+            ProblemCode::DocumentInvalid,
+        ]);
+        codes.extend([ProblemCode::Stopping, ProblemCode::StoreFull, ProblemCode::TooSlow]);
     }
     if route.access.verb().is_some_and(Verb::waits_for_release) && !route.path.ends_with(":plan") {
-        codes.push(Code::StoreHeld);
+        codes.push(ProblemCode::StoreHeld);
     }
     if is_api(route.path) {
-        codes.push(Code::RateExceeded);
+        codes.push(ProblemCode::RateExceeded);
     }
     if keyed(route) {
-        codes.extend([Code::KeyReused, Code::KeyInUse]);
+        codes.extend([ProblemCode::KeyReused, ProblemCode::KeyInUse]);
     }
     codes.extend_from_slice(&route.told.may);
     codes

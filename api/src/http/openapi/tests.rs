@@ -1,7 +1,7 @@
 //! The document, held to what it has to be.
 
 use super::{document, problems::explain};
-use crate::http::{problem::code::Code, router::table};
+use crate::http::{problem::code::ProblemCode, router::table};
 use strum::VariantArray as _;
 
 #[test]
@@ -23,7 +23,7 @@ fn every_route_that_compares_tags_says_so() {
 
 #[test]
 fn every_code_is_explained_where_its_type_leads() {
-    for code in Code::VARIANTS {
+    for code in ProblemCode::VARIANTS {
         let (name, status, ..) = code.facts();
         let explained = explain(name).unwrap();
         assert_eq!((explained.of, explained.status), (format!("/problems/{name}"), status));

@@ -4,7 +4,7 @@ use strum::VariantArray as _;
 
 /// What a problem is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
-pub(crate) enum Code {
+pub(crate) enum ProblemCode {
     Malformed,
     DocumentInvalid,
     QueryInvalid,
@@ -99,7 +99,7 @@ pub(crate) enum Code {
     Internal,
 }
 
-impl Code {
+impl ProblemCode {
     /// The code of that name, if there is one.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|code| code.facts().0 == name)
@@ -239,7 +239,7 @@ impl Code {
 /// Every code that a problem can carry, with its status, title and remedy.
 #[must_use]
 pub fn codes() -> Vec<(&'static str, u16, &'static str, &'static str)> {
-    Code::VARIANTS.iter().map(|code| code.facts()).collect()
+    ProblemCode::VARIANTS.iter().map(|code| code.facts()).collect()
 }
 
 #[cfg(test)]

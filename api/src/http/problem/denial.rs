@@ -5,8 +5,8 @@
 
 use crate::{
     auth::Caller,
-    http::{address::outer_path, credentials::bearer, problem::code::Code},
-    state::{Shared, access_denials::Seen, connections::Peer},
+    http::{address::outer_path, credentials::bearer, problem::code::ProblemCode},
+    state::{SharedState, access_denials::DenialContext, connections::PeerAddress},
 };
 use axum::{
     extract::{ConnectInfo, MatchedPath, Request},
@@ -27,7 +27,7 @@ const SLICE: Duration = Duration::from_millis(250);
 
 /// Who asked, by what was proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     /// A user, a cluster, or the agents of one.
     pub(in crate::http) name: String,
     /// The tenant that it is bound to.
@@ -36,13 +36,13 @@ pub(crate) struct Asker {
     pub(in crate::http) kept_out: bool,
 }
 
-impl From<&Caller> for Asker {
+impl From<&Caller> for Requester {
     fn from(caller: &Caller) -> Self {
         Self { name: caller.name.clone(), tenant: caller.tenant.clone(), kept_out: caller.was_kept_out() }
     }
 }
 
-impl Asker {
+impl Requester {
     /// Somebody of this name.
     pub(in crate::http) fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), tenant: None, kept_out: false }
@@ -51,7 +51,7 @@ impl Asker {
 
 /// Why a request was refused, on its answer.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Refused {
+pub(in crate::http) struct DenialReason {
     /// The status of the problem; a browser that comes back from a provider is led on with it.
     pub(in crate::http) status: StatusCode,
     /// The code of the problem.
@@ -59,10 +59,10 @@ pub(in crate::http) struct Refused {
     /// What was said.
     pub(in crate::http) why: String,
     /// Who asked, where it was known by then.
-    pub(in crate::http) asker: Option<Asker>,
+    pub(in crate::http) asker: Option<Requester>,
 }
 
-impl Refused {
+impl DenialReason {
     /// Whether an answer of this status can be a refusal.
     pub(in crate::http) fn may_be(status: StatusCode) -> bool {
         [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&status)
@@ -77,7 +77,7 @@ impl Refused {
 }
 
 /// A request as it came, for the case that it is refused.
-pub(in crate::http) struct Asking {
+pub(in crate::http) struct RequestSummary {
     from: Option<IpAddr>,
     asked: String,
     at: String,
@@ -85,9 +85,10 @@ pub(in crate::http) struct Asking {
     proof: Option<u64>,
 }
 
-impl Asking {
+impl RequestSummary {
     pub(in crate::http) fn of(request: &Request) -> Self {
-        let from = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
+        let from =
+            request.extensions().get::<ConnectInfo<PeerAddress>>().map(|ConnectInfo(peer)| peer.0.ip());
         let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
         let header = request.headers().get(header::AUTHORIZATION);
         let text = header.and_then(|value| value.to_str().ok());
@@ -101,9 +102,9 @@ impl Asking {
     }
 
     /// Notes the answer to the request `id` if it is a refusal. How long it is to wait: who guesses is slowed.
-    pub(in crate::http) fn answered(self, app: &Shared, id: &str, answer: &Response) -> Duration {
-        let Some(refused) = answer.extensions().get::<Refused>() else { return Duration::ZERO };
-        let asker = refused.asker.clone().or_else(|| answer.extensions().get::<Asker>().cloned());
+    pub(in crate::http) fn answered(self, app: &SharedState, id: &str, answer: &Response) -> Duration {
+        let Some(refused) = answer.extensions().get::<DenialReason>() else { return Duration::ZERO };
+        let asker = refused.asker.clone().or_else(|| answer.extensions().get::<Requester>().cloned());
         let kept_out = asker.as_ref().is_some_and(|asker| asker.kept_out);
         if refused.status == StatusCode::NOT_FOUND && !kept_out {
             return Duration::ZERO;
@@ -113,8 +114,8 @@ impl Asking {
         // What was kept from a tenant's people is not told in that tenant's audit: they would learn that it is there. What lies outside
         // of it names others, and is not told there either.
         let hidden = refused.status == StatusCode::NOT_FOUND;
-        let outside = hidden || Code::named(&refused.code) == Some(Code::ForeignTenant);
-        let seen = Seen { from: self.from, known: asker.is_some(), hidden, guess, free };
+        let outside = hidden || ProblemCode::named(&refused.code) == Some(ProblemCode::ForeignTenant);
+        let seen = DenialContext { from: self.from, known: asker.is_some(), hidden, guess, free };
         let tenant = asker.as_ref().filter(|_| !outside).and_then(|asker| asker.tenant.clone());
         let denial = Denial {
             who: asker.map_or_else(|| Denial::UNKNOWN.to_owned(), |asker| asker.name),
@@ -137,17 +138,17 @@ impl Asking {
 
     /// What was tried, if it was something that could have opened the door.
     fn guess(&self, code: &str, now: u64) -> Option<u64> {
-        let code = Code::named(code)?;
-        if code == Code::BadToken {
+        let code = ProblemCode::named(code)?;
+        if code == ProblemCode::BadToken {
             return self.proof;
         }
         // What was sent is not known here; nobody signs in with the same twice.
-        (code == Code::LoginRefused).then_some(now)
+        (code == ProblemCode::LoginRefused).then_some(now)
     }
 }
 
 /// Lets `left` go by, unless the server stops.
-pub(in crate::http) async fn wait(app: &Shared, mut left: Duration) {
+pub(in crate::http) async fn delay(app: &SharedState, mut left: Duration) {
     while !left.is_zero() && !app.stopping.load(Ordering::Acquire) {
         let slice = left.min(SLICE);
         tokio::time::sleep(slice).await;

@@ -8,8 +8,8 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use code::Code;
-use denial::{Asker, Refused};
+use code::ProblemCode;
+use denial::{DenialReason, Requester};
 use engine::{ActionError, Class, Error, Refusal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,27 +19,28 @@ use workflows::{
 };
 
 /// Codes of actions that say that the books have no such thing.
-const UNKNOWN: [&str; 4] = ["ledger.missing", "workspace.unknown", "workload.unknown", "schedule.unknown"];
+const NOT_FOUND_CODES: [&str; 4] =
+    ["ledger.missing", "workspace.unknown", "workload.unknown", "schedule.unknown"];
 
 /// Codes of what a schedule does not take as it stands.
-const SCHEDULE: [&str; 3] = ["schedule.already", "schedule.full", "schedule.not_waiting"];
+const SCHEDULE_CODES: [&str; 3] = ["schedule.already", "schedule.full", "schedule.not_waiting"];
 
 /// A problem on its way to the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    code: Code,
+    code: ProblemCode,
     /// What it is called, if not by its code: an action's error has a name of its own.
     name: Option<String>,
     detail: String,
     faults: Vec<Fault>,
     more: BTreeMap<String, Value>,
     /// Who asked, where it is known when the answer is no.
-    asker: Option<Box<Asker>>,
+    asker: Option<Box<Requester>>,
 }
 
 impl Problem {
     /// A problem of the table, in this case for this reason.
-    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             code,
             name: None,
@@ -63,7 +64,7 @@ impl Problem {
     }
 
     /// The same, of somebody who has proved to be this.
-    pub(crate) fn to(mut self, asker: Asker) -> Self {
+    pub(crate) fn to(mut self, asker: Requester) -> Self {
         self.asker = Some(Box::new(asker));
         self
     }
@@ -71,12 +72,12 @@ impl Problem {
     /// There is no such thing, or none that the caller may see.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().take(128).collect();
-        Self::new(Code::NotFound, format!("there is no {what} {id}"))
+        Self::new(ProblemCode::NotFound, format!("there is no {what} {id}"))
     }
 
     /// What is wrong with a document that was sent.
     pub(crate) fn invalid(invalid: &Invalid) -> Self {
-        Self::new(Code::DocumentInvalid, invalid.to_string()).at(invalid
+        Self::new(ProblemCode::DocumentInvalid, invalid.to_string()).at(invalid
             .findings
             .iter()
             .map(fault_of)
@@ -86,33 +87,33 @@ impl Problem {
     /// An action's error, told outside of any execution. Its code is its own; `docs/operations.md` lists them.
     pub(crate) fn of_action(error: ActionError) -> Self {
         let code = match error.class {
-            Class::Permanent if error.code == "user.exists" => Code::UserExists,
-            Class::Permanent if error.code == "token.exists" => Code::TokenExists,
-            Class::Permanent if error.code == "idempotency.secret_shown" => Code::SecretShown,
-            Class::Permanent if error.code == KEYS_OVERLAP => Code::KeysOverlap,
-            Class::Permanent if error.code == KEY_ORPHANED => Code::KeyOrphaned,
-            Class::Permanent if error.code == "review.own" => Code::ReviewOwn,
-            Class::Permanent if error.code == "group.exists" => Code::GroupExists,
-            Class::Permanent if error.code == "delegation.not_yours" => Code::DelegationForeign,
-            Class::Permanent if UNKNOWN.contains(&error.code.as_str()) => Code::Unknown,
-            Class::Permanent if error.code == "workload.differs" => Code::WorkloadDiffers,
-            Class::Permanent if error.code == "line.full" => Code::LineFull,
-            Class::Permanent if error.code == "tenant.leaves" => Code::TenantLeaves,
-            Class::Permanent if error.code == "reservation.beyond_nominal" => Code::BeyondNominal,
-            Class::Permanent if error.code == "reservation.differs" => Code::ReservationDiffers,
-            Class::Permanent if error.code == "schedule.changed" => Code::ScheduleChanged,
-            Class::Permanent if error.code == "request.stale_tag" => Code::StaleTag,
-            Class::Permanent if error.code == "idempotency.key_reused" => Code::KeyReused,
-            Class::Permanent if error.code == "idempotency.lost" => Code::KeyInUse,
-            Class::Permanent if SCHEDULE.contains(&error.code.as_str()) => Code::ScheduleRefused,
-            Class::Permanent => Code::DocumentInvalid,
-            Class::Transient | Class::Unknown | Class::Pending { .. } => Code::StoreUnavailable,
+            Class::Permanent if error.code == "user.exists" => ProblemCode::UserExists,
+            Class::Permanent if error.code == "token.exists" => ProblemCode::TokenExists,
+            Class::Permanent if error.code == "idempotency.secret_shown" => ProblemCode::SecretShown,
+            Class::Permanent if error.code == KEYS_OVERLAP => ProblemCode::KeysOverlap,
+            Class::Permanent if error.code == KEY_ORPHANED => ProblemCode::KeyOrphaned,
+            Class::Permanent if error.code == "review.own" => ProblemCode::ReviewOwn,
+            Class::Permanent if error.code == "group.exists" => ProblemCode::GroupExists,
+            Class::Permanent if error.code == "delegation.not_yours" => ProblemCode::DelegationForeign,
+            Class::Permanent if NOT_FOUND_CODES.contains(&error.code.as_str()) => ProblemCode::Unknown,
+            Class::Permanent if error.code == "workload.differs" => ProblemCode::WorkloadDiffers,
+            Class::Permanent if error.code == "line.full" => ProblemCode::LineFull,
+            Class::Permanent if error.code == "tenant.leaves" => ProblemCode::TenantLeaves,
+            Class::Permanent if error.code == "reservation.beyond_nominal" => ProblemCode::BeyondNominal,
+            Class::Permanent if error.code == "reservation.differs" => ProblemCode::ReservationDiffers,
+            Class::Permanent if error.code == "schedule.changed" => ProblemCode::ScheduleChanged,
+            Class::Permanent if error.code == "request.stale_tag" => ProblemCode::StaleTag,
+            Class::Permanent if error.code == "idempotency.key_reused" => ProblemCode::KeyReused,
+            Class::Permanent if error.code == "idempotency.lost" => ProblemCode::KeyInUse,
+            Class::Permanent if SCHEDULE_CODES.contains(&error.code.as_str()) => ProblemCode::ScheduleRefused,
+            Class::Permanent => ProblemCode::DocumentInvalid,
+            Class::Transient | Class::Unknown | Class::Pending { .. } => ProblemCode::StoreUnavailable,
         };
         Self { name: Some(error.code), ..Self::new(code, error.message) }
     }
 
     /// Which problem of the table it is.
-    pub(crate) fn code(&self) -> Code {
+    pub(crate) fn code(&self) -> ProblemCode {
         self.code
     }
 
@@ -133,12 +134,12 @@ impl Problem {
     }
 
     /// What is to be told of it if it is a refusal.
-    pub(super) fn refusal(&self) -> Option<Refused> {
+    pub(super) fn refusal(&self) -> Option<DenialReason> {
         let (name, ..) = self.code.facts();
         let code = self.name.as_deref().unwrap_or(name).to_owned();
         let asker = self.asker.as_deref().cloned();
         let (status, why) = (self.status(), self.detail.clone());
-        Refused::may_be(status).then_some(Refused { status, code, why, asker })
+        DenialReason::may_be(status).then_some(DenialReason { status, code, why, asker })
     }
 
     /// The problem as JSON.
@@ -183,7 +184,7 @@ impl IntoResponse for Problem {
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
         }
-        if self.code == Code::KeyInUse {
+        if self.code == ProblemCode::KeyInUse {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self.status() == StatusCode::TOO_MANY_REQUESTS {
@@ -215,51 +216,53 @@ impl From<Error> for Problem {
             Error::Store(error) => error.into(),
             Error::NotFound(id) => Self::not_found("execution", &id.to_string()),
             Error::Undecided(error) => Self::of_action(error),
-            Error::NoWorker { .. } => Self::new(Code::NoWorker, error.to_string()),
-            Error::Unreadable { .. } => Self::new(Code::Unreadable, error.to_string()),
-            Error::Destroyed { .. } => Self::new(Code::Destroyed, error.to_string()),
-            Error::KeyReused { .. } => Self::new(Code::KeyReused, error.to_string()),
-            Error::NeedsParent { .. } => Self::new(Code::NeedsParent, error.to_string()),
-            Error::NeedsSecond { .. } => Self::new(Code::NeedsSecond, error.to_string()),
+            Error::NoWorker { .. } => Self::new(ProblemCode::NoWorker, error.to_string()),
+            Error::Unreadable { .. } => Self::new(ProblemCode::Unreadable, error.to_string()),
+            Error::Destroyed { .. } => Self::new(ProblemCode::Destroyed, error.to_string()),
+            Error::KeyReused { .. } => Self::new(ProblemCode::KeyReused, error.to_string()),
+            Error::NeedsParent { .. } => Self::new(ProblemCode::NeedsParent, error.to_string()),
+            Error::NeedsSecond { .. } => Self::new(ProblemCode::NeedsSecond, error.to_string()),
             Error::NoProposal { id } => Self::not_found("proposal", &id),
-            Error::Contended(_) | Error::Crowded { .. } => Self::new(Code::Contended, error.to_string()),
+            Error::Contended(_) | Error::Crowded { .. } => {
+                Self::new(ProblemCode::Contended, error.to_string())
+            }
         }
     }
 }
 
 impl From<Crowded> for Problem {
     fn from(crowded: Crowded) -> Self {
-        Self::new(Code::RateExceeded, crowded.to_string())
+        Self::new(ProblemCode::RateExceeded, crowded.to_string())
     }
 }
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let code = match &refusal {
-            Refusal::Finished => Code::Finished,
-            Refusal::ForwardOnly { .. } => Code::PastPivot,
-            Refusal::Stale => Code::Stale,
-            Refusal::Unexpected { .. } => Code::Unexpected,
-            Refusal::Unwinding => Code::Unwinding,
-            Refusal::Already(_) => Code::Already,
-            Refusal::Unrepairable { .. } => Code::RepairNotNow,
-            Refusal::BadRepair { .. } => Code::RepairInvalid,
-            Refusal::SamePerson { .. } => Code::SamePerson,
-            Refusal::OwnRequest { .. } => Code::OwnRequest,
-            Refusal::NotEntitled { .. } => Code::NotEntitled,
-            Refusal::Decided { .. } => Code::Decided,
-            Refusal::VotedBefore { .. } => Code::VotedBefore,
-            Refusal::PlanChanged { .. } => Code::PlanChanged,
-            Refusal::ForRequester { .. } => Code::ForRequester,
-            Refusal::NotSeparate { .. } => Code::NotSeparate,
-            Refusal::NotDelegated { .. } => Code::NotDelegated,
-            Refusal::ReasonMissing { .. } => Code::DecisionUnexplained,
-            Refusal::NoBreakGlass { .. } => Code::NoGlass,
-            Refusal::BreakGlassDestroys { .. } => Code::GlassDestroys,
-            Refusal::NoVote { .. } => Code::NoVote,
-            Refusal::TooLate { .. } => Code::NotWaiting,
+            Refusal::Finished => ProblemCode::Finished,
+            Refusal::ForwardOnly { .. } => ProblemCode::PastPivot,
+            Refusal::Stale => ProblemCode::Stale,
+            Refusal::Unexpected { .. } => ProblemCode::Unexpected,
+            Refusal::Unwinding => ProblemCode::Unwinding,
+            Refusal::Already(_) => ProblemCode::Already,
+            Refusal::Unrepairable { .. } => ProblemCode::RepairNotNow,
+            Refusal::BadRepair { .. } => ProblemCode::RepairInvalid,
+            Refusal::SamePerson { .. } => ProblemCode::SamePerson,
+            Refusal::OwnRequest { .. } => ProblemCode::OwnRequest,
+            Refusal::NotEntitled { .. } => ProblemCode::NotEntitled,
+            Refusal::Decided { .. } => ProblemCode::Decided,
+            Refusal::VotedBefore { .. } => ProblemCode::VotedBefore,
+            Refusal::PlanChanged { .. } => ProblemCode::PlanChanged,
+            Refusal::ForRequester { .. } => ProblemCode::ForRequester,
+            Refusal::NotSeparate { .. } => ProblemCode::NotSeparate,
+            Refusal::NotDelegated { .. } => ProblemCode::NotDelegated,
+            Refusal::ReasonMissing { .. } => ProblemCode::DecisionUnexplained,
+            Refusal::NoBreakGlass { .. } => ProblemCode::NoGlass,
+            Refusal::BreakGlassDestroys { .. } => ProblemCode::GlassDestroys,
+            Refusal::NoVote { .. } => ProblemCode::NoVote,
+            Refusal::TooLate { .. } => ProblemCode::NotWaiting,
             // Versions may differ in their codes; that of the one that refused is kept where this one has it.
-            Refusal::Elsewhere { code, .. } => Code::named(code).unwrap_or(Code::Unexpected),
+            Refusal::Elsewhere { code, .. } => ProblemCode::named(code).unwrap_or(ProblemCode::Unexpected),
         };
         Self::new(code, refusal.to_string())
     }
@@ -270,15 +273,15 @@ impl From<store::Error> for Problem {
         let detail = error.to_string();
         match error {
             store::Error::Busy { holder, .. } => {
-                Self::new(Code::Busy, detail).with("execution", holder.to_string())
+                Self::new(ProblemCode::Busy, detail).with("execution", holder.to_string())
             }
-            store::Error::Conflict { .. } => Self::new(Code::Conflict, detail),
-            store::Error::TooLarge { .. } => Self::new(Code::TooLarge, detail),
-            store::Error::Invalid { .. } => Self::new(Code::Malformed, detail),
-            store::Error::Full { .. } => Self::new(Code::StoreFull, detail),
-            store::Error::Corrupt { .. } => Self::new(Code::Unreadable, detail),
+            store::Error::Conflict { .. } => Self::new(ProblemCode::Conflict, detail),
+            store::Error::TooLarge { .. } => Self::new(ProblemCode::TooLarge, detail),
+            store::Error::Invalid { .. } => Self::new(ProblemCode::Malformed, detail),
+            store::Error::Full { .. } => Self::new(ProblemCode::StoreFull, detail),
+            store::Error::Corrupt { .. } => Self::new(ProblemCode::Unreadable, detail),
             store::Error::Fenced { .. } | store::Error::Unavailable { .. } | store::Error::Refused { .. } => {
-                Self::new(Code::StoreUnavailable, detail)
+                Self::new(ProblemCode::StoreUnavailable, detail)
             }
         }
     }

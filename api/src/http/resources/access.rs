@@ -3,18 +3,18 @@
 use crate::{
     auth::{
         Caller, Role, User, Verb,
-        policy::{AccessPolicies, Circumstances, SHIPPED},
+        policy::{AccessPolicies, RequestContext, SHIPPED},
     },
     http::{
         extract::{
-            Asked,
-            page::{Listed, Page, document, documents},
+            QueryParams,
+            page::{ListPage, Page, document, documents},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::access::{Explained, Kept, Policies},
 };
 use axum::{
@@ -33,22 +33,22 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/access",
             read,
             explain,
-            told("explainAccess", "Whether somebody may do something, and by which policies.")
+            doc("explainAccess", "Whether somebody may do something, and by which policies.")
                 .says::<Explained>(200)
-                .may(&[Code::QueryInvalid, Code::NotFound]),
+                .may(&[ProblemCode::QueryInvalid, ProblemCode::NotFound]),
         ),
         Route::get(
             "/v1/access-policies",
             read,
             list,
-            told("listAccessPolicies", "Lists the policies of access that the house had in force.")
+            doc("listAccessPolicies", "Lists the policies of access that the house had in force.")
                 .lists::<Kept>(),
         ),
         Route::get(
             "/v1/access-policies/{version}",
             read,
             show,
-            told("showAccessPolicies", "Policies of access by their version, or `current`, with their text.")
+            doc("showAccessPolicies", "Policies of access by their version, or `current`, with their text.")
                 .says::<Policies>(200),
         ),
     ]
@@ -56,7 +56,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -71,16 +72,19 @@ fn kept(policies: AccessPolicies, current: &str) -> Kept {
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Kept>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Kept>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let (found, next) = documents::<AccessPolicies>(&app, "", &page, |_| true).await?;
     let law = app.access.law();
-    Ok(Json(Listed::new(found.into_iter().map(|one| kept(one, law.version())).collect(), next)))
+    Ok(Json(ListPage::new(found.into_iter().map(|one| kept(one, law.version())).collect(), next)))
 }
 
-async fn show(State(app): State<Shared>, Path(version): Path<String>) -> Result<Json<Policies>, Problem> {
+async fn show(
+    State(app): State<SharedState>,
+    Path(version): Path<String>,
+) -> Result<Json<Policies>, Problem> {
     let (law, house) = app.access.now();
     let current = law.version();
     if version == "current" || version == current {
@@ -106,7 +110,8 @@ async fn show(State(app): State<Shared>, Path(version): Path<String>) -> Result<
 /// Who is asked about, and what.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Question {
+#[schemars(rename = "Question")]
+struct ExplainParams {
     /// A user.
     user: Option<String>,
     /// Instead of a user: the roles of one, with commas between.
@@ -123,12 +128,12 @@ struct Question {
 }
 
 async fn explain(
-    State(app): State<Shared>,
-    Asked(question): Asked<Question>,
+    State(app): State<SharedState>,
+    QueryParams(question): QueryParams<ExplainParams>,
 ) -> Result<Json<Explained>, Problem> {
     let verb = verb(&question.action)?;
     let from = question.from.as_deref().map(address).transpose()?;
-    let how = Circumstances { from, at: app.engine.clock().now(), plans: question.plans };
+    let how = RequestContext { from, at: app.engine.clock().now(), plans: question.plans };
     let who = asked(&app, &question).await?.asking(how);
     let decision = who.decide(verb, who.place());
     Ok(Json(Explained {
@@ -143,7 +148,7 @@ async fn explain(
     }))
 }
 
-async fn asked(app: &Shared, question: &Question) -> Result<Caller, Problem> {
+async fn asked(app: &SharedState, question: &ExplainParams) -> Result<Caller, Problem> {
     let law = app.access.law();
     match (&question.user, &question.roles) {
         (Some(name), None) if question.tenant.is_none() => {
@@ -158,7 +163,7 @@ async fn asked(app: &Shared, question: &Question) -> Result<Caller, Problem> {
         (Some(_) | None, _) => {
             let detail =
                 "user: name a user, or `roles` instead, and with those a `tenant` if they are bound to one";
-            Err(Problem::new(Code::QueryInvalid, detail))
+            Err(Problem::new(ProblemCode::QueryInvalid, detail))
         }
     }
 }
@@ -169,7 +174,7 @@ fn verb(name: &str) -> Result<Verb, Problem> {
         let near = engine::nearest(name, Verb::VARIANTS.iter().map(|verb| verb.name()));
         let remedy =
             near.map_or("`tenure access schema` lists them".into(), |near| format!("did you mean {near:?}?"));
-        Problem::new(Code::QueryInvalid, format!("action: there is no action {name:?}; {remedy}"))
+        Problem::new(ProblemCode::QueryInvalid, format!("action: there is no action {name:?}; {remedy}"))
     })
 }
 
@@ -178,12 +183,15 @@ fn role(name: &str) -> Result<Role, Problem> {
     Role::from_str(name).map_err(|_| {
         let known: Vec<_> = Role::VARIANTS.iter().map(|role| role.name()).collect();
         let detail = format!("roles: there is no role {name:?}; use one of {}", known.join(", "));
-        Problem::new(Code::QueryInvalid, detail)
+        Problem::new(ProblemCode::QueryInvalid, detail)
     })
 }
 
 fn address(text: &str) -> Result<IpAddr, Problem> {
     text.parse().map_err(|_| {
-        Problem::new(Code::QueryInvalid, format!("from: {text:?} is no address; write one like 10.0.0.7"))
+        Problem::new(
+            ProblemCode::QueryInvalid,
+            format!("from: {text:?} is no address; write one like 10.0.0.7"),
+        )
     })
 }

@@ -6,15 +6,15 @@ use crate::{
         address::AGENT_PULL,
         credentials::bearer,
         extract::{
-            Asked, Undescribed,
-            page::{Listed, Paging, scope::unscoped},
+            QueryParams, RawJsonBody,
+            page::{ListPage, Paging, scope::unscoped},
         },
-        middleware::agent_key::admit,
+        middleware::agent_key::authorize_agent,
         problem::Problem,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types,
 };
 use axum::{
@@ -22,7 +22,7 @@ use axum::{
     extract::{Path, State},
     http::{HeaderMap, header},
 };
-use backends::agents::{Answer, Pull, Pulled, Seen};
+use backends::agents::{Answer, NodeReport, PullRequest, PullResponse};
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::Instant;
@@ -41,13 +41,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents",
             Access::Staff(Verb::ReadFleet),
             list,
-            told("listAgents", "Lists the agents of nodes.").lists::<types::fleet::Agent>(),
+            doc("listAgents", "Lists the agents of nodes.").lists::<types::fleet::Agent>(),
         ),
         Route::post(
             AGENT_PULL,
             Access::Agent,
             pull,
-            told("pullOrders", "An agent asks for orders, and waits a while for them.")
+            doc("pullOrders", "An agent asks for orders, and waits a while for them.")
                 .takes_json::<types::fleet::AgentPull>()
                 .says::<types::fleet::AgentOrders>(200),
         ),
@@ -55,7 +55,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents/{cluster}/{node}:answer",
             Access::Agent,
             answer,
-            told("answerOrder", "An agent says what came of an order.")
+            doc("answerOrder", "An agent says what came of an order.")
                 .takes_json::<types::fleet::AgentAnswer>()
                 .says::<types::fleet::Awaited>(200),
         ),
@@ -63,7 +63,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents/{cluster}/{node}:see",
             Access::Agent,
             see,
-            told("reportNode", "An agent says what it sees of its node.")
+            doc("reportNode", "An agent says what it sees of its node.")
                 .takes_json::<types::fleet::AgentSeen>()
                 .says::<types::fleet::Empty>(200),
         ),
@@ -71,7 +71,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents/{cluster}/{node}:leave",
             Access::Agent,
             leave,
-            told("leaveNode", "An agent stops.")
+            doc("leaveNode", "An agent stops.")
                 .takes_json::<types::fleet::AgentPull>()
                 .says::<types::fleet::Empty>(200),
         ),
@@ -79,9 +79,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(paging): QueryParams<Paging>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = paging.page()?;
     let agents = app.agents.list();
     let item = |agent| {
@@ -93,7 +93,7 @@ async fn list(
         item
     };
     let agents = agents.into_iter().map(item).collect();
-    Ok(Json(Listed::part(agents, &page, |agent| text(agent, "/id"))))
+    Ok(Json(ListPage::part(agents, &page, |agent| text(agent, "/id"))))
 }
 
 fn text(item: &Value, pointer: &str) -> String {
@@ -101,7 +101,7 @@ fn text(item: &Value, pointer: &str) -> String {
 }
 
 /// That the fleet has the node: an agent speaks for no other.
-async fn known(app: &Shared, cluster: &str, node: &str) -> Result<(), Problem> {
+async fn known(app: &SharedState, cluster: &str, node: &str) -> Result<(), Problem> {
     let found = unscoped::<Node>(app, node).await?;
     match found.filter(|found| found.cluster.as_str() == cluster) {
         Some(_) => Ok(()),
@@ -110,11 +110,11 @@ async fn known(app: &Shared, cluster: &str, node: &str) -> Result<(), Problem> {
 }
 
 async fn pull(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Path((cluster, node)): Path<(String, String)>,
     headers: HeaderMap,
-    Undescribed(mut pull): Undescribed<Pull>,
-) -> Result<Json<Pulled>, Problem> {
+    RawJsonBody(mut pull): RawJsonBody<PullRequest>,
+) -> Result<Json<PullResponse>, Problem> {
     known(&app, &cluster, &node).await?;
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (token, mut admitted) = (header.and_then(bearer), Instant::now());
@@ -123,31 +123,31 @@ async fn pull(
         let left = until.saturating_duration_since(Instant::now());
         if admitted.elapsed() >= ADMITTED {
             // A key that was taken back meanwhile is handed no orders.
-            admit(&app, &format!("/v1/agents/{cluster}/{node}"), token.as_ref())?;
+            authorize_agent(&app, &format!("/v1/agents/{cluster}/{node}"), token.as_ref())?;
             admitted = Instant::now();
         }
         pull.wait_ms = u64::try_from(left.min(SLICE).as_millis()).unwrap_or_default();
         let pulled = app.agents.pull(&cluster, &node, &pull).await;
         let over = left <= SLICE || app.stopping.load(Ordering::Acquire);
-        if over || pulled != Pulled::default() {
+        if over || pulled != PullResponse::default() {
             return Ok(Json(pulled));
         }
     }
 }
 
 async fn answer(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Path((cluster, node)): Path<(String, String)>,
-    Undescribed(answer): Undescribed<Answer>,
+    RawJsonBody(answer): RawJsonBody<Answer>,
 ) -> Json<Value> {
     let awaited = app.agents.answer(&cluster, &node, answer);
     Json(json!({ "awaited": awaited }))
 }
 
 async fn see(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Path((cluster, node)): Path<(String, String)>,
-    Undescribed(seen): Undescribed<Seen>,
+    RawJsonBody(seen): RawJsonBody<NodeReport>,
 ) -> Result<Json<Value>, Problem> {
     known(&app, &cluster, &node).await?;
     app.agents.see(&cluster, &node, seen);
@@ -155,9 +155,9 @@ async fn see(
 }
 
 async fn leave(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Path((cluster, node)): Path<(String, String)>,
-    Undescribed(leaving): Undescribed<Pull>,
+    RawJsonBody(leaving): RawJsonBody<PullRequest>,
 ) -> Result<Json<Value>, Problem> {
     known(&app, &cluster, &node).await?;
     app.agents.leave(&cluster, &node, &leaving);

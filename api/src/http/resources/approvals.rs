@@ -3,21 +3,21 @@
 //! Who may decide is decided in the core. What it needs to know of the voter, of groups and delegations, is gathered here.
 
 use crate::{
-    auth::{Caller, User, UserKind, Verb, mandates_to, parties, sitting},
+    auth::{Caller, User, UserKind, Verb, delegations_to, parties, voting_person},
     http::{
         extract::{
-            Asked, Sent,
-            page::{Listed, Page, document},
+            JsonBody, QueryParams,
+            page::{ListPage, Page, document},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::{
             executions::{full, resolve},
             reviews,
         },
         route::{Access, Route},
-        route_doc::{NAMED, VOTED, told},
+        route_doc::{NAMED, VOTED, doc},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         approvals::{Approval, Review},
         executions::Execution,
@@ -30,7 +30,9 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use engine::{ApprovalCase, Event, Order, Person, PlanDigest, Refusal, Seat, Verdict, Vote, What};
+use engine::{
+    ApprovalChange, ApprovalRecord, Attribution, Event, Person, PlanDigest, Refusal, Seat, Verdict, Vote,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -43,32 +45,32 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/approvals",
             read,
             list,
-            told("listApprovals", "Lists what waits for people.").lists::<Approval>(),
+            doc("listApprovals", "Lists what waits for people.").lists::<Approval>(),
         ),
         Route::get(
             "/v1/approvals/{id}",
             read,
             show,
-            told("showApproval", "An approval with its plan, by its own id or its execution's.")
+            doc("showApproval", "An approval with its plan, by its own id or its execution's.")
                 .says::<Approval>(200)
                 .may(NAMED)
-                .may(&[Code::NotWaiting]),
+                .may(&[ProblemCode::NotWaiting]),
         ),
         Route::get(
             "/v1/approvals/reviews",
             read,
             reviews::list,
-            told("listReviews", "Lists what was decided alone, until somebody else has reviewed it.")
+            doc("listReviews", "Lists what was decided alone, until somebody else has reviewed it.")
                 .lists::<Review>(),
         ),
         Route::post(
             "/v1/approvals/{id}:review",
             Access::Tenant(Verb::Review),
             reviews::review,
-            told("reviewApproval", "Says what came of reviewing a decision that was taken alone.")
+            doc("reviewApproval", "Says what came of reviewing a decision that was taken alone.")
                 .says::<Review>(200)
                 .may(NAMED)
-                .may(&[Code::NotWaiting, Code::ReviewOwn, Code::NotAPerson]),
+                .may(&[ProblemCode::NotWaiting, ProblemCode::ReviewOwn, ProblemCode::NotAPerson]),
         ),
     ]
     .into_iter()
@@ -83,13 +85,13 @@ fn votes(decide: Access) -> Vec<Route> {
             "/v1/approvals/{id}:approve",
             decide,
             approve,
-            told("approve", "Agrees to the plan that was read.").says::<Execution>(200).tagged().may(VOTED),
+            doc("approve", "Agrees to the plan that was read.").says::<Execution>(200).tagged().may(VOTED),
         ),
         Route::post(
             "/v1/approvals/{id}:refuse",
             decide,
             refuse,
-            told("refuse", "Refuses the plan that was read; needs a reason.")
+            doc("refuse", "Refuses the plan that was read; needs a reason.")
                 .says::<Execution>(200)
                 .tagged()
                 .may(VOTED),
@@ -98,7 +100,7 @@ fn votes(decide: Access) -> Vec<Route> {
             "/v1/approvals/{id}:withdraw",
             decide,
             withdraw,
-            told("withdrawVote", "Takes a vote back while nothing is decided.")
+            doc("withdrawVote", "Takes a vote back while nothing is decided.")
                 .says::<Execution>(200)
                 .tagged()
                 .may(VOTED),
@@ -107,7 +109,7 @@ fn votes(decide: Access) -> Vec<Route> {
             "/v1/approvals/{id}:break-glass",
             decide,
             break_glass,
-            told("breakGlass", "Decides alone, in an emergency, where policy lets the caller.")
+            doc("breakGlass", "Decides alone, in an emergency, where policy lets the caller.")
                 .says::<Execution>(200)
                 .tagged()
                 .may(VOTED),
@@ -117,33 +119,34 @@ fn votes(decide: Access) -> Vec<Route> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     tenant: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Approval>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Approval>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let tenant = wanted.tenant.as_deref();
     listed(&app, page, |case| of(&caller, tenant, case)).await.map(Json)
 }
 
 /// Whether an approval is one that the caller may meet, and of the tenant that is asked for.
-fn of(caller: &Caller, tenant: Option<&str>, case: &ApprovalCase) -> bool {
+fn of(caller: &Caller, tenant: Option<&str>, case: &ApprovalRecord) -> bool {
     caller.sees(&case.tenant) && tenant.is_none_or(|tenant| tenant == case.tenant)
 }
 
 /// A page of the open approvals that `of` takes.
 pub(in crate::http) async fn listed(
-    app: &App,
+    app: &ServerState,
     page: Page,
-    of: impl Fn(&ApprovalCase) -> bool,
-) -> Result<Listed<Approval>, Problem> {
+    of: impl Fn(&ApprovalRecord) -> bool,
+) -> Result<ListPage<Approval>, Problem> {
     let (mut items, mut after) = (Vec::new(), page.after);
     loop {
         let room = page.limit.saturating_sub(items.len());
@@ -153,13 +156,13 @@ pub(in crate::http) async fn listed(
         }
         after = found.next;
         if after.is_none() || items.len() >= page.limit {
-            return Ok(Listed::new(items, after));
+            return Ok(ListPage::new(items, after));
         }
     }
 }
 
 /// An approval, with the votes marked of whoever is a user no more.
-async fn seen(app: &App, case: &ApprovalCase) -> Result<Approval, Problem> {
+async fn seen(app: &ServerState, case: &ApprovalRecord) -> Result<Approval, Problem> {
     let mut shown = mapping::approval(case, app.engine.separation());
     for (cast, vote) in shown.votes.iter_mut().zip(&case.votes) {
         let user = document::<User>(app, &vote.person.name).await?;
@@ -172,32 +175,36 @@ async fn seen(app: &App, case: &ApprovalCase) -> Result<Approval, Problem> {
 /// Which approvals are watched: those that concern the caller, or all that the list shows.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct Watched {
+#[schemars(rename = "Watched")]
+pub(in crate::http) struct WatchParams {
     tenant: Option<String>,
     #[serde(default)]
     all: bool,
     limit: Option<usize>,
 }
 
-impl Watched {
+impl WatchParams {
     /// The page with which a stream begins.
     pub(in crate::http) fn begins(&self) -> Result<Page, Problem> {
         Page::of(self.limit, None)
     }
 
     /// Whether the caller, who sits as `person`, hears of an approval.
-    pub(in crate::http) fn takes(&self, caller: &Caller, person: &Person, case: &ApprovalCase) -> bool {
+    pub(in crate::http) fn takes(&self, caller: &Caller, person: &Person, case: &ApprovalRecord) -> bool {
         of(caller, self.tenant.as_deref(), case) && (self.all || concerns(person, case))
     }
 }
 
 /// Whether somebody is or was asked, has voted, or has asked for it.
-fn concerns(person: &Person, case: &ApprovalCase) -> bool {
+fn concerns(person: &Person, case: &ApprovalRecord) -> bool {
     let suits =
         |seats: &[Seat]| seats.iter().flat_map(|seat| &seat.any_of).any(|role| person.roles.contains(role));
     let was_asked = case.history.iter().any(|happened| match &happened.what {
-        What::Escalated { from, .. } => suits(from),
-        What::Reminded | What::Extended { .. } | What::Withdrawn { .. } | What::Voided { .. } => false,
+        ApprovalChange::Escalated { from, .. } => suits(from),
+        ApprovalChange::Reminded
+        | ApprovalChange::Extended { .. }
+        | ApprovalChange::Withdrawn { .. }
+        | ApprovalChange::Voided { .. } => false,
     });
     let voted = |vote: &Vote| {
         [Some(&vote.person), vote.on_behalf_of.as_ref()]
@@ -209,7 +216,11 @@ fn concerns(person: &Person, case: &ApprovalCase) -> bool {
 }
 
 /// The approval that `text` names: by its own id, or by the execution, of which it is the one that is open, or was the last.
-pub(in crate::http) async fn find(app: &App, caller: &Caller, text: &str) -> Result<ApprovalCase, Problem> {
+pub(in crate::http) async fn find(
+    app: &ServerState,
+    caller: &Caller,
+    text: &str,
+) -> Result<ApprovalRecord, Problem> {
     let missing = || Problem::not_found("approval", text);
     if let Some((execution, number)) = text.split_once('.') {
         let record = resolve(app, caller, execution).await.map_err(|_| missing())?;
@@ -223,12 +234,12 @@ pub(in crate::http) async fn find(app: &App, caller: &Caller, text: &str) -> Res
     app.engine.approval_cases(record.id).await?.pop().ok_or_else(|| {
         let (id, state) = (record.id, &record.state);
         let detail = format!("execution {id} waits for no approval and had none; it is in {state}");
-        Problem::new(Code::NotWaiting, detail)
+        Problem::new(ProblemCode::NotWaiting, detail)
     })
 }
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Approval>, Problem> {
@@ -247,19 +258,19 @@ struct Decision {
 }
 
 async fn approve(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(decision): Sent<Decision>,
+    JsonBody(decision): JsonBody<Decision>,
 ) -> Result<Response, Problem> {
     decide(&app, &caller, &id, (Verdict::Approve, false), decision).await
 }
 
 async fn refuse(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(decision): Sent<Decision>,
+    JsonBody(decision): JsonBody<Decision>,
 ) -> Result<Response, Problem> {
     decide(&app, &caller, &id, (Verdict::Refuse, false), decision).await
 }
@@ -270,34 +281,34 @@ pub(in crate::http) fn person(caller: &Caller) -> Result<(), Problem> {
         UserKind::Person => Ok(()),
         UserKind::Service => {
             let detail = format!("{} is a service, and decides nothing that takes people", caller.name);
-            Err(Problem::new(Code::NotAPerson, detail))
+            Err(Problem::new(ProblemCode::NotAPerson, detail))
         }
     }
 }
 
 /// Agrees alone, in an emergency, where policy lets the caller.
 async fn break_glass(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(decision): Sent<Decision>,
+    JsonBody(decision): JsonBody<Decision>,
 ) -> Result<Response, Problem> {
     decide(&app, &caller, &id, (Verdict::Approve, true), decision).await
 }
 
 /// The approval that `id` names, if it is still open.
-async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<ApprovalCase, Problem> {
+async fn open(app: &SharedState, caller: &Caller, id: &str) -> Result<ApprovalRecord, Problem> {
     let case = find(app, caller, id).await?;
     // One that is decided and not closed waits for its execution to be resumed: the core says so.
     if let Some(ruling) = case.ruling.as_ref().filter(|_| case.closed_at.is_some()) {
         let detail = format!("approval {} is closed: {ruling}", case.id);
-        return Err(Problem::new(Code::NotWaiting, detail));
+        return Err(Problem::new(ProblemCode::NotWaiting, detail));
     }
     Ok(case)
 }
 
 async fn decide(
-    app: &Shared,
+    app: &SharedState,
     caller: &Caller,
     id: &str,
     (verdict, break_glass): (Verdict, bool),
@@ -308,15 +319,15 @@ async fn decide(
     let digest = decision.digest.filter(|digest| !digest.is_empty()).ok_or_else(|| {
         let detail =
             format!("a decision counts for one plan alone; the plan of {} is named by its digest", case.id);
-        Problem::new(Code::DigestMissing, detail)
+        Problem::new(ProblemCode::DigestMissing, detail)
     })?;
     let other = decision.on_behalf_of.filter(|name| !name.is_empty());
     let store = &**app.engine.store();
     let missing =
         || Refusal::NotDelegated { person: caller.name.clone(), from: other.clone().unwrap_or_default() };
-    let person = sitting(store, &caller.name, caller).await?.unwrap_or_else(|| caller.person());
+    let person = voting_person(store, &caller.name, caller).await?.unwrap_or_else(|| caller.person());
     let on_behalf_of = match &other {
-        Some(name) => Some(sitting(store, name, caller).await?.ok_or_else(missing)?),
+        Some(name) => Some(voting_person(store, name, caller).await?.ok_or_else(missing)?),
         None => None,
     };
     let names: Vec<&str> = [Some(caller.name.as_str()), other.as_deref()].into_iter().flatten().collect();
@@ -324,7 +335,7 @@ async fn decide(
     let vote = Vote {
         on_behalf_of,
         parties: parties(store, &asked).await?,
-        mandates: mandates_to(store, &names).await?,
+        mandates: delegations_to(store, &names).await?,
         break_glass,
         ..Vote::new(person, verdict, decision.reason, app.engine.clock().now())
     };
@@ -333,7 +344,7 @@ async fn decide(
 }
 
 /// Who asked for the execution, and who has changed its plan since.
-async fn who_asked(app: &App, case: &ApprovalCase) -> Result<BTreeSet<String>, Problem> {
+async fn who_asked(app: &ServerState, case: &ApprovalRecord) -> Result<BTreeSet<String>, Problem> {
     let (_, shown) = app.engine.show(case.execution).await?;
     let editors = shown.body.get("shaped_by").and_then(Value::as_array).into_iter().flatten();
     let editors = editors.filter_map(Value::as_str).map(ToOwned::to_owned);
@@ -349,13 +360,13 @@ struct Withdrawal {
 }
 
 async fn withdraw(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(why): Sent<Withdrawal>,
+    JsonBody(why): JsonBody<Withdrawal>,
 ) -> Result<Response, Problem> {
     let case = open(&app, &caller, &id).await?;
-    let order = Order { by: caller.name, reason: why.reason };
+    let order = Attribution { by: caller.name, reason: why.reason };
     app.engine.withdraw_vote(case.execution, order).await?;
     full(&app, case.execution, StatusCode::OK).await
 }

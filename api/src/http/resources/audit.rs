@@ -4,14 +4,14 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked,
-            page::{Listed, Page},
+            QueryParams,
+            page::{ListPage, Page},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types,
 };
 use axum::{
@@ -35,31 +35,32 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/audit",
             read,
             list,
-            told("listAudit", "Lists what was done, oldest first.")
+            doc("listAudit", "Lists what was done, oldest first.")
                 .lists::<types::compliance::AuditEntry>()
-                .may(&[Code::NotFound]),
+                .may(&[ProblemCode::NotFound]),
         ),
         Route::get(
             "/v1/audit/checkpoints",
             read,
             checkpoints,
-            told("listCheckpoints", "Lists the signed heads of the audit, to be kept elsewhere.")
+            doc("listCheckpoints", "Lists the signed heads of the audit, to be kept elsewhere.")
                 .lists::<types::compliance::SignedCheckpoint>(),
         ),
         Route::get(
             "/v1/audit/export",
             read,
             export,
-            told("exportAudit", "A file of one tenant's audit that verifies offline.")
+            doc("exportAudit", "A file of one tenant's audit that verifies offline.")
                 .file(200, "application/jsonl")
-                .may(&[Code::NotFound, Code::DocumentInvalid]),
+                .may(&[ProblemCode::NotFound, ProblemCode::DocumentInvalid]),
         ),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     tenant: Option<String>,
     from: Option<String>,
     to: Option<String>,
@@ -72,7 +73,7 @@ struct Wanted {
 /// The part of an audit that a request names.
 fn period(from: Option<String>, to: Option<String>) -> Result<Period, Problem> {
     let moment = |name: &str, text: Option<String>| {
-        let wrong = |why: String| Problem::new(Code::QueryInvalid, format!("{name}: {why}"));
+        let wrong = |why: String| Problem::new(ProblemCode::QueryInvalid, format!("{name}: {why}"));
         text.map(|text| text.parse::<Moment>().map_err(wrong)).transpose()
     };
     Ok(Period { from: moment("from", from)?, to: moment("to", to)? })
@@ -91,16 +92,16 @@ fn seen(entry: &Entry) -> Value {
 
 /// The tenant's entries in order; without a tenant those of all, one tenant after the other.
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let period = period(wanted.from, wanted.to)?;
     if let Some(chain) = &wanted.tenant {
         if !caller.sees(chain) {
             // As in every list, there is nothing of others.
-            return Ok(Json(Listed::new(Vec::new(), None)));
+            return Ok(Json(ListPage::new(Vec::new(), None)));
         }
         known(&app, chain).await?;
     }
@@ -116,45 +117,48 @@ async fn list(
             if period.has(entry.at) && wanted.event.as_ref().is_none_or(|event| *event == entry.event) {
                 items.push(seen(&entry));
                 if items.len() == page.limit {
-                    return Ok(Json(Listed::new(items, after.filter(|_| !is_last || place < last))));
+                    return Ok(Json(ListPage::new(items, after.filter(|_| !is_last || place < last))));
                 }
             }
         }
         if is_last {
-            return Ok(Json(Listed::new(items, None)));
+            return Ok(Json(ListPage::new(items, None)));
         }
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Numbered {
+#[schemars(rename = "Numbered")]
+struct CheckpointParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 /// The signed checkpoints in order: to be kept elsewhere. They name no tenant.
 async fn checkpoints(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Numbered>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<CheckpointParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
-    let wrong = |_| Problem::new(Code::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+    let wrong =
+        |_| Problem::new(ProblemCode::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
     let after = page.after.map(|text| text.parse().map_err(wrong)).transpose()?;
     let found = audit::checkpoints(&**app.engine.store(), after, page.limit).await?;
-    let seen = |signed: &audit::Signed| {
+    let seen = |signed: &audit::SealedCheckpoint| {
         let mut value = json!(signed);
         if let Some(fields) = value.as_object_mut() {
             fields.insert("digest".into(), json!(signed.checkpoint.digest()));
         }
         value
     };
-    Ok(Json(Listed::new(found.items.iter().map(seen).collect(), found.next.map(|next| next.to_string()))))
+    Ok(Json(ListPage::new(found.items.iter().map(seen).collect(), found.next.map(|next| next.to_string()))))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Part {
+#[schemars(rename = "Part")]
+struct ExportParams {
     tenant: Option<String>,
     from: Option<String>,
     to: Option<String>,
@@ -162,9 +166,9 @@ struct Part {
 
 /// The file of one tenant's audit; without a tenant that of the platform's own.
 async fn export(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(part): Asked<Part>,
+    QueryParams(part): QueryParams<ExportParams>,
 ) -> Result<Response, Problem> {
     let period = period(part.from, part.to)?;
     let chain = part.tenant.or_else(|| caller.tenant.clone()).unwrap_or_else(|| PLATFORM.into());
@@ -177,7 +181,7 @@ async fn export(
 }
 
 /// Whether anything was ever sealed of a tenant.
-async fn known(app: &App, chain: &str) -> Result<(), Problem> {
+async fn known(app: &ServerState, chain: &str) -> Result<(), Problem> {
     app.auditor.catch_up().await?;
     let head = audit::head(&**app.engine.store(), chain).await?;
     match head {

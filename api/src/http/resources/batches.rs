@@ -4,17 +4,17 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Sent,
+            JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
-            page::{Listed, Page},
+            page::{ListPage, Page},
         },
-        middleware::guard::allowed,
-        problem::{Problem, code::Code},
-        resources::search::misread,
+        middleware::guard::require,
+        problem::{Problem, code::ProblemCode},
+        resources::search::invalid_query,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{mapping, operations::Previewed},
 };
 use axum::{
@@ -24,8 +24,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use engine::{
-    BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchAsk, BatchError, BatchItem,
-    BatchPreview, BatchVerb,
+    BATCH_CAP, BATCH_LIMIT, BATCH_RATE, BATCH_RATE_LIMIT, Batch, BatchError, BatchItem, BatchPreview,
+    BatchRequest, BatchVerb,
 };
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
@@ -42,7 +42,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions:batch",
             change,
             begin,
-            told(
+            doc(
                 "beginBatch",
                 "One command to all executions that a filter finds, after a look at them with dry_run (200).",
             )
@@ -50,25 +50,25 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .located()
             .says::<crate::types::operations::BatchPreview>(200)
             .may(&[
-                Code::FilterMisread,
-                Code::BatchEmpty,
-                Code::BatchTooMany,
-                Code::BatchUnseen,
-                Code::BatchChanged,
-                Code::ReasonMissing,
+                ProblemCode::FilterMisread,
+                ProblemCode::BatchEmpty,
+                ProblemCode::BatchTooMany,
+                ProblemCode::BatchUnseen,
+                ProblemCode::BatchChanged,
+                ProblemCode::ReasonMissing,
             ]),
         ),
         Route::get(
             "/v1/batches",
             read,
             list,
-            told("listBatches", "Lists batches.").lists::<crate::types::operations::Batch>(),
+            doc("listBatches", "Lists batches.").lists::<crate::types::operations::Batch>(),
         ),
         Route::get(
             "/v1/batches/{id}",
             read,
             show,
-            told("showBatch", "A batch and how far it is.")
+            doc("showBatch", "A batch and how far it is.")
                 .says::<crate::types::operations::Batch>(200)
                 .tagged(),
         ),
@@ -76,24 +76,25 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/batches/{id}/items",
             read,
             items,
-            told("listBatchItems", "Lists what became of each execution of a batch.")
+            doc("listBatchItems", "Lists what became of each execution of a batch.")
                 .lists::<crate::types::operations::BatchItem>(),
         ),
         Route::post(
             "/v1/batches/{id}:stop",
             change,
             stop,
-            told("stopBatch", "Leaves the rest of a batch alone.")
+            doc("stopBatch", "Leaves the rest of a batch alone.")
                 .says::<crate::types::operations::Batch>(200)
                 .tagged()
-                .bound(Code::StaleTag),
+                .bound(ProblemCode::StaleTag),
         ),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Asking {
+#[schemars(rename = "Asking")]
+struct BatchBody {
     /// `cancel`, `pause`, `resume` or `retry`.
     #[schemars(with = "String")]
     verb: BatchVerb,
@@ -117,17 +118,17 @@ fn right(verb: BatchVerb) -> Verb {
 }
 
 fn may(caller: &Caller, verb: BatchVerb) -> Result<(), Problem> {
-    allowed(caller, right(verb), caller.place(), &format!("{} executions", verb.name()))
+    require(caller, right(verb), caller.place(), &format!("{} executions", verb.name()))
 }
 
 fn refused(error: BatchError) -> Problem {
     let detail = error.to_string();
     match error {
-        BatchError::Misread(error) => misread(&error),
-        BatchError::Everything | BatchError::Nobody => Problem::new(Code::BatchEmpty, detail),
-        BatchError::TooMany { cap } => Problem::new(Code::BatchTooMany, detail).with("cap", cap),
+        BatchError::Misread(error) => invalid_query(&error),
+        BatchError::Everything | BatchError::Nobody => Problem::new(ProblemCode::BatchEmpty, detail),
+        BatchError::TooMany { cap } => Problem::new(ProblemCode::BatchTooMany, detail).with("cap", cap),
         BatchError::Changed(now) => {
-            Problem::new(Code::BatchChanged, detail).with("preview", json!(preview(&now)))
+            Problem::new(ProblemCode::BatchChanged, detail).with("preview", json!(preview(&now)))
         }
         BatchError::Engine(error) => error.into(),
     }
@@ -147,33 +148,36 @@ fn preview(seen: &BatchPreview) -> crate::types::operations::BatchPreview {
 }
 
 async fn begin(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(asking): Sent<Asking>,
+    JsonBody(asking): JsonBody<BatchBody>,
 ) -> Result<Response, Problem> {
     may(&caller, asking.verb)?;
     let cap = asking.cap.unwrap_or(BATCH_CAP);
     if cap == 0 || cap > BATCH_LIMIT {
-        return Err(Problem::new(Code::DocumentInvalid, format!("cap: use 1 to {BATCH_LIMIT}")));
+        return Err(Problem::new(ProblemCode::DocumentInvalid, format!("cap: use 1 to {BATCH_LIMIT}")));
     }
     let rate = asking.rate.unwrap_or(BATCH_RATE);
     if rate == 0 || rate > BATCH_RATE_LIMIT {
         return Err(Problem::new(
-            Code::DocumentInvalid,
+            ProblemCode::DocumentInvalid,
             format!("rate: use 1 to {BATCH_RATE_LIMIT} a second"),
         ));
     }
-    let ask = BatchAsk { verb: asking.verb, filter: asking.filter, tenant: caller.tenant.clone(), cap };
+    let ask = BatchRequest { verb: asking.verb, filter: asking.filter, tenant: caller.tenant.clone(), cap };
     if asking.dry_run {
         let seen = app.engine.preview_batch(&ask).await.map_err(refused)?;
         return Ok(Json(preview(&seen)).into_response());
     }
     let Some(digest) = asking.digest else {
         let detail = "digest: ask with dry_run first, and send the digest of what was seen";
-        return Err(Problem::new(Code::BatchUnseen, detail));
+        return Err(Problem::new(ProblemCode::BatchUnseen, detail));
     };
     if asking.reason.trim().is_empty() {
-        return Err(Problem::new(Code::ReasonMissing, "reason: say why, for the journal of each execution"));
+        return Err(Problem::new(
+            ProblemCode::ReasonMissing,
+            "reason: say why, for the journal of each execution",
+        ));
     }
     let begun = app.engine.begin_batch(&ask, &digest, &caller.name, &asking.reason, rate).await;
     let batch = begun.map_err(refused)?;
@@ -200,7 +204,7 @@ fn eta(batch: &Batch, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// The batch, if it is one that the caller may see, and at which version it stands.
-async fn seen(app: &App, caller: &Caller, id: &str) -> Result<(Batch, Sequence), Problem> {
+async fn seen(app: &ServerState, caller: &Caller, id: &str) -> Result<(Batch, Sequence), Problem> {
     let missing = || Problem::not_found("batch", id);
     if id.is_empty() || id.len() > 64 || id.contains('\0') {
         return Err(missing());
@@ -212,16 +216,17 @@ async fn seen(app: &App, caller: &Caller, id: &str) -> Result<(Batch, Sequence),
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Paging {
+#[schemars(rename = "Paging")]
+struct ItemParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(paging): QueryParams<ItemParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(paging.limit, paging.cursor.as_deref())?;
     let (mut items, mut after) = (Vec::new(), page.after);
     loop {
@@ -231,13 +236,13 @@ async fn list(
         items.extend(own.map(|batch| shown(batch, app.engine.clock().now())));
         after = found.next;
         if after.is_none() || items.len() >= page.limit {
-            return Ok(Json(Listed::new(items, after)));
+            return Ok(Json(ListPage::new(items, after)));
         }
     }
 }
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
@@ -246,20 +251,20 @@ async fn show(
 }
 
 async fn items(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(paging): QueryParams<ItemParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let (batch, _) = seen(&app, &caller, &id).await?;
     let page = Page::of(paging.limit, paging.cursor.as_deref())?;
     let found = app.engine.batch_items(&batch.id, page.after.as_deref(), page.limit).await?;
     let item = |item: &BatchItem| mapping::thing(item, &["at"]);
-    Ok(Json(Listed::new(found.items.iter().map(item).collect(), found.next)))
+    Ok(Json(ListPage::new(found.items.iter().map(item).collect(), found.next)))
 }
 
 async fn stop(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,
@@ -269,7 +274,7 @@ async fn stop(
     let expected = bound.version("the batch", version)?;
     app.engine.stop_batch(&batch.id, &caller.name, expected).await.map_err(|error| match error {
         engine::Error::Store(store::Error::Conflict { .. }) => {
-            Problem::new(Code::StaleTag, error.to_string())
+            Problem::new(ProblemCode::StaleTag, error.to_string())
         }
         other => other.into(),
     })?;

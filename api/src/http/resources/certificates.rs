@@ -3,13 +3,13 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        problem::{Problem, code::Code},
-        resource_kind::Kind,
+        problem::{Problem, code::ProblemCode},
+        resource_kind::ResourceKind,
         resource_routes::{find, list},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types,
 };
 use axum::{
@@ -20,7 +20,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use workflows::{
-    destruction::certificate::{Kept, certificate_file, print, verify},
+    destruction::certificate::{StoredCertificate, certificate_file, print, verify},
     signing::KeyFile,
     tenancy::Cohort,
 };
@@ -31,23 +31,23 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/certificates",
             read,
-            list::<Kept>,
-            told("listCertificates", "Lists certificates of destruction.")
+            list::<StoredCertificate>,
+            doc("listCertificates", "Lists certificates of destruction.")
                 .lists::<types::compliance::CertificateRow>()
-                .filters::<Kept>(),
+                .filters::<StoredCertificate>(),
         ),
         Route::get(
             "/v1/certificates/{id}",
             read,
             show,
-            told("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
+            doc("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
                 .says::<types::Object>(200)
                 .file(200, "text/html"),
         ),
     ]
 }
 
-impl Kind for Kept {
+impl ResourceKind for StoredCertificate {
     const WORD: &'static str = "certificate";
     const FILTERS: &'static [(&'static str, &'static str)] = &[("kind", "/kind"), ("signed", "/signed")];
     const BY_TENANT: bool = false;
@@ -71,12 +71,12 @@ impl Kind for Kept {
 
 /// The certificate's file, byte by byte as it was signed.
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let kept = find::<Kept>(&app, &caller, &[&id]).await?;
+    let kept = find::<StoredCertificate>(&app, &caller, &[&id]).await?;
     let file = app.engine.ledger(false, |view| certificate_file(view, kept.id)).await?;
     let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
     let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -88,7 +88,7 @@ async fn show(
     let read = tokio::task::spawn_blocking(move || KeyFile::at(path).key().map(|key| key.public())).await;
     let key = read.ok().and_then(Result::ok);
     let page = print::html(&verify(file.as_bytes(), key.as_slice()));
-    let page =
-        page.ok_or_else(|| Problem::new(Code::Unreadable, format!("certificate {id} cannot be read")))?;
+    let page = page
+        .ok_or_else(|| Problem::new(ProblemCode::Unreadable, format!("certificate {id} cannot be read")))?;
     Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response())
 }

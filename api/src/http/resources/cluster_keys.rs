@@ -5,13 +5,13 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Sent, page::document},
-        middleware::idempotency::{Once, Secret, spent},
-        problem::{Problem, code::Code},
+        extract::{JsonBody, page::document},
+        middleware::idempotency::{ContainsSecret, RequestKey, record_secret_shown},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         credentials::{self as shown, ClusterKeyIssued, EarlierKey},
         problems::Fault,
@@ -22,14 +22,14 @@ use axum::{
     extract::{Path, State},
     response::{IntoResponse as _, Response},
 };
-use engine::{ActionError, DAY, HOUR, because};
+use engine::{ActionError, DAY, HOUR, with_reason};
 use program::{encoding::rfc3339::format_time, token::Token};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 use store::Timestamp;
 use workflows::{
-    ledger::{Succession, revoke_cluster_key, rotate_cluster_key},
+    ledger::{KeySuccession, revoke_cluster_key, rotate_cluster_key},
     policy::duration,
     tenancy::{ClusterId, ClusterKey},
 };
@@ -46,7 +46,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/clusters/{id}/key",
             Access::Staff(Verb::ReadFleet),
             show,
-            told(
+            doc(
                 "showClusterKey",
                 "Which key a cluster has: since when, by whom, and whether an earlier one still holds.",
             )
@@ -56,20 +56,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/clusters/{id}/key:rotate",
             manage,
             rotate,
-            told(
+            doc(
                 "rotateClusterKey",
                 "Issues the next key of a cluster, and shows it, once. The one before holds for a while.",
             )
             .says::<ClusterKeyIssued>(200)
-            .may(&[Code::KeysOverlap, Code::KeyOrphaned, Code::SecretShown]),
+            .may(&[ProblemCode::KeysOverlap, ProblemCode::KeyOrphaned, ProblemCode::SecretShown]),
         ),
         Route::post(
             "/v1/clusters/{id}/key:revoke",
             manage,
             revoke,
-            told("revokeClusterKey", "Ends the key of a cluster now, and an earlier one that still holds.")
+            doc("revokeClusterKey", "Ends the key of a cluster now, and an earlier one that still holds.")
                 .says::<shown::ClusterKey>(200)
-                .may(&[Code::ReasonMissing]),
+                .may(&[ProblemCode::ReasonMissing]),
         ),
     ]
 }
@@ -99,14 +99,17 @@ fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
 }
 
 /// The key of the cluster of this id.
-async fn found(app: &App, id: &str) -> Result<(ClusterId, ClusterKey), Problem> {
+async fn found(app: &ServerState, id: &str) -> Result<(ClusterId, ClusterKey), Problem> {
     let key = document::<ClusterKey>(app, id).await?;
     // A cluster that tenants share has none.
     let key = key.ok_or_else(|| Problem::not_found("key of cluster", id))?;
     Ok((key.cluster.clone(), key))
 }
 
-async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<shown::ClusterKey>, Problem> {
+async fn show(
+    State(app): State<SharedState>,
+    Path(id): Path<String>,
+) -> Result<Json<shown::ClusterKey>, Problem> {
     let (_, key) = found(&app, &id).await?;
     Ok(Json(seen(&key, app.engine.clock().now())))
 }
@@ -131,7 +134,7 @@ impl Rotation {
     fn overlap(&self) -> Result<Duration, Problem> {
         let wrong = |why: String| {
             let fault = Fault { pointer: "/overlap".into(), message: why.clone(), line: None, column: None };
-            Problem::new(Code::DocumentInvalid, format!("overlap: {why}")).at(vec![fault])
+            Problem::new(ProblemCode::DocumentInvalid, format!("overlap: {why}")).at(vec![fault])
         };
         let Some(text) = self.overlap.as_deref() else { return Ok(OVERLAP) };
         let span = if text == "0" { Some(Duration::ZERO) } else { duration::parse(text) };
@@ -145,27 +148,27 @@ impl Rotation {
 }
 
 async fn rotate(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(once): Extension<Once>,
+    Extension(once): Extension<RequestKey>,
     Path(id): Path<String>,
-    Sent(wanted): Sent<Rotation>,
+    JsonBody(wanted): JsonBody<Rotation>,
 ) -> Result<Response, Problem> {
     let overlap = wanted.overlap()?;
     let (cluster, _) = found(&app, &id).await?;
     let none = |e| Problem::of_action(ActionError::transient("token.no_randomness", e));
     let secret = Token::draw().map_err(none)?;
-    let next = Succession { hash: secret.hash(), overlap, lost: wanted.lost, by: caller.name.clone() };
+    let next = KeySuccession { hash: secret.hash(), overlap, lost: wanted.lost, by: caller.name.clone() };
     let kept = once.shown(app.engine.clock().now());
     let issued = app.engine.ledger(true, |view| {
-        spent(view, kept.as_ref())?;
+        record_secret_shown(view, kept.as_ref())?;
         rotate_cluster_key(view, &cluster, &next)
     });
-    let key = because(&wanted.reason, issued).await?;
+    let key = with_reason(&wanted.reason, issued).await?;
     tracing::info!(%cluster, version = key.version, by = caller.name, "the key of a cluster was rotated");
     let of = seen(&key, app.engine.clock().now());
     let mut answer = Json(ClusterKeyIssued { of, key: secret.reveal() }).into_response();
-    answer.extensions_mut().insert(Secret);
+    answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
@@ -179,18 +182,18 @@ struct Revocation {
 }
 
 async fn revoke(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(why): Sent<Revocation>,
+    JsonBody(why): JsonBody<Revocation>,
 ) -> Result<Json<shown::ClusterKey>, Problem> {
     let reason = why.reason.trim();
     if reason.is_empty() {
-        return Err(Problem::new(Code::ReasonMissing, "reason: say why, for the audit"));
+        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: say why, for the audit"));
     }
     let (cluster, _) = found(&app, &id).await?;
     let revoked = app.engine.ledger(true, |view| revoke_cluster_key(view, &cluster, &caller.name, reason));
-    let key = because(reason, revoked).await?;
+    let key = with_reason(reason, revoked).await?;
     tracing::info!(%cluster, version = key.version, by = caller.name, reason, "the key of a cluster was revoked");
     Ok(Json(seen(&key, app.engine.clock().now())))
 }

@@ -4,13 +4,13 @@
 //! signs in. The policy below lets it load from this server alone and run nothing that is not in these files.
 
 use crate::{
-    auth::{Caller, Verb, sitting},
+    auth::{Caller, Verb, voting_person},
     http::{
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::users::Me,
 };
 use axum::{
@@ -30,20 +30,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/",
             Access::Open,
             index,
-            told("openConsole", "The console.").file(200, "text/html").file(304, "text/html").tagged(),
+            doc("openConsole", "The console.").file(200, "text/html").file(304, "text/html").tagged(),
         ),
         Route::get(
             "/console/{file}",
             Access::Open,
             file,
-            told("readConsoleFile", "A file of the console.").file(200, "*/*").tagged(),
+            doc("readConsoleFile", "A file of the console.").file(200, "*/*").tagged(),
         ),
         // What everybody may, whoever may do anything at all.
         Route::get(
             "/v1/me",
             Access::Tenant(Verb::ReadWorkflows),
             me,
-            told("showMe", "Who is asking, and what they may do.").says::<Me>(200),
+            doc("showMe", "Who is asking, and what they may do.").says::<Me>(200),
         ),
     ]
 }
@@ -159,7 +159,7 @@ async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, 
 fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
     let found = FILES.iter().zip(TAGS.iter()).find(|(file, _)| file.name == name);
     let (file, tag) =
-        found.ok_or_else(|| Problem::new(Code::NoRoute, format!("the console has no file {name}")))?;
+        found.ok_or_else(|| Problem::new(ProblemCode::NoRoute, format!("the console has no file {name}")))?;
     let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let same =
         known.split(',').any(|known| known.trim().trim_start_matches("W/").as_bytes() == tag.as_bytes());
@@ -173,8 +173,11 @@ fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
 
 /// Who is asking: their name, roles and tenant; `may`, what they may do; `seats`, as whom they sit at approvals; `ends_at`, when what
 /// they asked with ends.
-async fn me(State(app): State<Shared>, Extension(caller): Extension<Caller>) -> Result<Json<Me>, Problem> {
-    let person = sitting(&**app.engine.store(), &caller.name, &caller).await?;
+async fn me(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Me>, Problem> {
+    let person = voting_person(&**app.engine.store(), &caller.name, &caller).await?;
     let person = person.unwrap_or_else(|| caller.person());
     let may = Verb::VARIANTS.iter().copied().filter(|verb| caller.may(*verb)).map(<&str>::from).collect();
     let ends_at = caller.ends_at.map(format_time);

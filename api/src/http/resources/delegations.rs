@@ -1,22 +1,22 @@
 //! `/v1/delegations`: who decides for whom, and until when.
 
 use crate::{
-    auth::{Caller, Delegation, NewDelegation, Role, User, Verb, delegate, end_delegation},
+    auth::{Caller, Delegation, NewDelegation, Role, User, Verb, add_delegation, end_delegation},
     http::{
         extract::{
-            Asked, Sent,
+            JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
             page::{
-                Listed, Page, document,
-                scope::{one_seen_as_read, seen_by},
+                ListPage, Page, document,
+                scope::{get_visible_with_version, list_visible},
             },
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::reservations::time,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, mapping},
 };
 use axum::{
@@ -37,19 +37,19 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/delegations",
             read,
             list,
-            told("listDelegations", "Lists who decides for whom.").lists::<types::users::Delegation>(),
+            doc("listDelegations", "Lists who decides for whom.").lists::<types::users::Delegation>(),
         ),
         Route::get(
             "/v1/delegations/{id}",
             read,
             show,
-            told("showDelegation", "A delegation.").says::<types::users::Delegation>(200).tagged(),
+            doc("showDelegation", "A delegation.").says::<types::users::Delegation>(200).tagged(),
         ),
         Route::post(
             "/v1/delegations",
             give,
             add,
-            told("delegate", "Lets somebody decide for somebody else, for a while.")
+            doc("delegate", "Lets somebody decide for somebody else, for a while.")
                 .says::<types::users::Delegation>(201)
                 .located(),
         ),
@@ -57,17 +57,18 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/delegations/{id}",
             give,
             end,
-            told("endDelegation", "Ends a delegation; it stays on record.")
+            doc("endDelegation", "Ends a delegation; it stays on record.")
                 .nothing()
-                .bound(Code::StaleTag)
-                .may(&[Code::DelegationForeign]),
+                .bound(ProblemCode::StaleTag)
+                .may(&[ProblemCode::DelegationForeign]),
         ),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     from: Option<String>,
     to: Option<String>,
     state: Option<String>,
@@ -75,7 +76,7 @@ struct Wanted {
     cursor: Option<String>,
 }
 
-fn seen(app: &App, delegation: &Delegation) -> Value {
+fn seen(app: &ServerState, delegation: &Delegation) -> Value {
     let mut value = mapping::thing(delegation, &["since", "until", "created_at"]);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("state".into(), json!(delegation.state(app.engine.clock().now())));
@@ -84,29 +85,29 @@ fn seen(app: &App, delegation: &Delegation) -> Value {
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     if let Some(state) = wanted.state.as_deref().filter(|state| !STATES.contains(state)) {
         let detail = format!("state: {state:?} is none; use {}", STATES.join(", "));
-        return Err(Problem::new(Code::QueryInvalid, detail));
+        return Err(Problem::new(ProblemCode::QueryInvalid, detail));
     }
     let now = app.engine.clock().now();
     let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
     let of = |one: &Delegation| {
         is(&wanted.from, &one.from) && is(&wanted.to, &one.to) && is(&wanted.state, one.state(now))
     };
-    let (found, next) = seen_by::<Delegation>(&app, &caller, "", &page, of).await?;
-    Ok(Json(Listed::new(found.iter().map(|one| seen(&app, one)).collect(), next)))
+    let (found, next) = list_visible::<Delegation>(&app, &caller, "", &page, of).await?;
+    Ok(Json(ListPage::new(found.iter().map(|one| seen(&app, one)).collect(), next)))
 }
 
 /// The states that a delegation can be in.
 const STATES: [&str; 3] = ["planned", "in_force", "over"];
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
@@ -115,15 +116,16 @@ async fn show(
 }
 
 /// The delegation, if it is one that the caller may see.
-async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Delegation, Sequence), Problem> {
-    let found = one_seen_as_read::<Delegation>(app, caller, id).await?;
+async fn find(app: &ServerState, caller: &Caller, id: &str) -> Result<(Delegation, Sequence), Problem> {
+    let found = get_visible_with_version::<Delegation>(app, caller, id).await?;
     found.ok_or_else(|| Problem::not_found("delegation", id))
 }
 
 /// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct New {
+#[schemars(rename = "New")]
+struct DelegationBody {
     from: Option<String>,
     to: String,
     #[serde(default)]
@@ -134,9 +136,9 @@ struct New {
 }
 
 async fn add(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(new): Sent<New>,
+    JsonBody(new): JsonBody<DelegationBody>,
 ) -> Result<Response, Problem> {
     let from = new.from.unwrap_or_else(|| caller.name.clone());
     if from != caller.name {
@@ -144,11 +146,11 @@ async fn add(
         let own = |user: &User| caller.tenant.is_none() || caller.tenant == user.tenant;
         if caller.tenant.is_some() && !user.as_ref().is_some_and(own) {
             let detail = format!("from: {} may not delegate for people of others", caller.name);
-            return Err(Problem::new(Code::ForeignTenant, detail));
+            return Err(Problem::new(ProblemCode::ForeignTenant, detail));
         }
         if !caller.roles.contains(&Role::Admin) {
             let detail = format!("from: only {from}, or an admin, delegates for {from}; leave it out");
-            return Err(Problem::new(Code::Forbidden, detail));
+            return Err(Problem::new(ProblemCode::Forbidden, detail));
         }
     }
     let asked = NewDelegation {
@@ -159,14 +161,14 @@ async fn add(
         until: time("until", Some(&new.until))?.unwrap_or_default(),
         reason: new.reason,
     };
-    let made = delegate(&app.engine, asked, &caller.name).await?;
+    let made = add_delegation(&app.engine, asked, &caller.name).await?;
     tracing::info!(from = made.from, to = made.to, id = made.id, by = caller.name, "delegated");
     let location = [(header::LOCATION, format!("/v1/delegations/{}", made.id))];
     Ok((StatusCode::CREATED, location, Json(seen(&app, &made))).into_response())
 }
 
 async fn end(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,

@@ -4,14 +4,14 @@ use crate::{
     auth::Verb,
     http::{
         extract::{
-            Asked,
-            page::{Listed, Paging},
+            QueryParams,
+            page::{ListPage, Paging},
         },
         problem::Problem,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
 };
 use axum::{Json, extract::State};
 use serde_json::Value;
@@ -21,19 +21,19 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/v1/engines",
         Access::Staff(Verb::ReadFleet),
         list,
-        told("listEngines", "Lists the processes that share the store.")
+        doc("listEngines", "Lists the processes that share the store.")
             .lists::<crate::types::operations::Engine>(),
     )]
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(paging): QueryParams<Paging>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = paging.page()?;
     // By name, and of one name by the id of the start.
     let text =
         |engine: &Value, field| engine.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let place = |engine: &Value| format!("{} {}", text(engine, "name"), text(engine, "id"));
-    Ok(Json(Listed::part(app.storage.engines().await?, &page, place)))
+    Ok(Json(ListPage::part(app.storage.engines().await?, &page, place)))
 }

@@ -5,14 +5,14 @@
 use crate::{
     auth::{self, Caller, NewEnrolment},
     http::{
-        extract::Sent,
-        middleware::idempotency::Secret,
-        problem::{Problem, code::Code},
+        extract::JsonBody,
+        middleware::idempotency::ContainsSecret,
+        problem::{Problem, code::ProblemCode},
         resources::tokens,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::credentials::{EnrolmentCode, TokenIssued},
 };
 use axum::{
@@ -21,14 +21,14 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use engine::{Behalf, on_behalf};
+use engine::{AuditContext, with_actor};
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Makes a code for a user.
 pub(in crate::http) fn enrol(access: Access) -> Route {
-    let doc = told(
+    let doc = doc(
         "enrolUser",
         "Makes a one-time code by which a user claims a token of their own, and shows it, once.",
     )
@@ -38,20 +38,20 @@ pub(in crate::http) fn enrol(access: Access) -> Route {
 
 /// Takes a code, once.
 pub(in crate::http) fn claim() -> Route {
-    let doc = told(
+    let doc = doc(
         "claimEnrolment",
         "Takes a one-time code, ends the tokens that its user had, and shows the new one, once.",
     )
     .says::<TokenIssued>(201)
-    .may(&[Code::LoginRefused, Code::StoreUnavailable]);
+    .may(&[ProblemCode::LoginRefused, ProblemCode::StoreUnavailable]);
     Route::post("/v1/enrolments:claim", Access::Open, claimed, doc)
 }
 
 async fn enrolled(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Sent(new): Sent<NewEnrolment>,
+    JsonBody(new): JsonBody<NewEnrolment>,
 ) -> Result<Response, Problem> {
     let by = caller.act(app.engine.clock().now());
     let made = auth::enrol(&app.engine, &name, &new, by).await?;
@@ -59,7 +59,7 @@ async fn enrolled(
     tracing::info!(user = name, by = caller.name, "enrolment code made");
     let body = EnrolmentCode { user: name, code, ends_at: format_time(until) };
     let mut answer = (StatusCode::CREATED, Json(body)).into_response();
-    answer.extensions_mut().insert(Secret);
+    answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
@@ -71,21 +71,24 @@ struct Claim {
     code: String,
 }
 
-async fn claimed(State(app): State<Shared>, Sent(proof): Sent<Claim>) -> Result<Response, Problem> {
+async fn claimed(
+    State(app): State<SharedState>,
+    JsonBody(proof): JsonBody<Claim>,
+) -> Result<Response, Problem> {
     let refused = || {
         let detail =
             "the code is not known, was used, or is over; ask an admin for another: `tenure user enrol`";
-        Problem::new(Code::LoginRefused, detail)
+        Problem::new(ProblemCode::LoginRefused, detail)
     };
     let by = auth::enrolling(&app.engine, &proof.code).await?.ok_or_else(refused)?;
     let at = "/v1/enrolments:claim";
-    let behalf = Behalf { by, asked: format!("POST {at}"), at: at.into() };
-    let claimed = on_behalf(behalf, auth::claim(&app.engine, &proof.code)).await?;
+    let behalf = AuditContext { by, asked: format!("POST {at}"), at: at.into() };
+    let claimed = with_actor(behalf, auth::claim(&app.engine, &proof.code)).await?;
     let (kept, token) = claimed.ok_or_else(refused)?;
     tracing::info!(user = kept.user, token = kept.id, "enrolled");
     let now = app.engine.clock().now();
     let body = TokenIssued { of: tokens::seen(&kept, now), token: token.reveal() };
     let mut answer = (StatusCode::CREATED, Json(body)).into_response();
-    answer.extensions_mut().insert(Secret);
+    answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }

@@ -4,21 +4,21 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Text, is_yaml, json, media, understood},
-        middleware::{guard::allowed, idempotency::fingerprint},
-        problem::{Problem, code::Code, denial::Refused},
+        extract::{TextBody, is_yaml, media, parse_json, understood},
+        middleware::{guard::require, idempotency::fingerprint},
+        problem::{Problem, code::ProblemCode, denial::DenialReason},
         resources::{
-            incidents::Report,
-            offboardings::Leave,
-            tenant_changes::QuotaWish,
+            incidents::IncidentReport,
+            offboardings::OffboardingRequest,
+            tenant_changes::QuotaChangeRequest,
             tenants::{read_request, read_value, start},
-            workflow_start::{Parameters, Wish as _, begin, document, own},
+            workflow_start::{Parameters, StartRequest as _, begin, document, own},
             workloads::{NewWorkload, ask, end},
         },
         route::{Access, Route},
-        route_doc::{BEGUN, DOCUMENT, told, whole},
+        route_doc::{BEGUN, DOCUMENT, doc, inline_schema},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, problems::Fault},
 };
 use axum::{
@@ -33,16 +33,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::VariantArray as _;
-use workflows::{policy::Request, tenancy::TenantId};
+use workflows::{policy::OnboardingRequest, tenancy::TenantId};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![Route::post(
         "/v1/events",
         Access::Tenant(Verb::SendEvents),
         take,
-        told("sendEvent", "Takes a CloudEvent 1.0, structured or binary, or several; 200 if it came before.")
-            .reads(&["application/cloudevents+json"], Some(whole::<types::stored_documents::CloudEvent>()))
-            .reads(&[BATCH], Some(whole::<Vec<types::stored_documents::CloudEvent>>()))
+        doc("sendEvent", "Takes a CloudEvent 1.0, structured or binary, or several; 200 if it came before.")
+            .reads(
+                &["application/cloudevents+json"],
+                Some(inline_schema::<types::stored_documents::CloudEvent>()),
+            )
+            .reads(&[BATCH], Some(inline_schema::<Vec<types::stored_documents::CloudEvent>>()))
             .reads(DOCUMENT, None)
             .says::<EventTaken>(200)
             .says::<EventTaken>(202)
@@ -50,11 +53,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .tagged()
             .may(BEGUN)
             .may(&[
-                Code::EventUnknown,
-                Code::MediaType,
-                Code::WorkloadRejected,
-                Code::WorkloadDiffers,
-                Code::LineFull,
+                ProblemCode::EventUnknown,
+                ProblemCode::MediaType,
+                ProblemCode::WorkloadRejected,
+                ProblemCode::WorkloadDiffers,
+                ProblemCode::LineFull,
             ]),
     )]
 }
@@ -98,7 +101,7 @@ const MOST_ANSWER: usize = 1 << 20;
 
 /// What an event asks for, by its type.
 #[derive(Clone, Copy, Debug, strum::EnumString, strum::IntoStaticStr, strum::VariantArray)]
-enum Kind {
+enum EventKind {
     #[strum(serialize = "tenant.create.requested")]
     TenantCreate,
     #[strum(serialize = "tenant.offboard.requested")]
@@ -114,14 +117,14 @@ enum Kind {
 }
 
 /// An event's attributes and its data.
-struct Happened {
+struct IncomingEvent {
     id: String,
     source: String,
     kind: String,
-    data: Data,
+    data: EventData,
 }
 
-enum Data {
+enum EventData {
     /// Inside the envelope.
     Value(Value),
     /// A document of its own.
@@ -129,10 +132,10 @@ enum Data {
 }
 
 async fn take(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    body: Text,
+    body: TextBody,
 ) -> Result<Response, Problem> {
     let event = match media(&headers).as_str() {
         "application/cloudevents+json" => {
@@ -149,11 +152,12 @@ async fn take(
 }
 
 /// One after the other. Each is answered as if it had come alone: what is wrong with one keeps none of the others back.
-async fn several(app: &Shared, caller: &Caller, body: Text) -> Result<Response, Problem> {
-    let events: Vec<Map<String, Value>> = understood(app, caller, body, |body| json(&body.text)).await?;
+async fn several(app: &SharedState, caller: &Caller, body: TextBody) -> Result<Response, Problem> {
+    let events: Vec<Map<String, Value>> =
+        understood(app, caller, body, |body| parse_json(&body.text)).await?;
     if events.is_empty() || events.len() > MOST {
         let detail = format!("there are {} events: send 1 to {MOST} at once", events.len());
-        return Err(Problem::new(Code::Malformed, detail));
+        return Err(Problem::new(ProblemCode::Malformed, detail));
     }
     let read = (0..).zip(events).map(|(place, fields): (usize, _)| envelope(fields, &format!("/{place}/")));
     let events = read.collect::<Result<Vec<_>, _>>()?;
@@ -162,9 +166,10 @@ async fn several(app: &Shared, caller: &Caller, body: Text) -> Result<Response, 
         let (source, id) = (event.source.clone(), event.id.clone());
         let answer = one(app, caller, event).await.unwrap_or_else(|problem| problem.into_response());
         let status = answer.status().as_u16();
-        refused = refused.or_else(|| answer.extensions().get::<Refused>().cloned());
-        again = again.or_else(|| answer.extensions().get::<Code>().copied().filter(|code| !code.is_final()));
-        let unread = |_| Problem::new(Code::Internal, "an answer could not be read");
+        refused = refused.or_else(|| answer.extensions().get::<DenialReason>().cloned());
+        again = again
+            .or_else(|| answer.extensions().get::<ProblemCode>().copied().filter(|code| !code.is_final()));
+        let unread = |_| Problem::new(ProblemCode::Internal, "an answer could not be read");
         let body = axum::body::to_bytes(answer.into_body(), MOST_ANSWER).await.map_err(unread)?;
         items.push(Each { source, id, status, body: serde_json::from_slice(&body).unwrap_or_default() });
     }
@@ -180,11 +185,11 @@ async fn several(app: &Shared, caller: &Caller, body: Text) -> Result<Response, 
     Ok(answer)
 }
 
-async fn one(app: &Shared, caller: &Caller, event: Happened) -> Result<Response, Problem> {
-    let kind = event.kind.parse::<Kind>().map_err(|_| {
-        let known: Vec<&str> = Kind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
+async fn one(app: &SharedState, caller: &Caller, event: IncomingEvent) -> Result<Response, Problem> {
+    let kind = event.kind.parse::<EventKind>().map_err(|_| {
+        let known: Vec<&str> = EventKind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
         let detail = format!("events of type {:?} start nothing; these do: {}", event.kind, known.join(", "));
-        Problem::new(Code::EventUnknown, detail)
+        Problem::new(ProblemCode::EventUnknown, detail)
     })?;
     kind.allowed(caller)?;
     let once = |asked: &str| {
@@ -196,28 +201,30 @@ async fn one(app: &Shared, caller: &Caller, event: Happened) -> Result<Response,
     let text = event.data.text();
     let none = Parameters::new();
     let mut answer = match kind {
-        Kind::TenantCreate => {
+        EventKind::TenantCreate => {
             let request = match &event.data {
-                Data::Value(value) => read_value(value, "/data")?,
-                Data::Document { text, is_json } => read_request(text, *is_json)?,
+                EventData::Value(value) => read_value(value, "/data")?,
+                EventData::Document { text, is_json } => read_request(text, *is_json)?,
             };
             let once = once(&canonical(&request));
             start(app, caller, request, once, &[]).await?
         }
-        Kind::TenantOffboard => {
-            begin(app, caller, Leave::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+        EventKind::TenantOffboard => {
+            begin(app, caller, OffboardingRequest::read(&text, &none)?, once(&event.data.plain()?), &[])
+                .await?
         }
-        Kind::QuotaChange => {
-            begin(app, caller, QuotaWish::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+        EventKind::QuotaChange => {
+            begin(app, caller, QuotaChangeRequest::read(&text, &none)?, once(&event.data.plain()?), &[])
+                .await?
         }
-        Kind::Incident => {
-            begin(app, caller, Report::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
+        EventKind::Incident => {
+            begin(app, caller, IncidentReport::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
         // These are answered alike however often they come.
-        Kind::WorkloadRequested => {
+        EventKind::WorkloadRequested => {
             return ask(app, caller, &document::<NewWorkload>(&text)?.checked()?).await;
         }
-        Kind::WorkloadFinished => return ended(app, caller, document(&text)?).await,
+        EventKind::WorkloadFinished => return ended(app, caller, document(&text)?).await,
     };
     if answer.headers().contains_key("idempotency-replayed") {
         // Nothing was begun: the execution is as it stands.
@@ -229,17 +236,17 @@ async fn one(app: &Shared, caller: &Caller, event: Happened) -> Result<Response,
 /// A workload that has ended, as an event tells it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ended {
+struct WorkloadEnded {
     tenant: TenantId,
     name: String,
 }
 
-async fn ended(app: &App, caller: &Caller, ended: Ended) -> Result<Response, Problem> {
+async fn ended(app: &ServerState, caller: &Caller, ended: WorkloadEnded) -> Result<Response, Problem> {
     own(caller, ended.tenant.as_str())?;
     Ok(Json(end(app, caller, &ended.tenant, &ended.name).await?).into_response())
 }
 
-impl Kind {
+impl EventKind {
     /// Refuses an event whose like the caller may not ask for by its own address either.
     fn allowed(self, caller: &Caller) -> Result<(), Problem> {
         let verb = match self {
@@ -249,20 +256,20 @@ impl Kind {
             Self::WorkloadRequested | Self::WorkloadFinished => Verb::Submit,
             Self::Incident => Verb::ReportIncident,
         };
-        allowed(caller, verb, caller.place(), &format!("send events of type {}", <&str>::from(self)))
+        require(caller, verb, caller.place(), &format!("send events of type {}", <&str>::from(self)))
     }
 }
 
-impl Data {
+impl EventData {
     /// The data as a body of its own.
-    fn text(&self) -> Text {
+    fn text(&self) -> TextBody {
         match self {
             Self::Value(value) => {
-                Text { text: value.to_string(), media: "application/json".into(), labels: Vec::new() }
+                TextBody { text: value.to_string(), media: "application/json".into(), labels: Vec::new() }
             }
             Self::Document { text, is_json } => {
                 let media = if *is_json { "application/json" } else { "application/yaml" };
-                Text { text: text.clone(), media: media.into(), labels: Vec::new() }
+                TextBody { text: text.clone(), media: media.into(), labels: Vec::new() }
             }
         }
     }
@@ -276,17 +283,17 @@ impl Data {
 }
 
 /// What is asked for, whatever the form in which it was written.
-fn canonical(request: &Request) -> String {
-    let plain = Request { lines: std::collections::BTreeMap::new(), ..request.clone() };
+fn canonical(request: &OnboardingRequest) -> String {
+    let plain = OnboardingRequest { lines: std::collections::BTreeMap::new(), ..request.clone() };
     serde_json::to_string(&plain).unwrap_or_default()
 }
 
-fn structured(text: &str) -> Result<Happened, Problem> {
-    envelope(json(text)?, "/")
+fn structured(text: &str) -> Result<IncomingEvent, Problem> {
+    envelope(parse_json(text)?, "/")
 }
 
 /// An event whose attributes and data are the fields of one object, which stands at `place`.
-fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<Happened, Problem> {
+fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<IncomingEvent, Problem> {
     let (plain, encoded) = (fields.remove("data"), fields.remove("data_base64"));
     let content = fields.get("datacontenttype").and_then(Value::as_str).unwrap_or("application/json");
     let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -296,32 +303,34 @@ fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<Happened, Pro
             return Err(wrong(&format!("{place}data_base64"), why));
         }
         (None, Some(encoded)) => decoded(&encoded, &content, &format!("{place}data_base64"))?,
-        (Some(Value::String(text)), None) if is_yaml(&content) => Data::Document { text, is_json: false },
-        (plain, None) => Data::Value(plain.unwrap_or_default()),
+        (Some(Value::String(text)), None) if is_yaml(&content) => {
+            EventData::Document { text, is_json: false }
+        }
+        (plain, None) => EventData::Value(plain.unwrap_or_default()),
     };
     let attribute = |name: &str| fields.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
     happened(attribute, data, place)
 }
 
 /// Data that came as bytes in base64: a document of its own.
-fn decoded(encoded: &Value, content: &str, place: &str) -> Result<Data, Problem> {
+fn decoded(encoded: &Value, content: &str, place: &str) -> Result<EventData, Problem> {
     let is_json = content == "application/json" || content.ends_with("+json");
     if !is_json && !is_yaml(content) {
         let detail = format!("datacontenttype: {content:?} is not taken; send the data as JSON or YAML");
-        return Err(Problem::new(Code::MediaType, detail));
+        return Err(Problem::new(ProblemCode::MediaType, detail));
     }
     let bytes = encoded.as_str().and_then(|text| STANDARD.decode(text).ok());
     let bytes =
         bytes.ok_or_else(|| wrong(place, "`data_base64` is no base64 of RFC 4648 with its padding"))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong(place, "`data_base64` says no UTF-8"))?;
-    Ok(Data::Document { text, is_json })
+    Ok(EventData::Document { text, is_json })
 }
 
 /// What is wrong with an event at one place.
 fn wrong(place: &str, message: &str) -> Problem {
     let fault = Fault { pointer: place.to_owned(), message: message.to_owned(), line: None, column: None };
     let detail = format!("the event is not a CloudEvent 1.0: {message}");
-    Problem::new(Code::Malformed, detail).at(vec![fault])
+    Problem::new(ProblemCode::Malformed, detail).at(vec![fault])
 }
 
 /// What a header of an event says: senders put what is no plain text into `%XX` of its UTF-8, and may quote it.
@@ -333,21 +342,21 @@ fn unescaped(said: &str) -> Option<String> {
     String::from_utf8(decode(plain)).ok()
 }
 
-fn binary(headers: &HeaderMap, body: Text) -> Result<Happened, Problem> {
+fn binary(headers: &HeaderMap, body: TextBody) -> Result<IncomingEvent, Problem> {
     if !body.is_json() && !body.is_yaml() {
         let detail = format!("{:?} is not taken; send the data as JSON or YAML", body.media);
-        return Err(Problem::new(Code::MediaType, detail));
+        return Err(Problem::new(ProblemCode::MediaType, detail));
     }
     let attribute = |name: &str| unescaped(headers.get(format!("ce-{name}"))?.to_str().ok()?);
     let is_json = body.is_json();
-    happened(attribute, Data::Document { text: body.text, is_json }, "ce-")
+    happened(attribute, EventData::Document { text: body.text, is_json }, "ce-")
 }
 
 fn happened(
     attribute: impl Fn(&str) -> Option<String>,
-    data: Data,
+    data: EventData,
     prefix: &str,
-) -> Result<Happened, Problem> {
+) -> Result<IncomingEvent, Problem> {
     let mut faults = Vec::new();
     let mut must = |name: &str| {
         let text = attribute(name).unwrap_or_default();
@@ -364,9 +373,9 @@ fn happened(
     }
     if let Some(first) = faults.first() {
         let detail = format!("the event is not a CloudEvent 1.0: {}", first.message);
-        return Err(Problem::new(Code::Malformed, detail).at(faults));
+        return Err(Problem::new(ProblemCode::Malformed, detail).at(faults));
     }
-    Ok(Happened { id, source, kind, data })
+    Ok(IncomingEvent { id, source, kind, data })
 }
 
 #[cfg(test)]
@@ -389,7 +398,7 @@ mod tests {
     #[test]
     fn every_type_of_event_stands_in_the_docs() {
         let page = include_str!("../../../../docs/http-api.md");
-        for kind in Kind::VARIANTS {
+        for kind in EventKind::VARIANTS {
             let name: &str = (*kind).into();
             assert!(page.contains(&format!("| `{name}` |")), "docs/http-api.md lacks the event type {name}");
         }

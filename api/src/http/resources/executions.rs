@@ -3,12 +3,12 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Asked, Sent, dry_run::DryRun, if_match::IfMatch, page::Listed},
-        problem::{Problem, code::Code},
+        extract::{JsonBody, QueryParams, dry_run::DryRun, if_match::IfMatch, page::ListPage},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::{NAMED, ORDERED, told},
+        route_doc::{NAMED, ORDERED, doc},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, mapping},
 };
 use axum::{
@@ -17,7 +17,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use engine::{Event, Order};
+use engine::{Attribution, Event};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}",
             read,
             show,
-            told("showExecution", "An execution in full.")
+            doc("showExecution", "An execution in full.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
                 .may(NAMED),
@@ -39,13 +39,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}/journal",
             read,
             journal,
-            told("showJournal", "The history of an execution.").lists::<types::executions::Line>().may(NAMED),
+            doc("showJournal", "The history of an execution.").lists::<types::executions::Line>().may(NAMED),
         ),
         Route::get(
             "/v1/executions/{id}/diagram",
             read,
             diagram,
-            told("drawExecution", "The picture of its workflow, with its state lit.")
+            doc("drawExecution", "The picture of its workflow, with its state lit.")
                 .file(200, "text/plain")
                 .says::<types::executions::Drawn>(200)
                 .may(NAMED),
@@ -63,7 +63,7 @@ fn orders() -> Vec<Route> {
             "/v1/executions/{id}:cancel",
             Access::Tenant(Verb::Cancel),
             cancel,
-            told(
+            doc(
                 "cancelExecution",
                 "Turns an execution back, up to its point of no return; with `dry_run`, says what would be undone.",
             )
@@ -73,35 +73,35 @@ fn orders() -> Vec<Route> {
             "/v1/executions/{id}:pause",
             Access::Tenant(Verb::Repair),
             pause,
-            told("pauseExecution", "Holds an execution between two steps.").foreseen(),
+            doc("pauseExecution", "Holds an execution between two steps.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:resume",
             Access::Tenant(Verb::Repair),
             resume,
-            told("resumeExecution", "Lets an execution go on.").foreseen(),
+            doc("resumeExecution", "Lets an execution go on.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:retry",
             Access::Tenant(Verb::Repair),
             retry,
-            told("retryExecution", "Tries at once what is parked, or waits for its next attempt.").foreseen(),
+            doc("retryExecution", "Tries at once what is parked, or waits for its next attempt.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:signal",
             Access::Tenant(Verb::Signal),
             signal,
-            told("signalExecution", "Tells an execution that something it waits for has happened.")
+            doc("signalExecution", "Tells an execution that something it waits for has happened.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
-                .bound(Code::StaleRevision)
+                .bound(ProblemCode::StaleRevision)
                 .may(ORDERED),
         ),
         Route::post(
             "/v1/executions/{id}:terminate",
             Access::Tenant(Verb::Terminate),
             terminate,
-            told(
+            doc(
                 "terminateExecution",
                 "Closes an execution by force; needs a reason, and answers with what is left behind; with `dry_run`, what would be.",
             )
@@ -109,14 +109,18 @@ fn orders() -> Vec<Route> {
             .tagged()
             .says::<types::executions::OrderPreview>(200)
             .says::<types::executions::Proposal>(202)
-            .bound(Code::StaleRevision)
+            .bound(ProblemCode::StaleRevision)
             .may(ORDERED),
         ),
     ]
 }
 
 /// The execution that `text` names: in full, or by as many leading digits as tell it apart.
-pub(in crate::http) async fn resolve(app: &App, caller: &Caller, text: &str) -> Result<Record, Problem> {
+pub(in crate::http) async fn resolve(
+    app: &ServerState,
+    caller: &Caller,
+    text: &str,
+) -> Result<Record, Problem> {
     let missing = || Problem::not_found("execution", text);
     if let Ok(id) = text.parse::<ExecutionId>() {
         let record = app.engine.store().load(id).await?.ok_or_else(missing)?;
@@ -126,7 +130,7 @@ pub(in crate::http) async fn resolve(app: &App, caller: &Caller, text: &str) -> 
     let number = u128::from_str_radix(&digits, 16).ok();
     if number.is_some() && digits.len() < 4 {
         let detail = format!("there is no execution {text}: a shortened id has at least four digits");
-        return Err(Problem::new(Code::NotFound, detail));
+        return Err(Problem::new(ProblemCode::NotFound, detail));
     }
     let number = number.filter(|_| digits.len() < 32).ok_or_else(missing)?;
     let shift = 4 * u32::try_from(32 - digits.len()).unwrap_or(0);
@@ -140,14 +144,14 @@ pub(in crate::http) async fn resolve(app: &App, caller: &Caller, text: &str) -> 
         (Some(only), None) => Ok(only.clone()),
         (Some(one), Some(other)) => {
             let detail = format!("{text} could be {} or {}", one.id, other.id);
-            Err(Problem::new(Code::IdAmbiguous, detail))
+            Err(Problem::new(ProblemCode::IdAmbiguous, detail))
         }
         (None, _) => Err(missing()),
     }
 }
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
@@ -160,7 +164,7 @@ const MOST_LOOKS: usize = 8;
 
 /// The execution in full, with its revision as the `ETag`.
 pub(in crate::http) async fn full(
-    app: &App,
+    app: &ServerState,
     id: ExecutionId,
     status: StatusCode,
 ) -> Result<Response, Problem> {
@@ -184,26 +188,27 @@ fn etag(revision: Revision) -> String {
 }
 
 async fn journal(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Listed<types::executions::Line>>, Problem> {
+) -> Result<Json<ListPage<types::executions::Line>>, Problem> {
     let id = resolve(&app, &caller, &id).await?.id;
     let entries = app.engine.journal(id).await?;
-    Ok(Json(Listed::new(entries.iter().map(mapping::entry).collect(), None)))
+    Ok(Json(ListPage::new(entries.iter().map(mapping::entry).collect(), None)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Drawing {
+#[schemars(rename = "Drawing")]
+struct DiagramParams {
     format: Option<String>,
 }
 
 async fn diagram(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Asked(drawing): Asked<Drawing>,
+    QueryParams(drawing): QueryParams<DiagramParams>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     super::workflows::drawn(&app, &record.workflow, drawing.format.as_deref(), Some(&record.state))
@@ -212,24 +217,25 @@ async fn diagram(
 /// Why an operator acts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Why {
+#[schemars(rename = "Why")]
+struct ReasonBody {
     #[serde(default)]
     reason: String,
 }
 
 async fn cancel(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     how: DryRun,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     order(&app, &caller, &id, (&how, &bound), why, Event::CancelRequested).await
 }
 
 /// What an order would lead to: what of the trail would be taken back, and what would not. Nothing is kept of it.
-async fn foresee(app: &Shared, id: ExecutionId, event: Event) -> Result<Response, Problem> {
+async fn foresee(app: &SharedState, id: ExecutionId, event: Event) -> Result<Response, Problem> {
     let turns_back = matches!(event, Event::CancelRequested(_) | Event::TerminateRequested(_));
     let preview = app.engine.preview(id, event).await?;
     let undoes = preview.phase != "finished" && (turns_back || preview.unwinds);
@@ -250,50 +256,50 @@ async fn foresee(app: &Shared, id: ExecutionId, event: Event) -> Result<Response
 }
 
 async fn pause(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     how: DryRun,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     order(&app, &caller, &id, (&how, &bound), why, Event::PauseRequested).await
 }
 
 async fn resume(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     how: DryRun,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     order(&app, &caller, &id, (&how, &bound), why, Event::ResumeRequested).await
 }
 
 async fn retry(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     how: DryRun,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     order(&app, &caller, &id, (&how, &bound), why, Event::RetryRequested).await
 }
 
 async fn terminate(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     how: DryRun,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     if why.reason.trim().is_empty() {
         let detail = format!("closing {} by force leaves things behind: say why", record.id);
-        return Err(Problem::new(Code::ReasonMissing, detail));
+        return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     order(&app, &caller, &id, (&how, &bound), why, Event::TerminateRequested).await
 }
@@ -301,13 +307,14 @@ async fn terminate(
 /// What has happened.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Happened {
+#[schemars(rename = "Happened")]
+struct SignalBody {
     #[serde(default)]
     signal: String,
 }
 
 /// Every signal that a workflow waits for.
-fn signals(app: &App, workflow: &str) -> Vec<String> {
+fn signals(app: &ServerState, workflow: &str) -> Vec<String> {
     let drawn = app.engine.diagrams().into_iter().find(|drawn| drawn.workflow == workflow);
     let edges = drawn.map(|drawn| drawn.edges).unwrap_or_default();
     let named = edges.iter().filter_map(|edge| edge.label.strip_prefix("signal "));
@@ -316,11 +323,11 @@ fn signals(app: &App, workflow: &str) -> Vec<String> {
 
 /// Tells an execution that something it waits for, or will, has happened; it looks for itself whether that is so.
 async fn signal(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,
-    Sent(happened): Sent<Happened>,
+    JsonBody(happened): JsonBody<SignalBody>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     let bound = bound.revision(record.revision)?;
@@ -331,7 +338,7 @@ async fn signal(
             "signal: {:?} is nothing that {} waits for; it waits for: {said}",
             happened.signal, record.workflow
         );
-        return Err(Problem::new(Code::DocumentInvalid, detail));
+        return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
     }
     tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), signal = happened.signal, by = caller.name, "signalled");
     match bound {
@@ -340,7 +347,7 @@ async fn signal(
             match app.engine.deliver_at(record.id, event, revision).await {
                 // What has finished needs no telling.
                 Err(engine::Error::Refused(engine::Refusal::Finished)) => {}
-                refused => _ = moved(refused)?,
+                refused => _ = require_change(refused)?,
             }
         }
         None => app.engine.signal(record.id, &happened.signal).await?,
@@ -350,16 +357,16 @@ async fn signal(
 
 /// Gives an order, or as a dry run says what it would lead to.
 async fn order(
-    app: &Shared,
+    app: &SharedState,
     caller: &Caller,
     id: &str,
     (how, bound): (&DryRun, &IfMatch),
-    why: Why,
-    event: impl FnOnce(Order) -> Event,
+    why: ReasonBody,
+    event: impl FnOnce(Attribution) -> Event,
 ) -> Result<Response, Problem> {
     let record = resolve(app, caller, id).await?;
     let bound = bound.revision(record.revision)?;
-    let event = event(Order { by: caller.name.clone(), reason: why.reason });
+    let event = event(Attribution { by: caller.name.clone(), reason: why.reason });
     if how.is_wanted() {
         return foresee(app, record.id, event).await;
     }
@@ -367,10 +374,10 @@ async fn order(
 }
 
 /// What came of an order that was bound to a revision, which may have moved on while the order was on its way.
-pub(in crate::http) fn moved<T>(taken: Result<T, engine::Error>) -> Result<T, Problem> {
+pub(in crate::http) fn require_change<T>(taken: Result<T, engine::Error>) -> Result<T, Problem> {
     taken.map_err(|error| match error {
         engine::Error::Store(store::Error::Conflict { .. }) => {
-            Problem::new(Code::StaleRevision, error.to_string())
+            Problem::new(ProblemCode::StaleRevision, error.to_string())
         }
         other => other.into(),
     })

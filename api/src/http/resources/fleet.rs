@@ -4,15 +4,15 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Text,
-            page::{Listed, Page, document, documents},
+            QueryParams, TextBody,
+            page::{ListPage, Page, document, documents},
             understood,
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared, targets},
+    state::{ServerState, SharedState, targets},
     types::{self, mapping},
 };
 use axum::{
@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 use std::str::FromStr;
 use workflows::{
     fleet::{Import, import_nodes, import_sites, parse_nodes, parse_sites},
-    tenancy::{Cluster, Pool, Region},
+    tenancy::{Cluster, FreePool, Region},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -35,64 +35,65 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/clusters",
             read,
             clusters,
-            told("listClusters", "Lists clusters with their GPUs, by region.")
+            doc("listClusters", "Lists clusters with their GPUs, by region.")
                 .lists::<types::fleet::Cluster>(),
         ),
         Route::get(
             "/v1/clusters/{id}",
             read,
             cluster,
-            told("showCluster", "A cluster with its GPUs.").says::<types::fleet::Cluster>(200),
+            doc("showCluster", "A cluster with its GPUs.").says::<types::fleet::Cluster>(200),
         ),
         Route::get(
             "/v1/regions",
             read,
             regions,
-            told("listRegions", "Lists regions.").lists::<types::fleet::Region>(),
+            doc("listRegions", "Lists regions.").lists::<types::fleet::Region>(),
         ),
         Route::get(
             "/v1/regions/{id}",
             read,
             region,
-            told("showRegion", "A region.").says::<types::fleet::Region>(200),
+            doc("showRegion", "A region.").says::<types::fleet::Region>(200),
         ),
         Route::post(
             "/v1/fleet:import",
             Access::Staff(Verb::ImportFleet),
             import,
-            told(
+            doc(
                 "importFleet",
                 "Takes nodes as CSV, or regions and clusters as YAML: all of a file or nothing.",
             )
             .reads(&["text/csv", "application/yaml"], None)
             .says::<types::fleet::Imported>(200)
-            .may(&[Code::MediaType, Code::QueryInvalid]),
+            .may(&[ProblemCode::MediaType, ProblemCode::QueryInvalid]),
         ),
         Route::post(
             "/v1/fleet:plan",
             Access::Staff(Verb::ImportFleet),
             plan,
-            told("planFleet", "What importing a file would change; nothing of it is applied.")
+            doc("planFleet", "What importing a file would change; nothing of it is applied.")
                 .reads(&["text/csv", "application/yaml"], None)
                 .says::<types::fleet::Imported>(200)
-                .may(&[Code::MediaType, Code::QueryInvalid]),
+                .may(&[ProblemCode::MediaType, ProblemCode::QueryInvalid]),
         ),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     region: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 /// A cluster, with how many GPUs of each model it has and how many of them are free.
-async fn seen(app: &App, cluster: &Cluster) -> Result<Value, Problem> {
+async fn seen(app: &ServerState, cluster: &Cluster) -> Result<Value, Problem> {
     let mut gpus = Map::new();
     for model in &cluster.models {
-        let pool = document::<Pool>(app, &Pool::key(&cluster.id, model)).await?;
+        let pool = document::<FreePool>(app, &FreePool::key(&cluster.id, model)).await?;
         let (total, free, nodes) =
             pool.map_or((0, 0, 0), |pool| (pool.gpus().0, pool.free().0, pool.nodes()));
         gpus.insert(model.to_string(), json!({ "nodes": nodes, "gpus": total, "free": free }));
@@ -106,9 +107,9 @@ async fn seen(app: &App, cluster: &Cluster) -> Result<Value, Problem> {
 }
 
 async fn clusters(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let meant =
         |cluster: &Cluster| wanted.region.as_deref().is_none_or(|region| region == cluster.region.as_str());
@@ -117,42 +118,43 @@ async fn clusters(
     for cluster in &found {
         items.push(seen(&app, cluster).await?);
     }
-    Ok(Json(Listed::new(items, next)))
+    Ok(Json(ListPage::new(items, next)))
 }
 
-async fn cluster(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn cluster(State(app): State<SharedState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let found = document::<Cluster>(&app, &id).await?;
     let found = found.ok_or_else(|| Problem::not_found("cluster", &id))?;
     Ok(Json(seen(&app, &found).await?))
 }
 
 async fn regions(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let (found, next) = documents::<Region>(&app, "", &page, |_| true).await?;
-    Ok(Json(Listed::new(found.iter().map(|region| mapping::thing(region, &[])).collect(), next)))
+    Ok(Json(ListPage::new(found.iter().map(|region| mapping::thing(region, &[])).collect(), next)))
 }
 
-async fn region(State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn region(State(app): State<SharedState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let found = document::<Region>(&app, &id).await?;
     found.map(|found| Json(mapping::thing(&found, &[]))).ok_or_else(|| Problem::not_found("region", &id))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Target {
+#[schemars(rename = "Target")]
+struct ImportParams {
     cluster: Option<String>,
     region: Option<String>,
 }
 
 /// All of a file or nothing: nodes as CSV into a cluster, or regions and clusters as YAML.
 async fn import(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(target): Asked<Target>,
-    body: Text,
+    QueryParams(target): QueryParams<ImportParams>,
+    body: TextBody,
 ) -> Result<Json<Value>, Problem> {
     let report = read(&app, &caller, target, body, true).await?;
     app.freed.notify_one();
@@ -161,24 +163,30 @@ async fn import(
 
 /// What an import would do, as the books stand.
 async fn plan(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(target): Asked<Target>,
-    body: Text,
+    QueryParams(target): QueryParams<ImportParams>,
+    body: TextBody,
 ) -> Result<Json<Value>, Problem> {
     read(&app, &caller, target, body, false).await.map(Json)
 }
 
-async fn read(app: &App, caller: &Caller, target: Target, body: Text, keep: bool) -> Result<Value, Problem> {
+async fn read(
+    app: &ServerState,
+    caller: &Caller,
+    target: ImportParams,
+    body: TextBody,
+    keep: bool,
+) -> Result<Value, Problem> {
     if body.media == "text/csv" {
-        let rows = |body: &Text| parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid));
+        let rows = |body: &TextBody| parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid));
         let rows = understood(app, caller, body, rows).await?;
         let cluster = name("cluster", target.cluster.as_deref())?;
         let region = name("region", target.region.as_deref())?;
         let platform = app.engine.platform();
         let imported = app.engine.ledger(keep, |view| {
             let report = import_nodes(view, &rows, &cluster, &region)?;
-            targets::note(view, platform, &cluster)?;
+            targets::record_backend(view, platform, &cluster)?;
             Ok(Import {
                 simulated: report.simulated && platform.backend_of(cluster.as_str()).is_none(),
                 ..report
@@ -187,9 +195,9 @@ async fn read(app: &App, caller: &Caller, target: Target, body: Text, keep: bool
         let report = imported.await?;
         Ok(json!({ "kind": "nodes", "report": report }))
     } else if body.is_yaml() {
-        let sites = |body: &Text| parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid));
+        let sites = |body: &TextBody| parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid));
         let sites = understood(app, caller, body, sites).await?;
-        let sites = targets::backed(sites, app.engine.platform());
+        let sites = targets::with_backends(sites, app.engine.platform());
         let report = app.engine.ledger(keep, |view| import_sites(view, &sites)).await?;
         Ok(json!({ "kind": "sites", "report": report }))
     } else {
@@ -197,13 +205,14 @@ async fn read(app: &App, caller: &Caller, target: Target, body: Text, keep: bool
             "{:?} is no inventory: send nodes as text/csv, or regions and clusters as application/yaml",
             body.media
         );
-        Err(Problem::new(Code::MediaType, detail))
+        Err(Problem::new(ProblemCode::MediaType, detail))
     }
 }
 
 fn name<T: FromStr<Err: ToString>>(what: &str, text: Option<&str>) -> Result<T, Problem> {
-    let text =
-        text.ok_or_else(|| Problem::new(Code::QueryInvalid, format!("{what}: nodes need one; name it")))?;
-    text.parse()
-        .map_err(|error: T::Err| Problem::new(Code::QueryInvalid, format!("{what}: {}", error.to_string())))
+    let text = text
+        .ok_or_else(|| Problem::new(ProblemCode::QueryInvalid, format!("{what}: nodes need one; name it")))?;
+    text.parse().map_err(|error: T::Err| {
+        Problem::new(ProblemCode::QueryInvalid, format!("{what}: {}", error.to_string()))
+    })
 }

@@ -4,15 +4,15 @@ use crate::{
     auth::{Caller, Group, Verb, add_group, change_group, remove_group},
     http::{
         extract::{
-            Asked, Sent,
+            JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
-            page::{Listed, Page, documents, versioned},
+            page::{ListPage, Page, document_with_version, documents},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::{self, mapping},
 };
 use axum::{
@@ -33,54 +33,55 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/groups",
             read,
             list,
-            told("listGroups", "Lists groups of users.").lists::<types::users::Group>(),
+            doc("listGroups", "Lists groups of users.").lists::<types::users::Group>(),
         ),
         Route::get(
             "/v1/groups/{name}",
             read,
             show,
-            told("showGroup", "A group.").says::<types::users::Group>(200).tagged(),
+            doc("showGroup", "A group.").says::<types::users::Group>(200).tagged(),
         ),
         Route::post(
             "/v1/groups",
             manage,
             add,
-            told("makeGroup", "Makes a group.")
+            doc("makeGroup", "Makes a group.")
                 .says::<types::users::Group>(201)
                 .located()
                 .tagged()
-                .may(&[Code::GroupExists]),
+                .may(&[ProblemCode::GroupExists]),
         ),
         Route::post(
             "/v1/groups/{name}:join",
             manage,
             join,
-            told("joinGroup", "Adds a user to a group.")
+            doc("joinGroup", "Adds a user to a group.")
                 .says::<types::users::Group>(200)
                 .tagged()
-                .bound(Code::StaleTag),
+                .bound(ProblemCode::StaleTag),
         ),
         Route::post(
             "/v1/groups/{name}:leave",
             manage,
             leave,
-            told("leaveGroup", "Takes a user out of a group.")
+            doc("leaveGroup", "Takes a user out of a group.")
                 .says::<types::users::Group>(200)
                 .tagged()
-                .bound(Code::StaleTag),
+                .bound(ProblemCode::StaleTag),
         ),
         Route::delete(
             "/v1/groups/{name}",
             manage,
             remove,
-            told("removeGroup", "Removes a group.").nothing().bound(Code::StaleTag),
+            doc("removeGroup", "Removes a group.").nothing().bound(ProblemCode::StaleTag),
         ),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -94,21 +95,21 @@ fn seen(group: &Group) -> Value {
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let (groups, next) = documents::<Group>(&app, "", &page, |_| true).await?;
-    Ok(Json(Listed::new(groups.iter().map(seen).collect(), next)))
+    Ok(Json(ListPage::new(groups.iter().map(seen).collect(), next)))
 }
 
-async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+async fn show(State(app): State<SharedState>, Path(name): Path<String>) -> Result<Response, Problem> {
     stands(&app, &name).await
 }
 
 /// The group as it stands.
-async fn stands(app: &Shared, name: &str) -> Result<Response, Problem> {
-    let found = versioned::<Group>(app, name).await?;
+async fn stands(app: &SharedState, name: &str) -> Result<Response, Problem> {
+    let found = document_with_version::<Group>(app, name).await?;
     let (group, version) = found.ok_or_else(|| Problem::not_found("group", name))?;
     Ok(tagged(tag(version), seen(&group)))
 }
@@ -116,16 +117,17 @@ async fn stands(app: &Shared, name: &str) -> Result<Response, Problem> {
 /// A group to be made.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct New {
+#[schemars(rename = "New")]
+struct GroupBody {
     name: String,
     #[serde(default)]
     members: BTreeSet<String>,
 }
 
 async fn add(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(new): Sent<New>,
+    JsonBody(new): JsonBody<GroupBody>,
 ) -> Result<Response, Problem> {
     let by = caller.act(app.engine.clock().now());
     let group = add_group(&app.engine, &new.name, new.members, &by).await?;
@@ -137,36 +139,37 @@ async fn add(
 /// Who comes or goes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Who {
+#[schemars(rename = "Who")]
+struct MemberBody {
     #[serde(default)]
     user: String,
 }
 
 async fn join(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(who): Sent<Who>,
+    JsonBody(who): JsonBody<MemberBody>,
 ) -> Result<Response, Problem> {
     change(&app, &caller, (&name, bound), &who, true).await
 }
 
 async fn leave(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(who): Sent<Who>,
+    JsonBody(who): JsonBody<MemberBody>,
 ) -> Result<Response, Problem> {
     change(&app, &caller, (&name, bound), &who, false).await
 }
 
 async fn change(
-    app: &Shared,
+    app: &SharedState,
     caller: &Caller,
     (name, bound): (&str, IfMatch),
-    who: &Who,
+    who: &MemberBody,
     joins: bool,
 ) -> Result<Response, Problem> {
     let by = caller.act(app.engine.clock().now());
@@ -178,7 +181,7 @@ async fn change(
 }
 
 async fn remove(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,

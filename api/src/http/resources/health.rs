@@ -1,15 +1,15 @@
 //! `/livez`, `/readyz`, `/version`: whether the server works, by named checks.
 
 use crate::{
-    auth::{Verb, policy::Circumstances},
+    auth::{Verb, policy::RequestContext},
     http::{
-        extract::Asked,
+        extract::QueryParams,
         middleware::loopback,
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared, connections::Peer},
+    state::{ServerState, SharedState, connections::PeerAddress},
     types::operations::{Check, Readiness, Version},
 };
 use axum::{
@@ -31,13 +31,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/livez",
             Access::Open,
             alive,
-            told("live", "Whether the process answers.").file(200, "text/plain"),
+            doc("live", "Whether the process answers.").file(200, "text/plain"),
         ),
         Route::get(
             "/readyz",
             Access::Open,
             ready,
-            told(
+            doc(
                 "ready",
                 "Whether the server works, by named checks; with `verbose` all of them, to whom metrics are shown.",
             )
@@ -45,14 +45,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 .says::<Readiness>(200)
                 .file(503, "text/plain")
                 .says::<Readiness>(503)
-                .may(&[Code::NoToken, Code::BadToken, Code::Forbidden, Code::ForeignTenant, Code::Unreadable])
-                .may(&[Code::StoreUnavailable]),
+                .may(&[ProblemCode::NoToken, ProblemCode::BadToken, ProblemCode::Forbidden, ProblemCode::ForeignTenant, ProblemCode::Unreadable])
+                .may(&[ProblemCode::StoreUnavailable]),
         ),
         Route::get(
             "/version",
             Access::Open,
             version,
-            told("version", "Which program answers.").says::<Version>(200),
+            doc("version", "Which program answers.").says::<Version>(200),
         ),
     ]
 }
@@ -66,7 +66,8 @@ async fn version() -> Json<Version> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Detail {
+#[schemars(rename = "Detail")]
+struct ReadyParams {
     verbose: Option<String>,
 }
 
@@ -76,16 +77,23 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Whoever asks from elsewhere is told whether it works, and which checks say that it does not; all else names clusters, folders and
 /// addresses.
 async fn ready(
-    State(app): State<Shared>,
-    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
+    State(app): State<SharedState>,
+    ConnectInfo(PeerAddress(from)): ConnectInfo<PeerAddress>,
     headers: HeaderMap,
-    Asked(detail): Asked<Detail>,
+    QueryParams(detail): QueryParams<ReadyParams>,
 ) -> Result<Response, Problem> {
     let (from, at) = (Some(from.ip().to_canonical()), app.engine.clock().now());
-    let told =
-        loopback::told_all(&app, Verb::ReadMetrics, &headers, Circumstances { from, at, plans: false });
-    let sees =
-        if detail.verbose.is_some() { told.await.map(|()| true)? } else { loopback::is_near(from, &headers) };
+    let told = loopback::require_detail_access(
+        &app,
+        Verb::ReadMetrics,
+        &headers,
+        RequestContext { from, at, plans: false },
+    );
+    let sees = if detail.verbose.is_some() {
+        told.await.map(|()| true)?
+    } else {
+        loopback::is_loopback(from, &headers)
+    };
     let store = tokio::time::timeout(PATIENCE, store_check(&app)).await.unwrap_or_else(|_| unheard());
     // What is behind the clusters stands in the store.
     let platform = if store.ok { Some(platform_check(&app).await?) } else { None };
@@ -106,7 +114,7 @@ async fn ready(
 /// What is said of a check to whom its words are not told.
 const FAILING: &str = "failing";
 
-fn engine_check(app: &App) -> Check {
+fn engine_check(app: &ServerState) -> Check {
     let workflows: Vec<_> = app.engine.diagrams().into_iter().map(|drawn| drawn.workflow).collect();
     let (working, stopping) = (app.working.load(Ordering::Acquire), app.stopping.load(Ordering::Acquire));
     let says = match (working, stopping) {
@@ -122,7 +130,7 @@ fn engine_check(app: &App) -> Check {
     }
 }
 
-async fn store_check(app: &App) -> Check {
+async fn store_check(app: &ServerState) -> Check {
     let health = app.engine.store().health().await;
     // It answers and takes commands; that it performs nothing is for people, and no reason to send requests elsewhere.
     let held = health
@@ -150,7 +158,7 @@ fn unheard() -> Check {
 }
 
 /// What is behind the clusters. That one is simulated does not make the server less ready, but is said.
-async fn platform_check(app: &App) -> Result<Check, Problem> {
+async fn platform_check(app: &ServerState) -> Result<Check, Problem> {
     let page = crate::http::extract::page::Page { limit: 1_000, after: None };
     let (clusters, _) = crate::http::extract::page::documents::<Cluster>(app, "", &page, |_| true).await?;
     let named = |simulated: bool| -> Vec<String> {

@@ -3,13 +3,13 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Text, page::scope::unscoped_all},
+        extract::{TextBody, page::scope::unscoped_all},
         problem::Problem,
-        resources::workflow_start::{Parameters, Wish, document, only, planned, starts},
+        resources::workflow_start::{Parameters, StartRequest, document, only, planned, start_routes},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::App,
+    state::ServerState,
     types,
 };
 use engine::{ActionError, Started, Undecided, View, Workflow as _};
@@ -18,28 +18,28 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use workflows::{
     capacity::{self, CapacityExhaustion},
-    incident::{Happening, IncidentResponse},
+    incident::{IncidentCause, IncidentResponse},
     tenancy::{
-        ClusterId, ClusterKey, GpuModel, Gpus, Holding, Node, NodeId, NodeUse, Pool, Region, RegionId,
-        Tenant, TenantId,
+        ClusterId, ClusterKey, FreePool, GpuModel, Gpus, Node, NodeAllocation, NodeId, NodeUse, Region,
+        RegionId, Tenant, TenantId,
     },
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (report, capacity) = (Access::Staff(Verb::ReportIncident), Access::Staff(Verb::ManageCapacity));
-    let mut routes = starts::<Report>(
-        ("/v1/incidents", told("reportIncident", "Asks for an answer to an incident.")),
-        ("/v1/incidents:plan", told("planIncident", "What an answer to it would come to. Changes nothing.")),
+    let mut routes = start_routes::<IncidentReport>(
+        ("/v1/incidents", doc("reportIncident", "Asks for an answer to an incident.")),
+        ("/v1/incidents:plan", doc("planIncident", "What an answer to it would come to. Changes nothing.")),
         report,
     );
-    routes.extend(starts::<Shortage>(
+    routes.extend(start_routes::<ExhaustionReport>(
         (
             "/v1/capacity-exhaustions",
-            told("reportExhaustion", "Asks for an answer to a model that runs short."),
+            doc("reportExhaustion", "Asks for an answer to a model that runs short."),
         ),
         (
             "/v1/capacity-exhaustions:plan",
-            told("planExhaustion", "What an answer to a shortage would come to. Changes nothing."),
+            doc("planExhaustion", "What an answer to a shortage would come to. Changes nothing."),
         ),
         capacity,
     ));
@@ -50,8 +50,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "IncidentReport")]
-pub(in crate::http) struct Report {
-    kind: Kind,
+pub(in crate::http) struct IncidentReport {
+    kind: IncidentKind,
     /// The node, of a `gpu_fault`.
     #[schemars(with = "Option<String>")]
     node: Option<NodeId>,
@@ -74,21 +74,21 @@ pub(in crate::http) struct Report {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "IncidentKind")]
-enum Kind {
+enum IncidentKind {
     GpuFault,
     KeyLeak,
     IsolationBreach,
     Other,
 }
 
-impl Report {
+impl IncidentReport {
     /// What happened, with what the books say of it. `next_hash` is of the key that follows one that leaked.
-    fn happening(&self, view: &mut View, next_hash: Option<String>) -> Result<Happening, Undecided> {
+    fn happening(&self, view: &mut View, next_hash: Option<String>) -> Result<IncidentCause, Undecided> {
         let missing = |field: &str| {
             ActionError::permanent("document.invalid", format!("{field}: an incident of this kind needs it"))
         };
         match self.kind {
-            Kind::GpuFault => {
+            IncidentKind::GpuFault => {
                 let id = self.node.as_ref().ok_or_else(|| missing("node"))?;
                 let node = view.need::<Node>(id.as_str())?;
                 let free = || {
@@ -96,17 +96,17 @@ impl Report {
                     ActionError::permanent("document.invalid", why)
                 };
                 let tenant = node.owner.ok_or_else(free)?;
-                Ok(Happening::GpuFault { tenant, cluster: node.cluster, node: node.id })
+                Ok(IncidentCause::GpuFault { tenant, cluster: node.cluster, node: node.id })
             }
-            Kind::KeyLeak => {
+            IncidentKind::KeyLeak => {
                 let cluster = self.cluster.as_ref().ok_or_else(|| missing("cluster"))?;
                 let key = view.need::<ClusterKey>(cluster.as_str())?;
-                Ok(Happening::KeyLeak { tenant: key.tenant, cluster: key.cluster, next_hash })
+                Ok(IncidentCause::KeyLeak { tenant: key.tenant, cluster: key.cluster, next_hash })
             }
-            Kind::IsolationBreach => Ok(Happening::IsolationBreach {
+            IncidentKind::IsolationBreach => Ok(IncidentCause::IsolationBreach {
                 tenants: self.concerned(view)?.ok_or_else(|| missing("tenants"))?,
             }),
-            Kind::Other => Ok(Happening::Other {
+            IncidentKind::Other => Ok(IncidentCause::Other {
                 tenants: self.concerned(view)?.unwrap_or_default(),
                 what: self.what.clone().ok_or_else(|| missing("what"))?,
             }),
@@ -122,17 +122,17 @@ impl Report {
         Ok((!self.tenants.is_empty()).then(|| self.tenants.clone()))
     }
 
-    fn response(&self, happening: Happening, by: &str) -> IncidentResponse {
+    fn response(&self, happening: IncidentCause, by: &str) -> IncidentResponse {
         let detector = self.detector.clone().unwrap_or_else(|| by.to_owned());
         IncidentResponse::new(happening, detector, self.evidence.clone())
     }
 }
 
-impl Wish for Report {
+impl StartRequest for IncidentReport {
     type Document = Self;
     type Planned = types::stored_documents::IncidentPlan;
 
-    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+    fn read(body: &TextBody, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         document(body)
     }
@@ -142,7 +142,12 @@ impl Wish for Report {
         ""
     }
 
-    async fn start(self, app: &App, caller: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+    async fn start(
+        self,
+        app: &ServerState,
+        caller: &Caller,
+        asked: engine::Request,
+    ) -> Result<Started, Problem> {
         let happening = app.engine.ledger(false, |view| self.happening(view, None)).await?;
         Ok(app.engine.start(self.response(happening, &caller.name), asked).await?)
     }
@@ -150,8 +155,10 @@ impl Wish for Report {
     fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
         let happening = self.happening(view, None)?;
         let node = match &happening {
-            Happening::GpuFault { node, .. } => view.get::<NodeUse>(node.as_str())?,
-            Happening::KeyLeak { .. } | Happening::IsolationBreach { .. } | Happening::Other { .. } => None,
+            IncidentCause::GpuFault { node, .. } => view.get::<NodeUse>(node.as_str())?,
+            IncidentCause::KeyLeak { .. }
+            | IncidentCause::IsolationBreach { .. }
+            | IncidentCause::Other { .. } => None,
         };
         let running =
             node.map(|node| node.workloads().into_iter().map(ToOwned::to_owned).collect::<Vec<_>>());
@@ -167,7 +174,7 @@ impl Wish for Report {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ExhaustionReport")]
-pub(in crate::http) struct Shortage {
+pub(in crate::http) struct ExhaustionReport {
     #[schemars(with = "String")]
     region: RegionId,
     #[schemars(with = "String")]
@@ -183,15 +190,15 @@ pub(in crate::http) struct Shortage {
     tenants: Option<Vec<TenantId>>,
 }
 
-impl Shortage {
+impl ExhaustionReport {
     /// Refuses a region that there is not, or that has no such GPUs.
     fn known(&self, view: &mut View) -> Result<(), Undecided> {
         let region = view.need::<Region>(self.region.as_str())?;
-        let key = |cluster: &ClusterId| Pool::key(cluster, &self.model);
-        view.want::<Pool>(region.clusters.iter().map(key))?;
+        let key = |cluster: &ClusterId| FreePool::key(cluster, &self.model);
+        view.want::<FreePool>(region.clusters.iter().map(key))?;
         let mut pools = Vec::new();
         for cluster in &region.clusters {
-            pools.extend(view.get::<Pool>(&key(cluster))?);
+            pools.extend(view.get::<FreePool>(&key(cluster))?);
         }
         if pools.is_empty() {
             let why = format!("model: region {} has no nodes with {}", region.id, self.model);
@@ -211,11 +218,11 @@ impl Shortage {
     }
 }
 
-impl Wish for Shortage {
+impl StartRequest for ExhaustionReport {
     type Document = Self;
     type Planned = types::stored_documents::PlanOnly;
 
-    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+    fn read(body: &TextBody, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         document(body)
     }
@@ -224,17 +231,17 @@ impl Wish for Shortage {
         ""
     }
 
-    async fn prepare(mut self, app: &App) -> Result<Self, Problem> {
+    async fn prepare(mut self, app: &ServerState) -> Result<Self, Problem> {
         app.engine.ledger(false, |view| self.known(view)).await?;
         if self.tenants.is_none() {
-            let here = |held: &Holding| held.region == self.region && held.model == self.model;
-            let found = unscoped_all::<Holding>(app, here).await?;
+            let here = |held: &NodeAllocation| held.region == self.region && held.model == self.model;
+            let found = unscoped_all::<NodeAllocation>(app, here).await?;
             self.tenants = Some(found.into_iter().map(|held| held.tenant).collect());
         }
         Ok(self)
     }
 
-    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+    async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
         Ok(app.engine.start(self.exhaustion(), asked).await?)
     }
 

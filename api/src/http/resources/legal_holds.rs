@@ -4,19 +4,19 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Sent,
+            JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
             page::{
-                Listed, Page,
-                scope::{one_seen_as_read, one_seen_by, seen_by},
+                ListPage, Page,
+                scope::{get_visible, get_visible_with_version, list_visible},
             },
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::{approvals::person, offboardings::changing},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types,
 };
 use axum::{
@@ -31,7 +31,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use workflows::{
     destruction::{
-        AssetId, Hold, HoldError, HoldKind, HoldRefused, Holds, PlaceHold, ReleaseHold, Released, Scope,
+        AssetId, Hold, HoldError, HoldKind, HoldRefused, HoldScope, Holds, PlaceHold, ReleaseHold,
+        ReleasedHold,
     },
     offboarding::HOLD_RELEASED,
     signing::Moment,
@@ -45,34 +46,39 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/holds",
             read,
             list,
-            told("listHolds", "Lists what may not be destroyed: in force, or released.")
+            doc("listHolds", "Lists what may not be destroyed: in force, or released.")
                 .lists::<types::compliance::Hold>(),
         ),
         Route::get(
             "/v1/holds/{tenant}/{hold}",
             read,
             show,
-            told("showHold", "A hold.").says::<types::compliance::Hold>(200).tagged(),
+            doc("showHold", "A hold.").says::<types::compliance::Hold>(200).tagged(),
         ),
         Route::post(
             "/v1/holds",
             hold,
             place,
-            told("placeHold", "Places a hold on a tenant, a workspace or an asset.")
+            doc("placeHold", "Places a hold on a tenant, a workspace or an asset.")
                 .says::<types::compliance::Hold>(201)
                 .located()
                 .tagged()
-                .may(&[Code::HoldPastPivot, Code::HoldRefused]),
+                .may(&[ProblemCode::HoldPastPivot, ProblemCode::HoldRefused]),
         ),
         Route::post(
             "/v1/holds/{tenant}/{hold}:release",
             hold,
             release,
-            told("releaseHold", "Releases a hold of somebody else.")
+            doc("releaseHold", "Releases a hold of somebody else.")
                 .says::<types::compliance::Hold>(200)
                 .tagged()
-                .bound(Code::StaleTag)
-                .may(&[Code::HoldPastPivot, Code::OwnHold, Code::NotAPerson, Code::HoldRefused]),
+                .bound(ProblemCode::StaleTag)
+                .may(&[
+                    ProblemCode::HoldPastPivot,
+                    ProblemCode::OwnHold,
+                    ProblemCode::NotAPerson,
+                    ProblemCode::HoldRefused,
+                ]),
         ),
     ]
 }
@@ -81,7 +87,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "HoldState")]
-enum Which {
+enum HoldFilter {
     #[default]
     Open,
     Released,
@@ -89,10 +95,11 @@ enum Which {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     tenant: Option<String>,
     #[serde(default)]
-    state: Which,
+    state: HoldFilter,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -102,15 +109,15 @@ fn open(tenant: &str, hold: &Hold) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.insert("id".into(), json!(format!("{tenant}/{}", hold.id)));
         fields.insert("tenant".into(), json!(tenant));
-        fields.insert("state".into(), json!(Which::Open));
+        fields.insert("state".into(), json!(HoldFilter::Open));
     }
     value
 }
 
-fn released(of: &Released) -> Value {
+fn released(of: &ReleasedHold) -> Value {
     let mut value = open(of.tenant.as_str(), &of.hold);
     if let Some(fields) = value.as_object_mut() {
-        fields.insert("state".into(), json!(Which::Released));
+        fields.insert("state".into(), json!(HoldFilter::Released));
         fields.insert("released_by".into(), json!(of.released_by));
         fields.insert("released_at".into(), json!(of.released_at));
         fields.insert("released_because".into(), json!(of.reason));
@@ -119,35 +126,35 @@ fn released(of: &Released) -> Value {
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     if wanted.tenant.as_deref().is_some_and(|tenant| !caller.sees(tenant)) {
-        return Ok(Json(Listed::new(Vec::new(), None)));
+        return Ok(Json(ListPage::new(Vec::new(), None)));
     }
     let tenant = caller.tenant.clone().or(wanted.tenant);
     match wanted.state {
-        Which::Open => in_force(&app, &caller, tenant.as_deref(), &page).await.map(Json),
-        Which::Released => {
+        HoldFilter::Open => in_force(&app, &caller, tenant.as_deref(), &page).await.map(Json),
+        HoldFilter::Released => {
             let prefix = tenant.map(|tenant| format!("{tenant}/")).unwrap_or_default();
-            let (found, next) = seen_by::<Released>(&app, &caller, &prefix, &page, |_| true).await?;
-            Ok(Json(Listed::new(found.iter().map(released).collect(), next)))
+            let (found, next) = list_visible::<ReleasedHold>(&app, &caller, &prefix, &page, |_| true).await?;
+            Ok(Json(ListPage::new(found.iter().map(released).collect(), next)))
         }
     }
 }
 
 /// Holds in force, by tenant and name. They share one document per tenant, so the cursor names a hold and not a document.
 async fn in_force(
-    app: &App,
+    app: &ServerState,
     caller: &Caller,
     tenant: Option<&str>,
     page: &Page,
-) -> Result<Listed<Value>, Problem> {
+) -> Result<ListPage<Value>, Problem> {
     let from = page.after.as_deref().and_then(|after| after.split_once('/'));
     let mut all = match tenant.or(from.map(|(tenant, _)| tenant)) {
-        Some(first) => one_seen_by::<Holds>(app, caller, first).await?.into_iter().collect(),
+        Some(first) => get_visible::<Holds>(app, caller, first).await?.into_iter().collect(),
         None => Vec::new(),
     };
     let mut after = from.map(|(tenant, _)| tenant.to_owned());
@@ -166,7 +173,7 @@ async fn in_force(
             break;
         }
         let part = Page { limit: page.limit, after };
-        let (found, next) = seen_by::<Holds>(app, caller, "", &part, |_| true).await?;
+        let (found, next) = list_visible::<Holds>(app, caller, "", &part, |_| true).await?;
         if found.is_empty() {
             break;
         }
@@ -176,11 +183,11 @@ async fn in_force(
     let more = items.len() > page.limit;
     items.truncate(page.limit);
     let next = items.last().map(|(id, _)| id.clone()).filter(|_| more);
-    Ok(Listed::new(items.into_iter().map(|(_, item)| item).collect(), next))
+    Ok(ListPage::new(items.into_iter().map(|(_, item)| item).collect(), next))
 }
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path((tenant, hold)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
@@ -188,17 +195,17 @@ async fn show(
 }
 
 /// A hold as it stands. The version of one that is in force is that of all that are, of its tenant: they share a document.
-async fn stands(app: &App, caller: &Caller, tenant: &str, hold: &str) -> Result<Response, Problem> {
+async fn stands(app: &ServerState, caller: &Caller, tenant: &str, hold: &str) -> Result<Response, Problem> {
     let missing = || Problem::not_found("hold", &format!("{tenant}/{hold}"));
     if !caller.sees(tenant) {
         return Err(missing());
     }
-    if let Some((holds, version)) = one_seen_as_read::<Holds>(app, caller, tenant).await?
+    if let Some((holds, version)) = get_visible_with_version::<Holds>(app, caller, tenant).await?
         && let Some(found) = holds.open.iter().find(|there| there.id == hold)
     {
         return Ok(tagged(tag(version), open(tenant, found)));
     }
-    let before = one_seen_as_read::<Released>(app, caller, &format!("{tenant}/{hold}")).await?;
+    let before = get_visible_with_version::<ReleasedHold>(app, caller, &format!("{tenant}/{hold}")).await?;
     let (before, version) = before.ok_or_else(missing)?;
     Ok(tagged(tag(version), released(&before)))
 }
@@ -223,21 +230,21 @@ struct NewHold {
 }
 
 async fn place(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(new): Sent<NewHold>,
+    JsonBody(new): JsonBody<NewHold>,
 ) -> Result<Response, Problem> {
     if new.id.contains('/') {
-        return Err(Problem::new(Code::DocumentInvalid, "id: a hold's name has no '/'"));
+        return Err(Problem::new(ProblemCode::DocumentInvalid, "id: a hold's name has no '/'"));
     }
     let moment = |text: String| text.parse::<Moment>();
     let review_at = new.review_at.map(moment).transpose();
     let review_at =
-        review_at.map_err(|why| Problem::new(Code::DocumentInvalid, format!("review_at: {why}")))?;
+        review_at.map_err(|why| Problem::new(ProblemCode::DocumentInvalid, format!("review_at: {why}")))?;
     let scope = match (new.asset, new.workspace) {
-        (Some(asset), workspace) => Scope::Asset { asset, workspace },
-        (None, Some(workspace)) => Scope::Workspace(workspace),
-        (None, None) => Scope::Tenant,
+        (Some(asset), workspace) => HoldScope::Asset { asset, workspace },
+        (None, Some(workspace)) => HoldScope::Workspace(workspace),
+        (None, None) => HoldScope::Tenant,
     };
     let order = PlaceHold {
         tenant: new.tenant,
@@ -267,17 +274,18 @@ async fn place(
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Why {
+#[schemars(rename = "Why")]
+struct ReleaseBody {
     #[serde(default)]
     reason: String,
 }
 
 async fn release(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path((tenant, id)): Path<(String, String)>,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReleaseBody>,
 ) -> Result<Response, Problem> {
     person(&caller)?;
     let missing = || Problem::not_found("hold", &format!("{tenant}/{id}"));
@@ -304,11 +312,13 @@ async fn release(
 /// Why a hold was not placed or released, with what is destroyed and what still exists where that is why.
 fn refused(refused: HoldRefused) -> Problem {
     let code = match &refused.error {
-        HoldError::PastPivot { .. } => Code::HoldPastPivot,
-        HoldError::OwnHold { .. } => Code::OwnHold,
-        HoldError::NoSuchHold { .. } => Code::NotFound,
-        HoldError::Text { .. } => Code::DocumentInvalid,
-        HoldError::Held { .. } | HoldError::Taken { .. } | HoldError::TooMany { .. } => Code::HoldRefused,
+        HoldError::PastPivot { .. } => ProblemCode::HoldPastPivot,
+        HoldError::OwnHold { .. } => ProblemCode::OwnHold,
+        HoldError::NoSuchHold { .. } => ProblemCode::NotFound,
+        HoldError::Text { .. } => ProblemCode::DocumentInvalid,
+        HoldError::Held { .. } | HoldError::Taken { .. } | HoldError::TooMany { .. } => {
+            ProblemCode::HoldRefused
+        }
     };
     let problem = Problem::new(code, refused.to_string());
     let problem = match &refused.error {

@@ -4,15 +4,15 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Sent,
+            JsonBody, QueryParams,
             if_match::{IfMatch, tagged},
-            page::{Listed, Paging, document, scope::one_seen_by},
+            page::{ListPage, Paging, document, scope::get_visible},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         operations::{self as shown, Key, Opened},
         problems::Fault,
@@ -24,7 +24,9 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use engine::{BreakerRule, BreakerState, Closed, Gate, KeyStatus, Limit, LimitError, Place, Rate, View};
+use engine::{
+    BreakerRule, BreakerState, KeyClosure, KeyStatus, Limit, LimitError, Limiter, Permit, Rate, View,
+};
 use program::encoding::{hex, rfc3339::format_time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,53 +46,53 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/limits",
             read,
             list,
-            told("listLimits", "Lists every limit, and every key at which somebody is inside or waits.")
+            doc("listLimits", "Lists every limit, and every key at which somebody is inside or waits.")
                 .lists::<Key>(),
         ),
         Route::get(
             "/v1/limits/{key}",
             read,
             show,
-            told("showLimit", "A key, what may be asked of it, and who is inside.").says::<Key>(200).tagged(),
+            doc("showLimit", "A key, what may be asked of it, and who is inside.").says::<Key>(200).tagged(),
         ),
         Route::post(
             "/v1/limits",
             manage,
             set,
-            told("setLimit", "Sets a limit in place of the one for the same key.")
+            doc("setLimit", "Sets a limit in place of the one for the same key.")
                 .says::<Key>(200)
                 .tagged()
-                .bound(Code::StaleTag),
+                .bound(ProblemCode::StaleTag),
         ),
         Route::delete(
             "/v1/limits/{key}",
             manage,
             remove,
-            told("removeLimit", "Takes a limit back.").nothing().bound(Code::StaleTag),
+            doc("removeLimit", "Takes a limit back.").nothing().bound(ProblemCode::StaleTag),
         ),
         Route::post(
             "/v1/limits/{key}:close",
             manage,
             close,
-            told("closeKey", "Lets nobody in at a key.")
+            doc("closeKey", "Lets nobody in at a key.")
                 .says::<Key>(200)
                 .tagged()
-                .bound(Code::StaleTag)
-                .may(&[Code::ReasonMissing]),
+                .bound(ProblemCode::StaleTag)
+                .may(&[ProblemCode::ReasonMissing]),
         ),
         Route::post(
             "/v1/limits/{key}:open",
             manage,
             open,
-            told("openKey", "Lifts the closing of a key, and mends its breaker.")
+            doc("openKey", "Lifts the closing of a key, and mends its breaker.")
                 .says::<Opened>(200)
-                .bound(Code::StaleTag)
-                .may(&[Code::Already]),
+                .bound(ProblemCode::StaleTag)
+                .may(&[ProblemCode::Already]),
         ),
     ]
 }
 
-fn place(place: &Place) -> shown::Place {
+fn place(place: &Permit) -> shown::Place {
     shown::Place {
         execution: place.task.execution.to_string(),
         slot: place.task.slot,
@@ -149,20 +151,23 @@ fn seen(row: &KeyStatus, now: Timestamp) -> Key {
     }
 }
 
-async fn list(State(app): State<Shared>, Asked(paging): Asked<Paging>) -> Result<Json<Listed<Key>>, Problem> {
+async fn list(
+    State(app): State<SharedState>,
+    QueryParams(paging): QueryParams<Paging>,
+) -> Result<Json<ListPage<Key>>, Problem> {
     let page = paging.page()?;
     let now = app.engine.clock().now();
-    let rows = Listed::part(app.engine.limits().await?, &page, |row| row.key.clone());
+    let rows = ListPage::part(app.engine.limits().await?, &page, |row| row.key.clone());
     Ok(Json(rows.each(|row| seen(&row, now))))
 }
 
-async fn show(State(app): State<Shared>, Path(key): Path<String>) -> Result<Response, Problem> {
+async fn show(State(app): State<SharedState>, Path(key): Path<String>) -> Result<Response, Problem> {
     let (tag, key) = stands(&app, &key).await?;
     Ok(tagged(tag, key))
 }
 
 /// How a key stands, and its tag.
-async fn stands(app: &App, key: &str) -> Result<(String, Key), Problem> {
+async fn stands(app: &ServerState, key: &str) -> Result<(String, Key), Problem> {
     let now = app.engine.clock().now();
     let row = app.engine.limit_at(key).await?.ok_or_else(|| Problem::not_found("limit", key))?;
     let own = row.limit.as_ref().filter(|limit| limit.key == row.key);
@@ -170,7 +175,7 @@ async fn stands(app: &App, key: &str) -> Result<(String, Key), Problem> {
 }
 
 /// The tag of what people decide of a key: its own limit, and whether it is closed. Who is inside comes and goes.
-fn tag_of(own: Option<&Limit>, closed: Option<&Closed>) -> String {
+fn tag_of(own: Option<&Limit>, closed: Option<&KeyClosure>) -> String {
     let digest = hex::encode(&Sha256::digest(json!([own, closed]).to_string()));
     format!("\"{}\"", digest.get(..32).unwrap_or(&digest))
 }
@@ -181,7 +186,7 @@ async fn bind<F: Future>(bound: IfMatch, key: &str, work: F) -> F::Output {
     let stands = move |view: &mut View| {
         let own = view.get::<Limit>(&name)?;
         let now = view.now();
-        let closed = view.get::<Gate>(&name)?.and_then(|gate| gate.closed);
+        let closed = view.get::<Limiter>(&name)?.and_then(|gate| gate.closed);
         let closed = closed.filter(|closed| closed.until.is_none_or(|until| until > now));
         Ok(Some(tag_of(own.as_ref(), closed.as_ref())))
     };
@@ -210,7 +215,7 @@ struct NewBreaker {
 fn wrong(field: &str, why: impl Into<String>) -> Problem {
     let why = why.into();
     let fault = Fault { pointer: format!("/{field}"), message: why.clone(), line: None, column: None };
-    Problem::new(Code::DocumentInvalid, format!("{field}: {why}")).at(vec![fault])
+    Problem::new(ProblemCode::DocumentInvalid, format!("{field}: {why}")).at(vec![fault])
 }
 
 fn refused(error: LimitError) -> Problem {
@@ -243,10 +248,10 @@ impl NewBreaker {
 }
 
 async fn set(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     bound: IfMatch,
-    Sent(new): Sent<NewLimit>,
+    JsonBody(new): JsonBody<NewLimit>,
 ) -> Result<Response, Problem> {
     if new.burst.is_some() && new.rate.is_none() {
         return Err(wrong("burst", "it says nothing without a rate"));
@@ -265,7 +270,7 @@ async fn set(
 }
 
 async fn remove(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
     bound: IfMatch,
@@ -279,28 +284,29 @@ async fn remove(
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Closing {
+#[schemars(rename = "Closing")]
+struct CloseBody {
     #[serde(default)]
     reason: String,
     r#for: Option<String>,
 }
 
 async fn close(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
     bound: IfMatch,
-    Sent(closing): Sent<Closing>,
+    JsonBody(closing): JsonBody<CloseBody>,
 ) -> Result<Response, Problem> {
     if closing.reason.trim().is_empty() {
         return Err(Problem::new(
-            Code::ReasonMissing,
+            ProblemCode::ReasonMissing,
             "say why the key is closed: whoever waits there reads it",
         ));
     }
     let now = app.engine.clock().now();
     let until = closing.r#for.map(|text| span("for", &text)).transpose()?.map(|span| now.after(span));
-    let closed = Closed { until, why: closing.reason, by: caller.name.clone() };
+    let closed = KeyClosure { until, why: closing.reason, by: caller.name.clone() };
     bind(bound, &key, app.engine.close_key(&key, closed)).await?.map_err(refused)?;
     tracing::warn!(key, by = caller.name, "key closed");
     let warning = unknown(&app, &caller, &key).await?;
@@ -309,11 +315,11 @@ async fn close(
 }
 
 /// That nothing has the name that a key of ours names. It is closed all the same: the thing may be to come.
-async fn unknown(app: &App, caller: &Caller, key: &str) -> Result<Option<String>, Problem> {
+async fn unknown(app: &ServerState, caller: &Caller, key: &str) -> Result<Option<String>, Problem> {
     let Some((kind, name)) = key.split_once('/') else { return Ok(None) };
     let known = match kind {
         "cluster" => document::<Cluster>(app, name).await?.is_some(),
-        "tenant" => one_seen_by::<Tenant>(app, caller, name).await?.is_some(),
+        "tenant" => get_visible::<Tenant>(app, caller, name).await?.is_some(),
         "action" => {
             let drawn = app.engine.diagrams();
             let states = drawn.iter().flat_map(|drawn| &drawn.states);
@@ -327,14 +333,14 @@ async fn unknown(app: &App, caller: &Caller, key: &str) -> Result<Option<String>
 }
 
 async fn open(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
     bound: IfMatch,
 ) -> Result<Json<Opened>, Problem> {
     if !bind(bound, &key, app.engine.open_key(&key)).await? {
         let detail = format!("{key} is neither closed nor left alone, and has no failures to forget");
-        return Err(Problem::new(Code::Already, detail));
+        return Err(Problem::new(ProblemCode::Already, detail));
     }
     tracing::info!(key, by = caller.name, "key opened");
     Ok(Json(Opened { key, state: "open" }))

@@ -4,11 +4,11 @@
 use crate::{
     auth::Verb,
     http::{
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     telemetry::metrics::process,
 };
 use axum::{
@@ -23,12 +23,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/metrics",
         Access::Near(Verb::ReadMetrics),
         show,
-        told("metrics", "Everything counted, as Prometheus reads it.")
+        doc("metrics", "Everything counted, as Prometheus reads it.")
             .file(200, "application/openmetrics-text"),
     )]
 }
 
-async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
+async fn show(State(app): State<SharedState>) -> Result<Response, Problem> {
     app.requests.observe(app.engine.store().health().await);
     // Asked here and not where it is sealed, so that it grows when nothing is.
     match app.auditor.lag().await {
@@ -40,7 +40,7 @@ async fn show(State(app): State<Shared>) -> Result<Response, Problem> {
     }
     let standing = app.standing.text(&app).await;
     let mut text = String::new();
-    let unwritten = |_| Problem::new(Code::Internal, "the metrics could not be written");
+    let unwritten = |_| Problem::new(ProblemCode::Internal, "the metrics could not be written");
     encode_registry(&mut text, &app.registry).map_err(unwritten)?;
     text.push_str(&standing);
     text.push_str(&process::text());

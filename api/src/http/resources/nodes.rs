@@ -4,17 +4,17 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked,
+            QueryParams,
             page::{
-                Listed, Page,
-                scope::{one_seen_by, seen_by},
+                ListPage, Page,
+                scope::{get_visible, list_visible},
             },
         },
         problem::Problem,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::{self, mapping},
 };
 use axum::{
@@ -33,16 +33,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/nodes",
             read,
             list,
-            told("listNodes", "Lists nodes, by cluster, region, model, owner and state.")
+            doc("listNodes", "Lists nodes, by cluster, region, model, owner and state.")
                 .lists::<types::fleet::Node>(),
         ),
-        Route::get("/v1/nodes/{id}", read, show, told("showNode", "A node.").says::<types::fleet::Node>(200)),
+        Route::get("/v1/nodes/{id}", read, show, doc("showNode", "A node.").says::<types::fleet::Node>(200)),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     cluster: Option<String>,
     region: Option<String>,
     model: Option<String>,
@@ -53,10 +54,10 @@ struct Wanted {
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
     let meant = |node: &Node| {
@@ -66,15 +67,15 @@ async fn list(
             && is(&wanted.owner, node.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default())
             && is(&wanted.state, node.state.into())
     };
-    let (nodes, next) = seen_by::<Node>(&app, &caller, "", &page, meant).await?;
-    Ok(Json(Listed::new(nodes.iter().map(|node| mapping::thing(node, &[])).collect(), next)))
+    let (nodes, next) = list_visible::<Node>(&app, &caller, "", &page, meant).await?;
+    Ok(Json(ListPage::new(nodes.iter().map(|node| mapping::thing(node, &[])).collect(), next)))
 }
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let node = one_seen_by::<Node>(&app, &caller, &id).await?;
+    let node = get_visible::<Node>(&app, &caller, &id).await?;
     node.map(|node| Json(mapping::thing(&node, &[]))).ok_or_else(|| Problem::not_found("node", &id))
 }

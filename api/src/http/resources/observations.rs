@@ -4,15 +4,15 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Sent,
+            JsonBody,
             page::{document, scope::unscoped},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::{reservations::time, workloads::change},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, problems::Fault},
 };
 use axum::{
@@ -24,17 +24,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::{
-    scheduling::admission::{self, Observation, Seen},
-    tenancy::{Cluster, GpuKind, Node, NodeId, Scope, TenantId},
+    scheduling::admission::{self, Observation, ObservedKind},
+    tenancy::{Cluster, GpuKind, KeyScope, Node, NodeId, TenantId},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
-    let push = Access::Cluster(Verb::PushFacts, Scope::PushFacts);
+    let push = Access::Cluster(Verb::PushFacts, KeyScope::PushFacts);
     vec![Route::post(
         "/v1/clusters/{id}/facts",
         push,
         take,
-        told("pushFacts", "What was seen of a cluster, sent by the cluster itself under its own key.")
+        doc("pushFacts", "What was seen of a cluster, sent by the cluster itself under its own key.")
             .says::<types::workspaces::FactsTaken>(200),
     )]
 }
@@ -49,7 +49,7 @@ struct Facts {
     at: Option<String>,
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, SeenGpus>>")]
-    nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
+    nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
 }
 
 /// How many GPUs of a kind were seen on a node.
@@ -62,13 +62,13 @@ struct SeenGpus {
     busy: u64,
 }
 
-type ByTenant = BTreeMap<TenantId, BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>>;
+type ByTenant = BTreeMap<TenantId, BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>>;
 
 async fn take(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(facts): Sent<Facts>,
+    JsonBody(facts): JsonBody<Facts>,
 ) -> Result<Json<Value>, Problem> {
     let cluster = document::<Cluster>(&app, &id).await?.ok_or_else(|| Problem::not_found("cluster", &id))?;
     let at = time("at", facts.at.as_deref())?.unwrap_or_else(|| app.engine.clock().now());
@@ -90,10 +90,10 @@ async fn take(
 
 /// The nodes by the tenant whose they are. Nodes that nobody owns say nothing about anybody's work.
 async fn sorted(
-    app: &App,
+    app: &ServerState,
     caller: &Caller,
     cluster: &Cluster,
-    nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
+    nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
 ) -> Result<ByTenant, Problem> {
     let (mut sorted, mut faults) = (ByTenant::new(), Vec::new());
     for (id, kinds) in nodes {
@@ -115,5 +115,5 @@ async fn sorted(
         return Ok(sorted);
     }
     let detail = format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
-    Err(Problem::new(Code::DocumentInvalid, detail).at(faults))
+    Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults))
 }

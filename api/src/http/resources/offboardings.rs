@@ -3,13 +3,13 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Sent, Text},
+        extract::{JsonBody, TextBody},
         problem::Problem,
-        resources::workflow_start::{Parameters, Wish, document, only, starts},
+        resources::workflow_start::{Parameters, StartRequest, document, only, start_routes},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types,
 };
 use axum::{Extension, Json, extract::State};
@@ -21,7 +21,7 @@ use store::ExecutionId;
 use workflows::{
     destruction::{
         AssetId, DataClass,
-        certificate::{Basis, LegalBasis},
+        certificate::{ErasureBasis, LegalBasis},
     },
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
     signing::Moment,
@@ -30,19 +30,19 @@ use workflows::{
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let leave = Access::Tenant(Verb::Offboard);
-    let mut routes = starts::<Leave>(
-        ("/v1/offboardings", told("offboard", "Lets a tenant leave, and its data be destroyed.")),
+    let mut routes = start_routes::<OffboardingRequest>(
+        ("/v1/offboardings", doc("offboard", "Lets a tenant leave, and its data be destroyed.")),
         (
             "/v1/offboardings:plan",
-            told("planOffboarding", "What a tenant's way out would come to. Changes nothing."),
+            doc("planOffboarding", "What a tenant's way out would come to. Changes nothing."),
         ),
         leave,
     );
     routes.push(Route::post(
         "/v1/classifications",
         Access::Staff(Verb::Classify),
-        say,
-        told("classifyAsset", "Says what the data of an open asset is.")
+        classify_asset,
+        doc("classifyAsset", "Says what the data of an open asset is.")
             .says::<types::compliance::Classification>(200),
     ));
     routes
@@ -52,12 +52,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OffboardingRequest")]
-pub(in crate::http) struct Leave {
+pub(in crate::http) struct OffboardingRequest {
     #[schemars(with = "String")]
     tenant: TenantId,
     /// `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
     #[schemars(with = "String")]
-    basis: Basis,
+    basis: ErasureBasis,
     /// The contract line, the order's number.
     #[serde(default)]
     reference: String,
@@ -65,17 +65,17 @@ pub(in crate::http) struct Leave {
     reason: String,
 }
 
-impl Leave {
+impl OffboardingRequest {
     fn basis(&self) -> LegalBasis {
         LegalBasis { basis: self.basis, reference: self.reference.clone() }
     }
 }
 
-impl Wish for Leave {
+impl StartRequest for OffboardingRequest {
     type Document = Self;
     type Planned = types::stored_documents::OffboardingPlan;
 
-    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+    fn read(body: &TextBody, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         document(body)
     }
@@ -84,7 +84,12 @@ impl Wish for Leave {
         self.tenant.as_str()
     }
 
-    async fn start(self, app: &App, caller: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+    async fn start(
+        self,
+        app: &ServerState,
+        caller: &Caller,
+        asked: engine::Request,
+    ) -> Result<Started, Problem> {
         let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
         let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
             .on(app.engine.platform());
@@ -97,14 +102,18 @@ impl Wish for Leave {
 }
 
 /// The open execution that changes a tenant as a whole, if there is one: it is told what it may wait for.
-pub(in crate::http) async fn changing(app: &App, tenant: &str) -> Result<Option<ExecutionId>, Problem> {
+pub(in crate::http) async fn changing(
+    app: &ServerState,
+    tenant: &str,
+) -> Result<Option<ExecutionId>, Problem> {
     Ok(app.engine.store().holder(&format!("tenant/{tenant}")).await?)
 }
 
 /// What people say that an asset's data is.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Said {
+#[schemars(rename = "Said")]
+struct ClassifyBody {
     #[schemars(with = "String")]
     tenant: TenantId,
     #[schemars(with = "String")]
@@ -115,10 +124,10 @@ struct Said {
     reason: String,
 }
 
-async fn say(
-    State(app): State<Shared>,
+async fn classify_asset(
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(said): Sent<Said>,
+    JsonBody(said): JsonBody<ClassifyBody>,
 ) -> Result<Json<Value>, Problem> {
     let waits = changing(&app, said.tenant.as_str()).await?;
     let kept = app

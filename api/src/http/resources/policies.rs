@@ -4,16 +4,16 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Text,
+            QueryParams, TextBody,
             if_match::{IfMatch, tagged},
-            page::{Listed, Page, document, documents, scope::one_seen_by},
+            page::{ListPage, Page, document, documents, scope::get_visible},
             understood,
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types,
 };
 use axum::{
@@ -39,14 +39,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/policies",
             read,
             list,
-            told("listPolicies", "Lists every time that a policy came into force.")
+            doc("listPolicies", "Lists every time that a policy came into force.")
                 .lists::<types::compliance::PolicyRow>(),
         ),
         Route::get(
             "/v1/policies/{id}",
             read,
             show,
-            told("showPolicy", "A version of the policy by its number, or `current`, with its text.")
+            doc("showPolicy", "A version of the policy by its number, or `current`, with its text.")
                 .says::<types::compliance::Policy>(200)
                 .tagged(),
         ),
@@ -54,20 +54,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/policies",
             put,
             submit,
-            told(
+            doc(
                 "publishPolicy",
                 "Brings another policy into force; with `If-Match`, in place of that one alone.",
             )
             .takes::<types::stored_documents::PolicyDocument>()
             .says::<types::stored_documents::PolicyPublished>(200)
             .tagged()
-            .bound(Code::StaleTag),
+            .bound(ProblemCode::StaleTag),
         ),
         Route::post(
             "/v1/policies:plan",
             put,
             plan,
-            told("planPolicy", "What publishing would change, and what it would leave as it is.")
+            doc("planPolicy", "What publishing would change, and what it would leave as it is.")
                 .takes::<types::stored_documents::PolicyDocument>()
                 .says::<types::stored_documents::PolicyPublished>(200),
         ),
@@ -75,7 +75,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/tenants/{id}/policy",
             Access::Tenant(Verb::ReadTenants),
             of_tenant,
-            told("showTenantPolicy", "Every rule that holds for a tenant, with the place that says so.")
+            doc("showTenantPolicy", "Every rule that holds for a tenant, with the place that says so.")
                 .says::<types::stored_documents::TenantRules>(200),
         ),
     ]
@@ -83,16 +83,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 /// Every time that a policy came into force: which, instead of which, by whom, from when.
 async fn list(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let (changes, next) = documents::<PolicyChange>(&app, "", &page, |_| true).await?;
     let row = |change: &PolicyChange| {
@@ -105,11 +106,11 @@ async fn list(
             "effective_from": format_time(change.at),
         })
     };
-    Ok(Json(Listed::new(changes.iter().map(row).collect(), next)))
+    Ok(Json(ListPage::new(changes.iter().map(row).collect(), next)))
 }
 
 /// One version by its number, or `current`, with its text.
-async fn show(State(app): State<Shared>, Path(id): Path<String>) -> Result<Response, Problem> {
+async fn show(State(app): State<SharedState>, Path(id): Path<String>) -> Result<Response, Problem> {
     let current = app.engine.ledger(false, in_force).await?.reference;
     let version = if id == "current" { Some(current.version) } else { id.parse::<u32>().ok() };
     let none = || Problem::not_found("policy", &id);
@@ -139,10 +140,10 @@ fn tag_of(version: u32) -> String {
 }
 
 async fn submit(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     bound: IfMatch,
-    body: Text,
+    body: TextBody,
 ) -> Result<Response, Problem> {
     let stands = |view: &mut View| Ok(Some(tag_of(in_force(view)?.reference.version)));
     let put = put(&app, &caller, body, true);
@@ -154,15 +155,15 @@ async fn submit(
 
 /// What publishing would change, and what it would leave as it is.
 async fn plan(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    body: Text,
+    body: TextBody,
 ) -> Result<Json<Value>, Problem> {
     put(&app, &caller, body, false).await.map(Json)
 }
 
-async fn put(app: &App, caller: &Caller, body: Text, keep: bool) -> Result<Value, Problem> {
-    let checked = |body: &Text| match PlatformPolicy::from_yaml(&body.text) {
+async fn put(app: &ServerState, caller: &Caller, body: TextBody, keep: bool) -> Result<Value, Problem> {
+    let checked = |body: &TextBody| match PlatformPolicy::from_yaml(&body.text) {
         Ok(_) => Ok(body.text.clone()),
         Err(invalid) => Err(Problem::invalid(&invalid)),
     };
@@ -192,13 +193,13 @@ async fn put(app: &App, caller: &Caller, body: Text, keep: bool) -> Result<Value
 
 /// Every rule that holds for a tenant, with the place that says so.
 async fn of_tenant(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let none = || Problem::not_found("tenant", &id);
-    let tenant = one_seen_by::<Tenant>(&app, &caller, &id).await?.ok_or_else(none)?;
-    let bought = one_seen_by::<Entitlement>(&app, &caller, &id).await?.ok_or_else(none)?;
+    let tenant = get_visible::<Tenant>(&app, &caller, &id).await?.ok_or_else(none)?;
+    let bought = get_visible::<Entitlement>(&app, &caller, &id).await?.ok_or_else(none)?;
     let policy = app.engine.ledger(false, in_force).await?;
     let rules = explain(&Subject::of_tenant(&tenant, &bought), &policy);
     Ok(Json(

@@ -3,15 +3,15 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::Text,
-        problem::{Problem, code::Code},
-        resource_kind::Kind,
+        extract::TextBody,
+        problem::{Problem, code::ProblemCode},
+        resource_kind::ResourceKind,
         resource_routes::list,
-        resources::workflow_start::{Parameters, Wish, document, only, planned, starts},
+        resources::workflow_start::{Parameters, StartRequest, document, only, planned, start_routes},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::App,
+    state::ServerState,
     types,
 };
 use engine::{ActionError, Started, Undecided, View, Workflow as _};
@@ -20,32 +20,32 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use workflows::{
-    reclaim::{Cause, Reclaim, preview},
-    sweeps::Missed,
+    reclaim::{Reclaim, ReclaimCause, preview},
+    sweeps::MissedPromise,
     tenancy::{Cohort, Resource, TenantId, Workload, WorkspaceName},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
-    let mut routes = starts::<Recall>(
-        ("/v1/reclaims", told("reclaim", "Asks for a reclaim of lent GPUs.")),
+    let mut routes = start_routes::<ReclaimRequest>(
+        ("/v1/reclaims", doc("reclaim", "Asks for a reclaim of lent GPUs.")),
         (
             "/v1/reclaims:plan",
-            told("planReclaim", "What a reclaim of lent GPUs would come to. Changes nothing."),
+            doc("planReclaim", "What a reclaim of lent GPUs would come to. Changes nothing."),
         ),
         Access::Tenant(Verb::Reclaim),
     );
     routes.push(Route::get(
         "/v1/reclaims-missed",
         Access::Tenant(Verb::ReadAccounts),
-        list::<Missed>,
-        told("listMissedReclaims", "Lists promises of GPUs that were broken.")
+        list::<MissedPromise>,
+        doc("listMissedReclaims", "Lists promises of GPUs that were broken.")
             .lists::<types::workspaces::Missed>()
-            .filters::<Missed>(),
+            .filters::<MissedPromise>(),
     ));
     routes
 }
 
-impl Kind for Missed {
+impl ResourceKind for MissedPromise {
     const WORD: &'static str = "missed reclaim";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("resource", "/resource"), ("workload", "/workload")];
@@ -61,7 +61,7 @@ impl Kind for Missed {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ReclaimRequest")]
-pub(in crate::http) struct Recall {
+pub(in crate::http) struct ReclaimRequest {
     #[schemars(with = "String")]
     tenant: TenantId,
     /// Such as `gpu/H100`.
@@ -75,7 +75,7 @@ pub(in crate::http) struct Recall {
     overdue: bool,
 }
 
-impl Recall {
+impl ReclaimRequest {
     /// The reclaim that it asks for; what a workload wants is looked up.
     fn resolve(&self, view: &mut View) -> Result<Reclaim, Undecided> {
         let cause = match (&self.workload, &self.workspace, self.amount) {
@@ -87,17 +87,24 @@ impl Recall {
                 };
                 let workload = found.ok_or_else(unknown)?;
                 let asked = workload.requests.keys().find(|resource| resource.gpu().is_some()).cloned();
-                let cause = Cause::Demand { workspace: workload.workspace, workload: name.clone() };
+                let cause = ReclaimCause::Demand { workspace: workload.workspace, workload: name.clone() };
                 return self.with(view, self.resource.clone().or(asked), cause);
             }
-            (None, Some(workspace), Some(amount)) => Cause::Excess { workspace: workspace.clone(), amount },
-            _ => Cause::Overdue,
+            (None, Some(workspace), Some(amount)) => {
+                ReclaimCause::Excess { workspace: workspace.clone(), amount }
+            }
+            _ => ReclaimCause::Overdue,
         };
         self.with(view, self.resource.clone(), cause)
     }
 
     /// The reclaim of a kind that the tenant has, from a workspace that it has.
-    fn with(&self, view: &mut View, asked: Option<Resource>, cause: Cause) -> Result<Reclaim, Undecided> {
+    fn with(
+        &self,
+        view: &mut View,
+        asked: Option<Resource>,
+        cause: ReclaimCause,
+    ) -> Result<Reclaim, Undecided> {
         let invalid = |why: String| ActionError::permanent("document.invalid", why);
         let tenant = &self.tenant;
         let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else {
@@ -113,7 +120,7 @@ impl Recall {
         if !kinds.contains(&resource) {
             return Err(invalid(format!("resource: {tenant} has no {resource}, but {}", there())).into());
         }
-        if let Cause::Excess { workspace, .. } = &cause
+        if let ReclaimCause::Excess { workspace, .. } = &cause
             && !cohort.accounts.contains_key(workspace)
         {
             let why = format!("workspace: {tenant} has no workspace {workspace}");
@@ -123,11 +130,11 @@ impl Recall {
     }
 }
 
-impl Wish for Recall {
+impl StartRequest for ReclaimRequest {
     type Document = Self;
     type Planned = types::stored_documents::ReclaimPlan;
 
-    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+    fn read(body: &TextBody, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         let recall: Self = document(body)?;
         let excess = recall.workspace.is_some() && recall.amount.is_some();
@@ -136,7 +143,7 @@ impl Wish for Recall {
             _ => {
                 let detail =
                     "say one cause: `workload`, or `workspace` with `amount`, or `overdue: true`".to_owned();
-                Err(Problem::new(Code::DocumentInvalid, detail))
+                Err(Problem::new(ProblemCode::DocumentInvalid, detail))
             }
         }
     }
@@ -145,7 +152,7 @@ impl Wish for Recall {
         self.tenant.as_str()
     }
 
-    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+    async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
         let reclaim = app.engine.ledger(false, |view| self.resolve(view)).await?;
         Ok(app.engine.start(reclaim, asked).await?)
     }

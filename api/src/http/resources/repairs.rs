@@ -5,20 +5,20 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Undescribed,
+            QueryParams, RawJsonBody,
             dry_run::DryRun,
             if_match::{IfMatch, tag, tagged},
-            page::{Listed, Page},
+            page::{ListPage, Page},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::{
             approvals::person,
-            executions::{full, moved, resolve},
+            executions::{full, require_change, resolve},
         },
         route::{Access, Route},
-        route_doc::{ORDERED, told},
+        route_doc::{ORDERED, doc},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, mapping},
 };
 use axum::{
@@ -27,7 +27,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use engine::{Event, Order, Proposal, Repair, Taken};
+use engine::{Attribution, CommandResult, Event, Proposal, Repair};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,8 +39,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::post(
             "/v1/executions/{id}:repair",
             repair,
-            mend,
-            told("repairExecution", "Mends an execution that cannot go on by itself.")
+            repair_execution,
+            doc("repairExecution", "Mends an execution that cannot go on by itself.")
                 .takes_json::<types::stored_documents::Repair>()
                 .ordered()
                 .says::<types::executions::RepairPreview>(200),
@@ -49,14 +49,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/proposals",
             read,
             list,
-            told("listProposals", "Lists commands that wait for a second person.")
+            doc("listProposals", "Lists commands that wait for a second person.")
                 .lists::<types::executions::Proposal>(),
         ),
         Route::get(
             "/v1/proposals/{id}",
             read,
             show,
-            told("showProposal", "A command that waits for a second person.")
+            doc("showProposal", "A command that waits for a second person.")
                 .says::<types::executions::Proposal>(200)
                 .tagged(),
         ),
@@ -64,44 +64,44 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/proposals/{id}:second",
             repair,
             second,
-            told("secondProposal", "Lets a command of somebody else take effect.")
+            doc("secondProposal", "Lets a command of somebody else take effect.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
-                .bound(Code::StaleTag)
+                .bound(ProblemCode::StaleTag)
                 .may(ORDERED),
         ),
         Route::post(
             "/v1/proposals/{id}:withdraw",
             repair,
             withdraw,
-            told("withdrawProposal", "Takes a proposal back.").nothing().bound(Code::StaleTag),
+            doc("withdrawProposal", "Takes a proposal back.").nothing().bound(ProblemCode::StaleTag),
         ),
     ]
 }
 
-async fn mend(
-    State(app): State<Shared>,
+async fn repair_execution(
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,
     how: DryRun,
-    Undescribed(mut sent): Undescribed<Value>,
+    RawJsonBody(mut sent): RawJsonBody<Value>,
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     let reason = sent.as_object_mut().and_then(|fields| fields.remove("reason"));
     let reason = reason.as_ref().and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     if reason.is_empty() {
         let detail = format!("reason: say why {} is mended so; it is kept in its history", record.id);
-        return Err(Problem::new(Code::ReasonMissing, detail));
+        return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     let repair: Repair = serde_json::from_value(sent).map_err(|error| {
         let known = "kind: edit, mark_done, mark_not_done, skip or undo_with";
         Problem::new(
-            Code::RepairInvalid,
+            ProblemCode::RepairInvalid,
             format!("{error}; {known}; docs/operations.md has an example of each"),
         )
     })?;
-    let event = Event::Repaired { repair, order: Order { by: caller.name.clone(), reason } };
+    let event = Event::Repaired { repair, order: Attribution { by: caller.name.clone(), reason } };
     let bound = bound.revision(record.revision)?;
     if how.is_wanted() {
         let (_, before) = app.engine.show(record.id).await?;
@@ -137,22 +137,22 @@ fn differences(path: &str, from: &Value, to: &Value, changes: &mut Vec<Value>) {
 
 /// Gives a command; what needs a second person is answered with what waits for one.
 pub(in crate::http) async fn command(
-    app: &App,
+    app: &ServerState,
     id: ExecutionId,
     event: Event,
     bound: Option<Revision>,
 ) -> Result<Response, Problem> {
     let taken = app.engine.command(id, event, bound).await;
-    match if bound.is_some() { moved(taken)? } else { taken? } {
-        Taken::Done(_) => full(app, id, StatusCode::OK).await,
-        Taken::Proposed(proposal) => {
+    match if bound.is_some() { require_change(taken)? } else { taken? } {
+        CommandResult::Done(_) => full(app, id, StatusCode::OK).await,
+        CommandResult::Proposed(proposal) => {
             Ok((StatusCode::ACCEPTED, Json(shown(app, &proposal).await?)).into_response())
         }
     }
 }
 
 /// A proposal, and whether it can still take effect.
-async fn shown(app: &App, proposal: &Proposal) -> Result<Value, Problem> {
+async fn shown(app: &ServerState, proposal: &Proposal) -> Result<Value, Problem> {
     let stands = app.engine.record(proposal.execution).await?.revision;
     let mut value = mapping::readable(proposal, &["at"]);
     if let Some(fields) = value.as_object_mut() {
@@ -166,27 +166,28 @@ async fn shown(app: &App, proposal: &Proposal) -> Result<Value, Problem> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Which {
+#[schemars(rename = "Which")]
+struct ProposalParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(which): Asked<Which>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(which): QueryParams<ProposalParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(which.limit, which.cursor.as_deref())?;
     let found = app.engine.proposals(page.after.as_deref(), page.limit).await?;
     let mut items = Vec::new();
     for proposal in found.items.iter().filter(|proposal| caller.sees(&proposal.tenant)) {
         items.push(shown(&app, proposal).await?);
     }
-    Ok(Json(Listed::new(items, found.next)))
+    Ok(Json(ListPage::new(items, found.next)))
 }
 
 /// The proposal as it stands, and what a change of it rests on.
-async fn find(app: &App, caller: &Caller, id: &str) -> Result<(Proposal, Read), Problem> {
+async fn find(app: &ServerState, caller: &Caller, id: &str) -> Result<(Proposal, Read), Problem> {
     let found = app.engine.proposal(id).await?;
     if caller.sees(&found.0.tenant) { Ok(found) } else { Err(Problem::not_found("proposal", id)) }
 }
@@ -197,7 +198,7 @@ fn tag_of(read: &Read) -> String {
 }
 
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
@@ -206,14 +207,14 @@ async fn show(
 }
 
 async fn second(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,
 ) -> Result<Response, Problem> {
     person(&caller)?;
     let (proposal, read) = find(&app, &caller, &id).await?;
-    bound.check(Code::StaleTag, "the proposal", &tag_of(&read))?;
+    bound.check(ProblemCode::StaleTag, "the proposal", &tag_of(&read))?;
     let execution = proposal.execution;
     app.engine.second_as_read((proposal, read), &caller.name).await?;
     tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a command was agreed to");
@@ -221,13 +222,13 @@ async fn second(
 }
 
 async fn withdraw(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
     let found = find(&app, &caller, &id).await?;
-    bound.check(Code::StaleTag, "the proposal", &tag_of(&found.1))?;
+    bound.check(ProblemCode::StaleTag, "the proposal", &tag_of(&found.1))?;
     app.engine.drop_proposal(found).await?;
     Ok(StatusCode::NO_CONTENT)
 }

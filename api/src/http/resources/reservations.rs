@@ -3,14 +3,14 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Sent, if_match::IfMatch},
-        problem::{Problem, code::Code},
-        resource_kind::Kind as _,
+        extract::{JsonBody, if_match::IfMatch},
+        problem::{Problem, code::ProblemCode},
+        resource_kind::ResourceKind as _,
         resource_routes::find,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::{Span, Time, workspaces},
 };
 use axum::{
@@ -29,7 +29,7 @@ use store::Timestamp;
 use workflows::{
     policy::duration,
     scheduling::admission::{Rules, set_promises},
-    tenancy::{Cohort, GpuKind, Promise, Reservation, Resource, TenantId, WorkspaceName},
+    tenancy::{AccountReservation, Cohort, GpuKind, Reservation, Resource, TenantId, WorkspaceName},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -39,26 +39,26 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/reservations",
             reserve,
             add,
-            told("reserve", "Promises GPUs to a workspace. The same again is the one that stands (200).")
+            doc("reserve", "Promises GPUs to a workspace. The same again is the one that stands (200).")
                 .says::<workspaces::Reservation>(201)
                 .located()
                 .says::<workspaces::Reservation>(200)
                 .located()
-                .may(&[Code::BeyondNominal, Code::ReservationDiffers]),
+                .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
         ),
         Route::post(
             "/v1/reservations:plan",
             reserve,
             plan,
-            told("planReservation", "What would be promised, or why it would not be; nothing is.")
+            doc("planReservation", "What would be promised, or why it would not be; nothing is.")
                 .says::<workspaces::Reservation>(200)
-                .may(&[Code::BeyondNominal, Code::ReservationDiffers]),
+                .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
         ),
         Route::delete(
             "/v1/reservations/{tenant}/{workspace}/{reservation}",
             reserve,
             remove,
-            told("removeReservation", "Takes a reservation back.").nothing().bound(Code::StaleTag),
+            doc("removeReservation", "Takes a reservation back.").nothing().bound(ProblemCode::StaleTag),
         ),
     ]
 }
@@ -87,9 +87,9 @@ struct NewReservation {
 }
 
 async fn add(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(new): Sent<NewReservation>,
+    JsonBody(new): JsonBody<NewReservation>,
 ) -> Result<Response, Problem> {
     let reserve = new.wished(&caller)?;
     let (reservation, fresh) = app.engine.ledger(true, reserve).await?;
@@ -101,9 +101,9 @@ async fn add(
 
 /// What would stand then, as the books are.
 async fn plan(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(new): Sent<NewReservation>,
+    JsonBody(new): JsonBody<NewReservation>,
 ) -> Result<Json<Value>, Problem> {
     let (reservation, _) = app.engine.ledger(false, new.wished(&caller)?).await?;
     Ok(Json(reservation.seen(None)))
@@ -117,7 +117,7 @@ impl NewReservation {
     ) -> Result<impl FnMut(&mut View) -> Result<(Reservation, bool), Undecided>, Problem> {
         if !caller.sees(self.tenant.as_str()) {
             let detail = format!("{} may not act for tenant {}", caller.name, self.tenant);
-            return Err(Problem::new(Code::ForeignTenant, detail));
+            return Err(Problem::new(ProblemCode::ForeignTenant, detail));
         }
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
@@ -174,7 +174,7 @@ fn promise(view: &mut View, new: Reservation, from_now: bool) -> Result<(Reserva
         return Err(ActionError::permanent("reservation.beyond_nominal", why).into());
     }
     let mut promises = account.promises.clone();
-    let promised = Promise {
+    let promised = AccountReservation {
         resource,
         count: new.count,
         from: new.from,
@@ -189,7 +189,7 @@ fn promise(view: &mut View, new: Reservation, from_now: bool) -> Result<(Reserva
 }
 
 async fn remove(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path((tenant, workspace, name)): Path<(String, String, String)>,
     bound: IfMatch,
@@ -212,7 +212,7 @@ async fn remove(
 }
 
 fn wrong(field: &str, why: &str) -> Problem {
-    Problem::new(Code::DocumentInvalid, format!("{field}: {why}"))
+    Problem::new(ProblemCode::DocumentInvalid, format!("{field}: {why}"))
 }
 
 /// A moment as people write it.

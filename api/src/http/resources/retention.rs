@@ -4,37 +4,38 @@ use crate::{
     auth::Verb,
     http::{
         extract::{
-            Asked,
-            page::{Listed, Page},
+            QueryParams,
+            page::{ListPage, Page},
         },
         problem::Problem,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared, retention::batch},
+    state::{ServerState, SharedState, retention::batch},
     types::operations::{self, Forgotten},
 };
 use axum::{Json, extract::State};
-use engine::Expiring;
+use engine::ExpiredExecution;
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, told("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operations::Expiring>()),
-        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, told("forget", "Forgets what is kept no longer.").says::<Forgotten>(200)),
+        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, doc("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operations::Expiring>()),
+        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, doc("forget", "Forgets what is kept no longer.").says::<Forgotten>(200)),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-fn seen(one: &Expiring) -> operations::Expiring {
+fn seen(one: &ExpiredExecution) -> operations::Expiring {
     operations::Expiring {
         id: one.record.id.to_string(),
         workflow: one.record.workflow.clone(),
@@ -48,9 +49,9 @@ fn seen(one: &Expiring) -> operations::Expiring {
 
 /// What would be forgotten now, and what stays although it is old enough, with the reason. Changes nothing.
 async fn show(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<operations::Expiring>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<operations::Expiring>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let mut after = page.after.as_deref().and_then(|text| text.parse().ok());
     let mut items = Vec::new();
@@ -59,17 +60,17 @@ async fn show(
         items.extend(found.iter().map(seen));
         after = next;
         if after.is_none() || items.len() >= page.limit {
-            return Ok(Json(Listed::new(items, after.map(|id| id.to_string()))));
+            return Ok(Json(ListPage::new(items, after.map(|id| id.to_string()))));
         }
     }
 }
 
 /// Forgets what is kept no longer, all of it, and says how many went and what stays.
-async fn run(State(app): State<Shared>) -> Result<Json<Forgotten>, Problem> {
+async fn run(State(app): State<SharedState>) -> Result<Json<Forgotten>, Problem> {
     forget(&app).await.map(Json)
 }
 
-async fn forget(app: &App) -> Result<Forgotten, Problem> {
+async fn forget(app: &ServerState) -> Result<Forgotten, Problem> {
     let (mut went, mut stays, mut after) = (0_u64, Vec::new(), None);
     loop {
         let (found, next) = batch(app, after, true).await?;

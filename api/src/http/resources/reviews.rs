@@ -1,16 +1,16 @@
 //! `/v1/approvals/reviews`: what somebody decided alone, until somebody else has reviewed it.
 
 use crate::{
-    auth::{Caller, mandates_to},
+    auth::{Caller, delegations_to},
     http::{
         extract::{
-            Asked, Sent,
-            page::{Listed, Page, scope::seen_by},
+            JsonBody, QueryParams,
+            page::{ListPage, Page, scope::list_visible},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::approvals::{find, person},
     },
-    state::Shared,
+    state::SharedState,
     types::mapping,
 };
 use axum::{
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ReviewState")]
-enum Which {
+enum ReviewFilter {
     #[default]
     Open,
     Done,
@@ -34,10 +34,11 @@ enum Which {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct Wanted {
+#[schemars(rename = "Wanted")]
+pub(in crate::http) struct ListParams {
     tenant: Option<String>,
     #[serde(default)]
-    state: Which,
+    state: ReviewFilter,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -55,39 +56,41 @@ fn seen(review: &Review) -> Value {
 }
 
 pub(in crate::http) async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let of = |review: &Review| wanted.tenant.as_deref().is_none_or(|tenant| tenant == review.tenant);
     let (found, next) = match wanted.state {
-        Which::Open => seen_by::<Review>(&app, &caller, "", &page, of).await?,
-        Which::Done => {
-            let (found, next) = seen_by::<ReviewDone>(&app, &caller, "", &page, |done| of(&done.0)).await?;
+        ReviewFilter::Open => list_visible::<Review>(&app, &caller, "", &page, of).await?,
+        ReviewFilter::Done => {
+            let (found, next) =
+                list_visible::<ReviewDone>(&app, &caller, "", &page, |done| of(&done.0)).await?;
             (found.into_iter().map(|done| done.0).collect(), next)
         }
     };
-    Ok(Json(Listed::new(found.iter().map(seen).collect(), next)))
+    Ok(Json(ListPage::new(found.iter().map(seen).collect(), next)))
 }
 
 /// What was found.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct Found {
+#[schemars(rename = "Found")]
+pub(in crate::http) struct ReviewBody {
     #[serde(default)]
     note: String,
 }
 
 pub(in crate::http) async fn review(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Sent(found): Sent<Found>,
+    JsonBody(found): JsonBody<ReviewBody>,
 ) -> Result<Json<Value>, Problem> {
     person(&caller)?;
     let case = find(&app, &caller, &id).await?;
-    let mandates = mandates_to(&**app.engine.store(), &[&caller.name]).await?;
+    let mandates = delegations_to(&**app.engine.store(), &[&caller.name]).await?;
     let now = app.engine.clock().now();
     let done = app
         .engine
@@ -101,7 +104,7 @@ pub(in crate::http) async fn review(
         .await?;
     let Some(ReviewDone(review)) = done else {
         let detail = format!("nothing about approval {} waits for a review", case.id);
-        return Err(Problem::new(Code::NotFound, detail));
+        return Err(Problem::new(ProblemCode::NotFound, detail));
     };
     tracing::info!(approval = case.id, by = caller.name, "reviewed what was decided alone");
     Ok(Json(seen(&review)))

@@ -4,15 +4,15 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked,
-            page::{Listed, Page},
+            QueryParams,
+            page::{ListPage, Page},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::schedules::status,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         channels,
         executions::{Row, Stuck},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use axum::{Extension, Json, extract::State};
-use engine::{Misread, Reason, parse_filter, parse_filter_knowing};
+use engine::{FilterError, Reason, parse_filter, parse_filter_knowing};
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,20 +35,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions",
             read,
             list,
-            told("listExecutions", "Finds executions, by parameters or by the language of docs/search.md.")
-                .says::<Answer<Row>>(200)
-                .may(&[Code::FilterMisread, Code::NotFound]),
+            doc("listExecutions", "Finds executions, by parameters or by the language of docs/search.md.")
+                .says::<FoundPage<Row>>(200)
+                .may(&[ProblemCode::FilterMisread, ProblemCode::NotFound]),
         ),
         Route::get(
             "/v1/stuck",
             read,
             stuck,
-            told(
+            doc(
                 "listStuck",
                 "Finds what somebody has to look at: since when, whose turn it is, and what to do.",
             )
             .says::<StuckFound>(200)
-            .may(&[Code::FilterMisread, Code::NotFound]),
+            .may(&[ProblemCode::FilterMisread, ProblemCode::NotFound]),
         ),
     ]
 }
@@ -56,7 +56,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 /// Which executions are asked for, and which part of the list of them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct Wanted {
+#[schemars(rename = "Wanted")]
+pub(in crate::http) struct SearchParams {
     filter: Option<String>,
     tenant: Option<String>,
     workflow: Option<String>,
@@ -71,7 +72,7 @@ pub(in crate::http) struct Wanted {
     cursor: Option<String>,
 }
 
-impl Wanted {
+impl SearchParams {
     /// Whether channels with dead letters are meant too: they are on the first page, and no condition on executions meets them.
     fn means_channels(&self) -> bool {
         self.means(channels::Stuck::WORKFLOW, &[channels::Stuck::REASON])
@@ -96,7 +97,7 @@ impl Wanted {
     pub(in crate::http) fn begins(&self) -> Result<(), Problem> {
         if self.cursor.is_some() {
             let detail = "cursor: a stream begins with the first page; the list goes on from there";
-            return Err(Problem::new(Code::QueryInvalid, detail));
+            return Err(Problem::new(ProblemCode::QueryInvalid, detail));
         }
         Page::of(self.limit, None).map(drop)
     }
@@ -105,9 +106,9 @@ impl Wanted {
 /// A page of what was found.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Found")]
-pub(in crate::http) struct Answer<T> {
+pub(in crate::http) struct FoundPage<T> {
     #[serde(flatten)]
-    listed: Listed<T>,
+    listed: ListPage<T>,
     /// The page ended early, having looked at as much as one page may; `next` goes on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
@@ -117,7 +118,7 @@ pub(in crate::http) struct Answer<T> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct StuckFound {
     #[serde(flatten)]
-    found: Answer<Stuck>,
+    found: FoundPage<Stuck>,
     /// Channels with dead letters, one for each: on the first page, for those who may read channels, where nothing narrows what is
     /// found, or `workflow=delivery` or `reason=delivery_dead` does.
     channels: Vec<channels::Stuck>,
@@ -126,8 +127,8 @@ struct StuckFound {
     schedules: Vec<schedules::Stuck>,
 }
 
-pub(in crate::http) fn misread(misread: &Misread) -> Problem {
-    let problem = Problem::new(Code::FilterMisread, misread.to_string()).with("position", misread.at);
+pub(in crate::http) fn invalid_query(misread: &FilterError) -> Problem {
+    let problem = Problem::new(ProblemCode::FilterMisread, misread.to_string()).with("position", misread.at);
     match &misread.nearest {
         Some(nearest) => problem.with("nearest", nearest.clone()),
         None => problem,
@@ -139,12 +140,12 @@ pub(in crate::http) fn scope(caller: &Caller) -> Query {
     caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant))
 }
 
-fn query(app: &App, caller: &Caller, wanted: &Wanted) -> Result<Query, Problem> {
+fn query(app: &ServerState, caller: &Caller, wanted: &SearchParams) -> Result<Query, Problem> {
     Ok(scope(caller).and(said(app, wanted)?))
 }
 
 /// What is asked for at this moment.
-pub(in crate::http) fn said(app: &App, wanted: &Wanted) -> Result<Query, Problem> {
+pub(in crate::http) fn said(app: &ServerState, wanted: &SearchParams) -> Result<Query, Problem> {
     let columns = Filter {
         tenant: wanted.tenant.clone(),
         workflow: wanted.workflow.clone(),
@@ -159,12 +160,16 @@ pub(in crate::http) fn said(app: &App, wanted: &Wanted) -> Result<Query, Problem
     let said = wanted.filter.as_deref().unwrap_or_default();
     let known = app.engine.workflow_names();
     let said =
-        parse_filter_knowing(said, app.engine.clock().now(), known).map_err(|error| misread(&error))?;
+        parse_filter_knowing(said, app.engine.clock().now(), known).map_err(|error| invalid_query(&error))?;
     Ok(others.fold(Query::from(&columns), Query::and).and(said))
 }
 
 /// A page of what `query` finds.
-pub(in crate::http) async fn page(app: &App, wanted: &Wanted, query: &Query) -> Result<Found, Problem> {
+pub(in crate::http) async fn page(
+    app: &ServerState,
+    wanted: &SearchParams,
+    query: &Query,
+) -> Result<Found, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let named = |text: &str| text.parse::<ExecutionId>().map_err(|_| Problem::not_found("execution", text));
     let after = page.after.as_deref().map(named).transpose()?;
@@ -172,34 +177,37 @@ pub(in crate::http) async fn page(app: &App, wanted: &Wanted, query: &Query) -> 
 }
 
 /// The page as it is answered, each record by `row`.
-pub(in crate::http) fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<Answer<T>> {
+pub(in crate::http) fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<FoundPage<T>> {
     let items = found.items.iter().map(row).collect();
-    Json(Answer { listed: Listed::new(items, found.next.map(|id| id.to_string())), partial: found.partial })
+    Json(FoundPage {
+        listed: ListPage::new(items, found.next.map(|id| id.to_string())),
+        partial: found.partial,
+    })
 }
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Answer<Row>>, Problem> {
+    QueryParams(wanted): QueryParams<SearchParams>,
+) -> Result<Json<FoundPage<Row>>, Problem> {
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?).await?;
     Ok(rows(&app, &found).await)
 }
 
 /// The page as lists answer it, each with how far it is.
-pub(in crate::http) async fn rows(app: &App, found: &Found) -> Json<Answer<Row>> {
+pub(in crate::http) async fn rows(app: &ServerState, found: &Found) -> Json<FoundPage<Row>> {
     let told = app.paces.told(&app.engine, &found.items).await;
     answer(found, |record| Row { progress: told.get(&record.id).cloned(), ..mapping::row(record) })
 }
 
 /// What somebody has to look at: since when, who, and what to do.
 async fn stuck(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
+    QueryParams(wanted): QueryParams<SearchParams>,
 ) -> Result<Json<StuckFound>, Problem> {
     let now = app.engine.clock().now();
-    let stuck = parse_filter("stuck", now).map_err(|error| misread(&error))?;
+    let stuck = parse_filter("stuck", now).map_err(|error| invalid_query(&error))?;
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
     let may = caller.tenant.is_none() && caller.may(Verb::ReadChannels);
     let mut channels = Vec::new();

@@ -3,19 +3,19 @@
 //! These routes are open, since who asks is what they find out. What they are sent is proved by the provider or refused.
 
 use crate::{
-    auth::{self, Caller, Session, Verb, begin, redeem, remember},
+    auth::{self, Caller, Session, Verb, begin_session, redeem_sign_in, store_sign_in},
     http::{
         extract::{
-            Asked, Sent,
-            page::{Listed, Page, documents},
+            JsonBody, QueryParams,
+            page::{ListPage, Page, documents},
         },
-        middleware::idempotency::Secret,
-        problem::{Problem, code::Code, denial::Asker},
+        middleware::idempotency::ContainsSecret,
+        problem::{Problem, code::ProblemCode, denial::Requester},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    oidc::{Attempts, Provider, Unopened},
-    state::{App, Shared},
+    oidc::{Attempts, Provider, SignInError},
+    state::{ServerState, SharedState},
     types::{
         mapping,
         users::{self, LoginOffered, SessionBegun},
@@ -27,7 +27,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Redirect, Response},
 };
-use engine::{Behalf, Entity, on_behalf};
+use engine::{AuditContext, Entity, with_actor};
 use program::token::{Token, random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,26 +40,25 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/login",
             Access::Open,
             offered,
-            told("showLogin", "How people sign in here.").says::<LoginOffered>(200),
+            doc("showLogin", "How people sign in here.").says::<LoginOffered>(200),
         ),
         Route::get(
             "/login",
             Access::Open,
             leave,
-            told("leaveToSignIn", "Leads a browser to the identity provider.").moves().may(LOGIN),
+            doc("leaveToSignIn", "Leads a browser to the identity provider.").moves().may(LOGIN),
         ),
         Route::get(
             "/login/callback",
             Access::Open,
-            come_back,
-            told("returnSignedIn", "Where the provider leads a browser back; goes on to the console.")
-                .moves(),
+            callback,
+            doc("returnSignedIn", "Where the provider leads a browser back; goes on to the console.").moves(),
         ),
         Route::post(
             "/v1/sessions",
             Access::Open,
             sign_in,
-            told("signIn", "Signs in with what proves who somebody is, and shows a token, once.")
+            doc("signIn", "Signs in with what proves who somebody is, and shows a token, once.")
                 .says::<SessionBegun>(201)
                 .may(LOGIN),
         ),
@@ -67,49 +66,54 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/sessions",
             read,
             list,
-            told("listSessions", "Lists who is signed in.").lists::<users::Session>(),
+            doc("listSessions", "Lists who is signed in.").lists::<users::Session>(),
         ),
         // What everybody may, whoever may do anything at all.
         Route::delete(
             "/v1/sessions/mine",
             Access::Tenant(Verb::ReadWorkflows),
             sign_out,
-            told("signOut", "Ends the caller's own session.").nothing().may(&[Code::NotFound]),
+            doc("signOut", "Ends the caller's own session.").nothing().may(&[ProblemCode::NotFound]),
         ),
-        Route::delete("/v1/sessions/{id}", manage, end, told("endSession", "Ends a session.").nothing()),
+        Route::delete("/v1/sessions/{id}", manage, end, doc("endSession", "Ends a session.").nothing()),
     ]
 }
 
 /// With what signing in may be refused.
-const LOGIN: &[Code] =
-    &[Code::LoginOff, Code::LoginRefused, Code::LoginNoRole, Code::LoginUnavailable, Code::StoreUnavailable];
+const LOGIN: &[ProblemCode] = &[
+    ProblemCode::LoginOff,
+    ProblemCode::LoginRefused,
+    ProblemCode::LoginNoRole,
+    ProblemCode::LoginUnavailable,
+    ProblemCode::StoreUnavailable,
+];
 
 /// Where the console goes on with what came back. What follows `#` is never sent to a server.
 const CONSOLE: &str = "/#/signed-in";
 
-impl From<Unopened> for Problem {
-    fn from(unopened: Unopened) -> Self {
+impl From<SignInError> for Problem {
+    fn from(unopened: SignInError) -> Self {
         let code = match &unopened {
-            Unopened::Off(_) => Code::LoginOff,
-            Unopened::Unavailable(_) => Code::LoginUnavailable,
-            Unopened::Refused(_) => Code::LoginRefused,
-            Unopened::NoRole { .. } => Code::LoginNoRole,
+            SignInError::Off(_) => ProblemCode::LoginOff,
+            SignInError::Unavailable(_) => ProblemCode::LoginUnavailable,
+            SignInError::Refused(_) => ProblemCode::LoginRefused,
+            SignInError::NoRole { .. } => ProblemCode::LoginNoRole,
         };
         let problem = Self::new(code, unopened.to_string());
         match unopened {
-            Unopened::NoRole { name, .. } => problem.to(Asker::named(name)),
-            Unopened::Off(_) | Unopened::Unavailable(_) | Unopened::Refused(_) => problem,
+            SignInError::NoRole { name, .. } => problem.to(Requester::named(name)),
+            SignInError::Off(_) | SignInError::Unavailable(_) | SignInError::Refused(_) => problem,
         }
     }
 }
 
-fn provider(app: &App) -> Result<&Provider, Unopened> {
-    let off = || Unopened::Off("the settings name no identity provider (`oidc.issuer`)".into());
+fn provider(app: &ServerState) -> Result<&Provider, SignInError> {
+    let off = || SignInError::Off("the settings name no identity provider (`oidc.issuer`)".into());
     app.provider.as_ref().ok_or_else(off)
 }
 
 /// How people sign in here, for those who have not.
-async fn offered(State(app): State<Shared>) -> Json<LoginOffered> {
+async fn offered(State(app): State<SharedState>) -> Json<LoginOffered> {
     let Some(provider) = &app.provider else { return Json(LoginOffered { token: true, oidc: None }) };
     let settings = provider.settings();
     let oidc = users::Provider {
@@ -136,7 +140,7 @@ impl Entity for SignInKey {
     }
 }
 
-async fn attempts(app: &App) -> Result<Attempts, Problem> {
+async fn attempts(app: &ServerState) -> Result<Attempts, Problem> {
     let new = drawn::<32>()?;
     let new = SignInKey { key: program::encoding::hex::encode(&new) };
     let key = app.engine.ledger(true, |view| match view.get::<SignInKey>(&new.id())? {
@@ -148,22 +152,26 @@ async fn attempts(app: &App) -> Result<Attempts, Problem> {
 
 fn drawn<const N: usize>() -> Result<[u8; N], Problem> {
     random().map_err(|error| {
-        Problem::new(Code::Internal, format!("the system has no randomness to give: {error}"))
+        Problem::new(ProblemCode::Internal, format!("the system has no randomness to give: {error}"))
     })
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Leaving {
+#[schemars(rename = "Leaving")]
+struct LoginParams {
     /// SHA-256 of what the tab keeps, as base64url without padding: 43 characters.
     challenge: String,
 }
 
-async fn leave(State(app): State<Shared>, Asked(leaving): Asked<Leaving>) -> Result<Response, Problem> {
+async fn leave(
+    State(app): State<SharedState>,
+    QueryParams(leaving): QueryParams<LoginParams>,
+) -> Result<Response, Problem> {
     let is_one = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if leaving.challenge.len() != 43 || !leaving.challenge.chars().all(is_one) {
         let detail = "challenge: send the SHA-256 of the tab's verifier, as base64url without padding";
-        return Err(Problem::new(Code::QueryInvalid, detail));
+        return Err(Problem::new(ProblemCode::QueryInvalid, detail));
     }
     let provider = provider(&app)?;
     let now = app.engine.clock().now();
@@ -181,7 +189,8 @@ fn unkept(mut answer: Response) -> Response {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Coming {
+#[schemars(rename = "Coming")]
+struct CallbackParams {
     state: Option<String>,
     code: Option<String>,
     error: Option<String>,
@@ -189,7 +198,10 @@ struct Coming {
 }
 
 /// A browser is told by the console what went wrong, and not by a document that it cannot read.
-async fn come_back(State(app): State<Shared>, Asked(coming): Asked<Coming>) -> Response {
+async fn callback(
+    State(app): State<SharedState>,
+    QueryParams(coming): QueryParams<CallbackParams>,
+) -> Response {
     let (query, refused) = match returned(&app, coming).await {
         Ok(code) => ([("code", code)], None),
         Err(problem) => ([("problem", problem.detail().to_owned())], problem.refusal()),
@@ -203,7 +215,7 @@ async fn come_back(State(app): State<Shared>, Asked(coming): Asked<Coming>) -> R
     answer
 }
 
-async fn returned(app: &App, coming: Coming) -> Result<String, Problem> {
+async fn returned(app: &ServerState, coming: CallbackParams) -> Result<String, Problem> {
     let provider = provider(app)?;
     let now = app.engine.clock().now();
     let state = coming.state.unwrap_or_default();
@@ -211,27 +223,28 @@ async fn returned(app: &App, coming: Coming) -> Result<String, Problem> {
     if let Some(error) = coming.error {
         let said = coming.error_description.unwrap_or_default();
         return Err(
-            Unopened::Refused(format!("the provider refused: {error} {said}").trim().to_owned()).into()
+            SignInError::Refused(format!("the provider refused: {error} {said}").trim().to_owned()).into()
         );
     }
     let Some(code) = coming.code else {
-        return Err(Unopened::Refused("the provider sent neither a code nor an error".into()).into());
+        return Err(SignInError::Refused("the provider sent neither a code nor an error".into()).into());
     };
     let person = provider.come_back(&code, &attempt, now).await?;
     let name = person.name.clone();
     let behalf = on(&name, "GET /login/callback");
-    Ok(on_behalf(behalf, remember(&app.engine, person, attempt.challenge)).await?)
+    Ok(with_actor(behalf, store_sign_in(&app.engine, person, attempt.challenge)).await?)
 }
 
-fn on(name: &str, asked: &str) -> Behalf {
+fn on(name: &str, asked: &str) -> AuditContext {
     let at = asked.split(' ').next_back().unwrap_or_default();
-    Behalf { by: name.into(), asked: asked.into(), at: at.into() }
+    AuditContext { by: name.into(), asked: asked.into(), at: at.into() }
 }
 
 /// What proves who somebody is.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Proof {
+#[schemars(rename = "Proof")]
+struct SignInBody {
     /// An ID token of the provider, made for this service's client.
     id_token: Option<String>,
     /// What the console was given by `/login/callback`.
@@ -241,26 +254,26 @@ struct Proof {
 }
 
 async fn sign_in(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     headers: HeaderMap,
-    Sent(proof): Sent<Proof>,
+    JsonBody(proof): JsonBody<SignInBody>,
 ) -> Result<Response, Problem> {
     let provider = provider(&app)?;
     let person = match (&proof.id_token, &proof.code, &proof.verifier) {
         (Some(token), None, None) => provider.person(token.trim(), None, app.engine.clock().now()).await?,
         (None, Some(code), Some(verifier)) => {
             let over =
-                || Unopened::Refused("the code is not known, was used, or is over; sign in again".into());
-            redeem(&app.engine, code, verifier).await?.ok_or_else(over)?
+                || SignInError::Refused("the code is not known, was used, or is over; sign in again".into());
+            redeem_sign_in(&app.engine, code, verifier).await?.ok_or_else(over)?
         }
         _ => {
             let detail = "send `id_token` alone, or `code` and `verifier`";
-            return Err(Problem::new(Code::DocumentInvalid, detail));
+            return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
         }
     };
     let length = provider.settings().session.0;
     let behalf = on(&person.name, "POST /v1/sessions");
-    let (session, token) = on_behalf(behalf, begin(&app.engine, &person, length)).await?;
+    let (session, token) = with_actor(behalf, begin_session(&app.engine, &person, length)).await?;
     let from = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     tracing::info!(user = session.user, roles = ?person.roles, tenant = ?person.tenant, from, "signed in");
     let mut body = seen(&session);
@@ -270,7 +283,7 @@ async fn sign_in(
         fields.insert("tenant".into(), json!(person.tenant));
     }
     let mut answer = unkept((StatusCode::CREATED, Json(body)).into_response());
-    answer.extensions_mut().insert(Secret);
+    answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
@@ -285,46 +298,47 @@ fn seen(session: &Session) -> Value {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let now = app.engine.clock().now();
     let (sessions, next) = documents::<Session>(&app, "", &page, |session| now < session.ends_at).await?;
-    Ok(Json(Listed::new(sessions.iter().map(seen).collect(), next)))
+    Ok(Json(ListPage::new(sessions.iter().map(seen).collect(), next)))
 }
 
 async fn sign_out(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token: Option<Token> = token.and_then(crate::http::credentials::bearer);
     let ended = match token {
-        Some(token) => auth::end(&app.engine, &token.id).await?,
+        Some(token) => auth::end_session(&app.engine, &token.id).await?,
         None => false,
     };
     if !ended {
         let detail = format!("{} has not signed in, but has a token that an admin gave", caller.name);
-        return Err(Problem::new(Code::NotFound, detail));
+        return Err(Problem::new(ProblemCode::NotFound, detail));
     }
     tracing::info!(user = caller.name, "signed out");
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn end(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    if auth::end(&app.engine, &id).await? {
+    if auth::end_session(&app.engine, &id).await? {
         tracing::info!(session = id, by = caller.name, "session ended");
         return Ok(StatusCode::NO_CONTENT);
     }

@@ -4,21 +4,21 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Sent,
-            page::{Listed, Page},
+            JsonBody, QueryParams,
+            page::{ListPage, Page},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         Time,
         operations::{PendingWork, Store, StoreHeld},
     },
 };
 use axum::{Extension, Json, extract::State};
-use engine::{Entity, Pending};
+use engine::{Entity, PendingTask};
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,37 +31,37 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/store",
             Access::Staff(Verb::ReadFleet),
             show,
-            told("showStore", "How the store is, and whether it is held.").says::<Store>(200),
+            doc("showStore", "How the store is, and whether it is held.").says::<Store>(200),
         ),
         Route::get(
             "/v1/store/pending",
             Access::Staff(Verb::ReadFleet),
             pending,
-            told("listPending", "Lists what waits in the store and would be performed.")
+            doc("listPending", "Lists what waits in the store and would be performed.")
                 .lists::<PendingWork>(),
         ),
         Route::post(
             "/v1/store:hold",
             Access::Staff(Verb::HoldStore),
             hold,
-            told("holdStore", "Lets the store perform nothing.")
+            doc("holdStore", "Lets the store perform nothing.")
                 .says::<Store>(200)
-                .may(&[Code::ReasonMissing]),
+                .may(&[ProblemCode::ReasonMissing]),
         ),
         Route::post(
             "/v1/store:release",
             Access::Staff(Verb::HoldStore),
             release,
-            told("releaseStore", "Lets the store go, from the hold that was looked at.")
+            doc("releaseStore", "Lets the store go, from the hold that was looked at.")
                 .says::<Store>(200)
-                .may(&[Code::ReasonMissing, Code::StoreFree]),
+                .may(&[ProblemCode::ReasonMissing, ProblemCode::StoreFree]),
         ),
     ]
 }
 
 /// A hold of the store, and who began or ended it. On record before it takes effect.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Held {
+struct StoreHoldEvent {
     since: Timestamp,
     why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ struct Held {
     reason: Option<String>,
 }
 
-impl Entity for Held {
+impl Entity for StoreHoldEvent {
     const COLLECTION: &'static str = "store_holds";
 
     fn id(&self) -> String {
@@ -84,20 +84,23 @@ impl Entity for Held {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct PendingParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Begin {
+#[schemars(rename = "Begin")]
+struct HoldBody {
     reason: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct End {
+#[schemars(rename = "End")]
+struct ReleaseBody {
     /// The moment the hold began, as `GET /v1/store` shows it: so that only a hold that was looked at is ended.
     #[schemars(with = "Time")]
     since: String,
@@ -108,7 +111,7 @@ fn seen(hold: &Hold) -> StoreHeld {
     StoreHeld { since: format_time(hold.since), why: hold.why.clone() }
 }
 
-async fn show(State(app): State<Shared>) -> Result<Json<Store>, Problem> {
+async fn show(State(app): State<SharedState>) -> Result<Json<Store>, Problem> {
     let health = app.engine.store().health().await;
     Ok(Json(Store {
         kind: if app.storage.is_shared() { "postgres" } else { "embedded" },
@@ -119,7 +122,7 @@ async fn show(State(app): State<Shared>) -> Result<Json<Store>, Problem> {
     }))
 }
 
-fn awaited(one: &Pending) -> Value {
+fn awaited(one: &PendingTask) -> Value {
     let mut value = json!(one.what);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("execution".into(), json!(one.record.id.to_string()));
@@ -135,38 +138,38 @@ fn awaited(one: &Pending) -> Value {
 
 /// What waits in the store and would be performed, by execution. Changes nothing.
 async fn pending(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<PendingParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let after = page.after.as_deref().and_then(|text| text.parse().ok());
     let found = app.engine.pending(after, page.limit).await?;
-    Ok(Json(Listed::new(found.items.iter().map(awaited).collect(), found.next.map(|id| id.to_string()))))
+    Ok(Json(ListPage::new(found.items.iter().map(awaited).collect(), found.next.map(|id| id.to_string()))))
 }
 
 fn reason(text: &str) -> Result<(), Problem> {
     if text.trim().is_empty() {
-        return Err(Problem::new(Code::ReasonMissing, "reason: say why, for the audit"));
+        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: say why, for the audit"));
     }
     Ok(())
 }
 
 /// Puts it on record, on behalf of whoever asked.
-async fn record(app: &App, held: &Held) -> Result<(), Problem> {
+async fn record(app: &ServerState, held: &StoreHoldEvent) -> Result<(), Problem> {
     Ok(app.engine.ledger(true, |view| view.put(held)).await?)
 }
 
 async fn hold(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(begin): Sent<Begin>,
+    JsonBody(begin): JsonBody<HoldBody>,
 ) -> Result<Json<Store>, Problem> {
     reason(&begin.reason)?;
     let store = app.engine.store();
     if store.held().await?.is_none() {
         let hold =
             Hold { since: app.engine.clock().now(), why: format!("{}: {}", caller.name, begin.reason) };
-        let held = Held {
+        let held = StoreHoldEvent {
             since: hold.since,
             why: begin.reason,
             held_by: Some(caller.name),
@@ -181,29 +184,30 @@ async fn hold(
 }
 
 async fn release(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(end): Sent<End>,
+    JsonBody(end): JsonBody<ReleaseBody>,
 ) -> Result<Json<Store>, Problem> {
     reason(&end.reason)?;
     if chrono::DateTime::parse_from_rfc3339(&end.since).is_err() {
         let detail = format!("since: {:?} is no moment; send the one that GET /v1/store shows", end.since);
-        return Err(Problem::new(Code::DocumentInvalid, detail));
+        return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
     }
     let Some(hold) = app.engine.store().held().await? else {
-        return Err(Problem::new(Code::StoreFree, "the store is not held"));
+        return Err(Problem::new(ProblemCode::StoreFree, "the store is not held"));
     };
     if format_time(hold.since) != end.since {
         let detail = format!("since: the store is held since {}; look at it again", format_time(hold.since));
-        return Err(Problem::new(Code::StoreFree, detail));
+        return Err(Problem::new(ProblemCode::StoreFree, detail));
     }
     let held = app
         .engine
         .store()
-        .document(&store::Key::new(Held::COLLECTION, format!("{:020}", hold.since.0)))
+        .document(&store::Key::new(StoreHoldEvent::COLLECTION, format!("{:020}", hold.since.0)))
         .await?;
-    let held_by = held.and_then(|document| serde_json::from_slice::<Held>(&document.body).ok()?.held_by);
-    let held = Held {
+    let held_by =
+        held.and_then(|document| serde_json::from_slice::<StoreHoldEvent>(&document.body).ok()?.held_by);
+    let held = StoreHoldEvent {
         since: hold.since,
         why: hold.why,
         held_by,

@@ -4,12 +4,12 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         problem::Problem,
-        resource_kind::Kind,
+        resource_kind::ResourceKind,
         resource_routes::list,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::{self, mapping},
 };
 use axum::{
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use strum::VariantArray as _;
 use workflows::{
     policy::Sweep,
-    sweeps::{self, Swept},
+    sweeps::{self, SweepReport},
     tenancy::Cohort,
 };
 
@@ -31,22 +31,22 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/sweeps",
             read,
-            list::<Swept>,
-            told("listSweeps", "Lists what sweeps found.")
+            list::<SweepReport>,
+            doc("listSweeps", "Lists what sweeps found.")
                 .lists::<types::schedules::Swept>()
-                .filters::<Swept>(),
+                .filters::<SweepReport>(),
         ),
         Route::post(
             "/v1/sweeps/{name}:run",
             Access::Staff(Verb::RunSweeps),
             run,
-            told("runSweep", "Runs a sweep at once.").says::<types::schedules::Swept>(200),
+            doc("runSweep", "Runs a sweep at once.").says::<types::schedules::Swept>(200),
         ),
     ]
 }
 
 /// Sweeps look over all tenants, so what they found is the platform's.
-impl Kind for Swept {
+impl ResourceKind for SweepReport {
     const WORD: &'static str = "sweep";
     const FILTERS: &'static [(&'static str, &'static str)] = &[("sweep", "/sweep"), ("by", "/by")];
     const TIMES: &'static [&'static str] = &["at", "nominal"];
@@ -66,7 +66,7 @@ impl Kind for Swept {
 }
 
 async fn run(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {

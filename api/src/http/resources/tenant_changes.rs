@@ -3,13 +3,13 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::Text,
-        problem::{Problem, code::Code},
-        resources::workflow_start::{Parameters, Wish, by_place, only, starts},
+        extract::TextBody,
+        problem::{Problem, code::ProblemCode},
+        resources::workflow_start::{Parameters, StartRequest, by_place, only, start_routes},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::App,
+    state::ServerState,
     types,
 };
 use engine::{Started, Undecided, View};
@@ -30,23 +30,23 @@ const WAY: &str = "`increase` or `decrease`; where it is left out, the way that 
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let change = Access::Tenant(Verb::ChangeQuota);
-    let mut routes = starts::<QuotaWish>(
+    let mut routes = start_routes::<QuotaChangeRequest>(
         (
             "/v1/quota-requests",
-            told("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
+            doc("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
         ),
         (
             "/v1/quota-requests:plan",
-            told("planQuota", "What another quota of a workspace would come to. Changes nothing.")
+            doc("planQuota", "What another quota of a workspace would come to. Changes nothing.")
                 .asks("direction", WAY),
         ),
         change,
     );
-    routes.extend(starts::<SlaRequest>(
-        ("/v1/sla-changes", told("changeSla", "Asks for other terms of a tenant.")),
+    routes.extend(start_routes::<SlaRequest>(
+        ("/v1/sla-changes", doc("changeSla", "Asks for other terms of a tenant.")),
         (
             "/v1/sla-changes:plan",
-            told("planSla", "What other terms of a tenant would come to. Changes nothing."),
+            doc("planSla", "What other terms of a tenant would come to. Changes nothing."),
         ),
         Access::Tenant(Verb::ChangeSla),
     ));
@@ -59,12 +59,12 @@ pub(in crate::http) fn quota_request(text: &str, is_json: bool) -> Result<QuotaR
 }
 
 /// A request for another quota, and which way; what is asked for `to` an amount goes the way that leads there.
-pub(in crate::http) struct QuotaWish {
+pub(in crate::http) struct QuotaChangeRequest {
     pub(in crate::http) request: QuotaRequest,
     pub(in crate::http) direction: Option<Direction>,
 }
 
-impl QuotaWish {
+impl QuotaChangeRequest {
     fn way(&self, view: &mut View) -> Result<Direction, Undecided> {
         let Change::To(to) = self.request.change else {
             return Ok(self.direction.unwrap_or(Direction::Increase));
@@ -77,11 +77,11 @@ impl QuotaWish {
     }
 }
 
-impl Wish for QuotaWish {
+impl StartRequest for QuotaChangeRequest {
     type Document = types::stored_documents::QuotaRequest;
     type Planned = types::stored_documents::ChangePlan;
 
-    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+    fn read(body: &TextBody, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &["direction"])?;
         let direction = match asked.get("direction").map(String::as_str) {
             None => None,
@@ -89,7 +89,7 @@ impl Wish for QuotaWish {
             Some("decrease") => Some(Direction::Decrease),
             Some(other) => {
                 let detail = format!("direction: {other:?} is neither increase nor decrease");
-                return Err(Problem::new(Code::QueryInvalid, detail));
+                return Err(Problem::new(ProblemCode::QueryInvalid, detail));
             }
         };
         Ok(Self { request: quota_request(&body.text, body.is_json())?, direction })
@@ -99,7 +99,7 @@ impl Wish for QuotaWish {
         self.request.tenant.as_str()
     }
 
-    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+    async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
         Ok(match app.engine.ledger(false, |view| self.way(view)).await? {
             Direction::Increase => app.engine.start(QuotaIncrease::new(self.request), asked).await?,
             Direction::Decrease => app.engine.start(QuotaDecrease::new(self.request), asked).await?,
@@ -115,11 +115,11 @@ impl Wish for QuotaWish {
     }
 }
 
-impl Wish for SlaRequest {
+impl StartRequest for SlaRequest {
     type Document = types::stored_documents::SlaRequest;
     type Planned = types::stored_documents::ChangePlan;
 
-    fn read(body: &Text, asked: &Parameters) -> Result<Self, Problem> {
+    fn read(body: &TextBody, asked: &Parameters) -> Result<Self, Problem> {
         only(asked, &[])?;
         by_place(&body.text, body.is_json(), Self::from_yaml, Self::from_json)
     }
@@ -128,7 +128,7 @@ impl Wish for SlaRequest {
         self.tenant.as_str()
     }
 
-    async fn start(self, app: &App, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+    async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
         Ok(app.engine.start(SlaChange::new(self), asked).await?)
     }
 

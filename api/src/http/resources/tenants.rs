@@ -4,26 +4,26 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Text,
+            QueryParams, TextBody,
             page::{
-                Listed, Page,
-                scope::{one_seen_by, seen_by},
+                ListPage, Page,
+                scope::{get_visible, list_visible},
             },
             understood,
         },
         middleware::{
-            idempotency::{Once, Secret, mark_replayed},
+            idempotency::{ContainsSecret, RequestKey, mark_replayed},
             traceparent,
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::{
             executions::full,
             workflow_start::{by_place, own, with_separation},
         },
         route::{Access, Route},
-        route_doc::{BEGUN, told},
+        route_doc::{BEGUN, doc},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, mapping, problems::Fault},
 };
 use axum::{
@@ -40,8 +40,8 @@ use serde_json::{Value, json};
 use store::Filter;
 use workflows::{
     onboarding::{Onboarding, preview},
-    policy::{Request, in_force},
-    tenancy::{Entitlement, Holding, Isolation, Tenant},
+    policy::{OnboardingRequest, in_force},
+    tenancy::{Entitlement, Isolation, NodeAllocation, Tenant},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -51,20 +51,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/tenants",
             read,
             list,
-            told("listTenants", "Lists tenants, by state and tier.").lists::<types::fleet::Tenant>(),
+            doc("listTenants", "Lists tenants, by state and tier.").lists::<types::fleet::Tenant>(),
         ),
         Route::get(
             "/v1/tenants/{id}",
             read,
             show,
-            told("showTenant", "A tenant, what it bought and holds, and what is going on with it.")
+            doc("showTenant", "A tenant, what it bought and holds, and what is going on with it.")
                 .says::<types::fleet::TenantInFull>(200),
         ),
         Route::post(
             "/v1/tenants",
             ask,
             onboard,
-            told(
+            doc(
                 "askForTenant",
                 "Asks for a tenant; of one with its own cluster, Tenure-Cluster-Key is the key.",
             )
@@ -79,7 +79,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/tenants:plan",
             ask,
             plan,
-            told("planTenant", "What would be decided on a tenant, and done. Changes nothing.")
+            doc("planTenant", "What would be decided on a tenant, and done. Changes nothing.")
                 .takes::<types::stored_documents::TenantRequest>()
                 .says::<types::stored_documents::OnboardingPlan>(200),
         ),
@@ -88,7 +88,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     state: Option<String>,
     tier: Option<String>,
     limit: Option<usize>,
@@ -98,28 +99,28 @@ struct Wanted {
 const TIMES: &[&str] = &["created_at", "activated_at"];
 
 async fn list(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
     let meant =
         |tenant: &Tenant| is(&wanted.state, tenant.state.into()) && is(&wanted.tier, tenant.tier.into());
-    let (tenants, next) = seen_by::<Tenant>(&app, &caller, "", &page, meant).await?;
-    Ok(Json(Listed::new(tenants.iter().map(|tenant| mapping::thing(tenant, TIMES)).collect(), next)))
+    let (tenants, next) = list_visible::<Tenant>(&app, &caller, "", &page, meant).await?;
+    Ok(Json(ListPage::new(tenants.iter().map(|tenant| mapping::thing(tenant, TIMES)).collect(), next)))
 }
 
 /// A tenant, with what it bought, what it holds, and what is going on with it.
 async fn show(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let tenant = one_seen_by::<Tenant>(&app, &caller, &id).await?;
+    let tenant = get_visible::<Tenant>(&app, &caller, &id).await?;
     let tenant = tenant.ok_or_else(|| Problem::not_found("tenant", &id))?;
-    let holding = one_seen_by::<Holding>(&app, &caller, &id).await?;
-    let entitlement = one_seen_by::<Entitlement>(&app, &caller, &id).await?;
+    let holding = get_visible::<NodeAllocation>(&app, &caller, &id).await?;
+    let entitlement = get_visible::<Entitlement>(&app, &caller, &id).await?;
     let filter = Filter { tenant: Some(id), open: Some(true), ..Filter::default() };
     let open = app.engine.list(&filter, None, 100).await?;
     let mut value = mapping::thing(&tenant, TIMES);
@@ -133,16 +134,16 @@ async fn show(
 }
 
 /// The request that a document says: YAML, or JSON with its places named all the same.
-pub(in crate::http) fn read_request(text: &str, is_json: bool) -> Result<Request, Problem> {
-    by_place(text, is_json, Request::from_yaml, Request::from_json)
+pub(in crate::http) fn read_request(text: &str, is_json: bool) -> Result<OnboardingRequest, Problem> {
+    by_place(text, is_json, OnboardingRequest::from_yaml, OnboardingRequest::from_json)
 }
 
 async fn plan(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    body: Text,
+    body: TextBody,
 ) -> Result<Json<Value>, Problem> {
-    let read = |body: &Text| read_request(&body.text, body.is_json());
+    let read = |body: &TextBody| read_request(&body.text, body.is_json());
     let request = understood(&app, &caller, body, read).await?;
     own(&caller, request.name.as_str())?;
     let planning = app.clone();
@@ -158,22 +159,22 @@ async fn plan(
 }
 
 async fn onboard(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(Once(once)): Extension<Once>,
-    body: Text,
+    Extension(RequestKey(once)): Extension<RequestKey>,
+    body: TextBody,
 ) -> Result<Response, Problem> {
     let labels = body.labels.clone();
-    let read = |body: &Text| read_request(&body.text, body.is_json());
+    let read = |body: &TextBody| read_request(&body.text, body.is_json());
     let request = understood(&app, &caller, body, read).await?;
     start(&app, &caller, request, once, &labels).await
 }
 
 /// Starts an onboarding, or finds the one that was started under the same key.
 pub(in crate::http) async fn start(
-    app: &App,
+    app: &ServerState,
     caller: &Caller,
-    request: Request,
+    request: OnboardingRequest,
     once: Option<(String, String)>,
     labels: &[String],
 ) -> Result<Response, Problem> {
@@ -181,7 +182,7 @@ pub(in crate::http) async fn start(
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
     let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
-    let mut asked = traceparent::linked(asked);
+    let mut asked = traceparent::with_trace_link(asked);
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }
@@ -196,13 +197,13 @@ pub(in crate::http) async fn start(
         && let Ok(value) = HeaderValue::from_str(&secret.reveal())
     {
         answer.headers_mut().insert("tenure-cluster-key", value);
-        answer.extensions_mut().insert(Secret);
+        answer.extensions_mut().insert(ContainsSecret);
     }
     Ok(answer)
 }
 
 /// A tenant with a cluster of its own gets a key for it; only the hash goes on.
-fn cluster_secret(request: &Request) -> Result<Option<Token>, Problem> {
+fn cluster_secret(request: &OnboardingRequest) -> Result<Option<Token>, Problem> {
     match request.tenant.isolation {
         Isolation::DedicatedCluster => {
             let none = |e| Problem::of_action(ActionError::transient("token.no_randomness", e));
@@ -213,14 +214,14 @@ fn cluster_secret(request: &Request) -> Result<Option<Token>, Problem> {
 }
 
 /// What a JSON value inside an envelope asks for; places are named below `prefix`.
-pub(in crate::http) fn read_value(value: &Value, prefix: &str) -> Result<Request, Problem> {
-    Request::from_json(value).map_err(|invalid| {
+pub(in crate::http) fn read_value(value: &Value, prefix: &str) -> Result<OnboardingRequest, Problem> {
+    OnboardingRequest::from_json(value).map_err(|invalid| {
         let faults = invalid.findings.iter().map(|finding| Fault {
             pointer: format!("{prefix}/{}", finding.field.replace(['.', '['], "/").replace(']', "")),
             message: format!("{}; {}", finding.problem, finding.remedy),
             line: None,
             column: None,
         });
-        Problem::new(Code::DocumentInvalid, invalid.to_string()).at(faults.collect())
+        Problem::new(ProblemCode::DocumentInvalid, invalid.to_string()).at(faults.collect())
     })
 }

@@ -4,15 +4,15 @@ use crate::{
     auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, tokens_of},
     http::{
         extract::{
-            Sent,
-            page::{Listed, document},
+            JsonBody,
+            page::{ListPage, document},
         },
-        middleware::idempotency::{Once, Secret, spent},
-        problem::{Problem, code::Code},
+        middleware::idempotency::{ContainsSecret, RequestKey, record_secret_shown},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::credentials::{Token as Shown, TokenIssued},
 };
 use axum::{
@@ -26,21 +26,21 @@ use store::Timestamp;
 
 /// Lists the tokens of a user.
 pub(in crate::http) fn list(access: Access) -> Route {
-    let doc = told("listTokens", "Lists the tokens of a user: their names, ends and last uses.");
+    let doc = doc("listTokens", "Lists the tokens of a user: their names, ends and last uses.");
     Route::get("/v1/users/{name}/tokens", access, all, doc.lists::<Shown>())
 }
 
 /// Draws one more.
 pub(in crate::http) fn issue(access: Access) -> Route {
-    let doc = told("issueToken", "Draws one more token for a user, and shows it, once.")
+    let doc = doc("issueToken", "Draws one more token for a user, and shows it, once.")
         .says::<TokenIssued>(201)
-        .may(&[Code::TokenExists, Code::SecretShown]);
+        .may(&[ProblemCode::TokenExists, ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}:token", access, drawn, doc)
 }
 
 /// Takes one back.
 pub(in crate::http) fn remove(access: Access) -> Route {
-    let doc = told("removeToken", "Takes a token back, by its id or name.").nothing();
+    let doc = doc("removeToken", "Takes a token back, by its id or name.").nothing();
     Route::delete("/v1/users/{name}/tokens/{id}", access, removed, doc)
 }
 
@@ -58,38 +58,41 @@ pub(super) fn seen(kept: &KeptToken, now: Timestamp) -> Shown {
     }
 }
 
-async fn user(app: &App, name: &str) -> Result<User, Problem> {
+async fn user(app: &ServerState, name: &str) -> Result<User, Problem> {
     document::<User>(app, name).await?.ok_or_else(|| Problem::not_found("user", name))
 }
 
-async fn all(State(app): State<Shared>, Path(name): Path<String>) -> Result<Json<Listed<Shown>>, Problem> {
+async fn all(
+    State(app): State<SharedState>,
+    Path(name): Path<String>,
+) -> Result<Json<ListPage<Shown>>, Problem> {
     let user = user(&app, &name).await?;
     let now = app.engine.clock().now();
     let found = tokens_of(&**app.engine.store(), &user).await?;
-    Ok(Json(Listed::new(found.iter().map(|kept| seen(kept, now)).collect(), None)))
+    Ok(Json(ListPage::new(found.iter().map(|kept| seen(kept, now)).collect(), None)))
 }
 
 async fn drawn(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(once): Extension<Once>,
+    Extension(once): Extension<RequestKey>,
     Path(name): Path<String>,
-    Sent(new): Sent<NewToken>,
+    JsonBody(new): JsonBody<NewToken>,
 ) -> Result<Response, Problem> {
     let now = app.engine.clock().now();
     let kept = once.shown(now);
-    let also = |view: &mut engine::View| spent(view, kept.as_ref());
+    let also = |view: &mut engine::View| record_secret_shown(view, kept.as_ref());
     let issued = issue_token(&app.engine, &name, &new, &caller.act(now), also).await?;
     let (kept, token) = issued.ok_or_else(|| Problem::not_found("user", &name))?;
     tracing::info!(user = name, token = kept.id, by = caller.name, "token drawn");
     let body = TokenIssued { of: seen(&kept, now), token: token.reveal() };
     let mut answer = (StatusCode::CREATED, Json(body)).into_response();
-    answer.extensions_mut().insert(Secret);
+    answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
 async fn removed(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {

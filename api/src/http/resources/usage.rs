@@ -4,17 +4,17 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked,
+            QueryParams,
             page::{
                 Page, document,
-                scope::{one_seen_by, seen_by},
+                scope::{get_visible, list_visible},
             },
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
 };
 use axum::{
     Extension,
@@ -27,8 +27,8 @@ use serde::Deserialize;
 use workflows::{
     policy::in_force,
     scheduling::admission::usage_so_far,
-    tenancy::{Cluster, Cohort, Tenant, Usage},
-    usage_statement::{self, Place},
+    tenancy::{Cluster, Cohort, MonthlyUsage, Tenant},
+    usage_statement::{self, StatementPlace},
 };
 
 /// Months that are read at once.
@@ -39,12 +39,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/v1/usage/{tenant}:export",
         Access::Tenant(Verb::ReadAccounts),
         export,
-        told(
+        doc(
             "exportUsage",
             "What a tenant used by month, with list prices, as CSV or in the columns of FOCUS.",
         )
         .file(200, "text/csv")
-        .may(&[Code::QueryInvalid]),
+        .may(&[ProblemCode::QueryInvalid]),
     )]
 }
 
@@ -52,7 +52,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "UsageForm")]
-enum Form {
+enum UsageFormat {
     #[default]
     Csv,
     Focus,
@@ -60,18 +60,19 @@ enum Form {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ExportParams {
     workspace: Option<String>,
     /// The first month, as `2026-01`.
     from: Option<String>,
     /// The last month, which is part of it.
     to: Option<String>,
     #[serde(default)]
-    format: Form,
+    format: UsageFormat,
 }
 
-impl Wanted {
-    fn takes(&self, usage: &Usage) -> bool {
+impl ExportParams {
+    fn takes(&self, usage: &MonthlyUsage) -> bool {
         self.workspace.as_deref().is_none_or(|name| name == usage.workspace.as_str())
             && self.from.as_deref().is_none_or(|from| from <= usage.month.as_str())
             && self.to.as_deref().is_none_or(|to| usage.month.as_str() <= to)
@@ -79,40 +80,43 @@ impl Wanted {
 }
 
 async fn export(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(tenant): Path<String>,
-    Asked(wanted): Asked<Wanted>,
+    QueryParams(wanted): QueryParams<ExportParams>,
 ) -> Result<Response, Problem> {
     for (name, month) in [("from", &wanted.from), ("to", &wanted.to)] {
         if month.as_deref().is_some_and(|month| !is_month(month)) {
-            return Err(Problem::new(Code::QueryInvalid, format!("{name}: write a month like 2026-01")));
+            return Err(Problem::new(
+                ProblemCode::QueryInvalid,
+                format!("{name}: write a month like 2026-01"),
+            ));
         }
     }
-    let found = one_seen_by::<Tenant>(&app, &caller, &tenant).await?;
+    let found = get_visible::<Tenant>(&app, &caller, &tenant).await?;
     let found = found.ok_or_else(|| Problem::not_found("usage of tenant", &tenant))?;
     let lines = lines(&app, &caller, &found, &wanted).await?;
     let text = match wanted.format {
-        Form::Csv => usage_statement::csv(&lines),
-        Form::Focus => usage_statement::focus(&lines),
+        UsageFormat::Csv => usage_statement::csv(&lines),
+        UsageFormat::Focus => usage_statement::focus(&lines),
     };
     Ok(([(header::CONTENT_TYPE, "text/csv")], text).into_response())
 }
 
 /// The account is read before the months that are closed: one that is closed in between is in both, and counted once.
 async fn lines(
-    app: &App,
+    app: &ServerState,
     caller: &Caller,
     tenant: &Tenant,
-    wanted: &Wanted,
-) -> Result<Vec<usage_statement::Line>, Problem> {
-    let account = one_seen_by::<Cohort>(app, caller, tenant.id.as_str()).await?;
+    wanted: &ExportParams,
+) -> Result<Vec<usage_statement::StatementLine>, Problem> {
+    let account = get_visible::<Cohort>(app, caller, tenant.id.as_str()).await?;
     let running = account.map(|account| usage_so_far(&account, app.engine.clock().now()));
     let mut page = Page { limit: AT_ONCE, after: None };
     let mut closed = Vec::new();
     loop {
         let (found, next) =
-            seen_by::<Usage>(app, caller, &format!("{}/", tenant.id), &page, |_| true).await?;
+            list_visible::<MonthlyUsage>(app, caller, &format!("{}/", tenant.id), &page, |_| true).await?;
         closed.extend(found);
         page.after = next;
         if page.after.is_none() {
@@ -127,11 +131,11 @@ async fn lines(
 }
 
 /// Where the tenant's GPUs are, as far as it is on record.
-async fn place(app: &App, tenant: &Tenant) -> Result<Place, Problem> {
-    let Some(cluster) = &tenant.cluster else { return Ok(Place::default()) };
+async fn place(app: &ServerState, tenant: &Tenant) -> Result<StatementPlace, Problem> {
+    let Some(cluster) = &tenant.cluster else { return Ok(StatementPlace::default()) };
     let found = document::<Cluster>(app, cluster.as_str()).await?;
-    let unknown = || Place { cluster: cluster.to_string(), region: String::new() };
-    Ok(found.as_ref().map_or_else(unknown, Place::from))
+    let unknown = || StatementPlace { cluster: cluster.to_string(), region: String::new() };
+    Ok(found.as_ref().map_or_else(unknown, StatementPlace::from))
 }
 
 /// Whether this is a month as `2026-01`, so that months compare as texts do.

@@ -4,17 +4,17 @@ use crate::{
     auth::{Caller, NewUser, Role, User, Verb, add_user, remove_user},
     http::{
         extract::{
-            Asked, Sent,
+            JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
-            page::{Listed, Page, documents, scope::one_seen_by, versioned},
+            page::{ListPage, Page, document_with_version, documents, scope::get_visible},
         },
-        middleware::idempotency::Secret,
-        problem::{Problem, code::Code},
+        middleware::idempotency::ContainsSecret,
+        problem::{Problem, code::ProblemCode},
         resources::{enrolments, tokens},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::{self, mapping},
 };
 use axum::{
@@ -31,21 +31,21 @@ use workflows::tenancy::Tenant;
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadUsers), Access::Staff(Verb::ManageUsers));
     vec![
-        Route::get("/v1/users", read, list, told("listUsers", "Lists users.").lists::<types::users::User>()),
+        Route::get("/v1/users", read, list, doc("listUsers", "Lists users.").lists::<types::users::User>()),
         Route::get(
             "/v1/users/{name}",
             read,
             show,
-            told("showUser", "A user.").says::<types::users::User>(200).tagged(),
+            doc("showUser", "A user.").says::<types::users::User>(200).tagged(),
         ),
         Route::post(
             "/v1/users",
             manage,
             add,
-            told("addUser", "Adds a user, and shows their token, once.")
+            doc("addUser", "Adds a user, and shows their token, once.")
                 .says::<types::users::UserMade>(201)
                 .located()
-                .may(&[Code::UserExists]),
+                .may(&[ProblemCode::UserExists]),
         ),
         tokens::list(read),
         tokens::issue(manage),
@@ -56,14 +56,15 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/users/{name}",
             manage,
             remove,
-            told("removeUser", "Removes a user.").nothing().bound(Code::StaleTag),
+            doc("removeUser", "Removes a user.").nothing().bound(ProblemCode::StaleTag),
         ),
     ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -81,31 +82,31 @@ fn seen(user: &User) -> Value {
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Value>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let (users, next) = documents::<User>(&app, "", &page, |_| true).await?;
-    Ok(Json(Listed::new(users.iter().map(seen).collect(), next)))
+    Ok(Json(ListPage::new(users.iter().map(seen).collect(), next)))
 }
 
-async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
-    let found = versioned::<User>(&app, &name).await?;
+async fn show(State(app): State<SharedState>, Path(name): Path<String>) -> Result<Response, Problem> {
+    let found = document_with_version::<User>(&app, &name).await?;
     let (user, version) = found.ok_or_else(|| Problem::not_found("user", &name))?;
     Ok(tagged(tag(version), seen(&user)))
 }
 
 async fn add(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(new): Sent<NewUser>,
+    JsonBody(new): JsonBody<NewUser>,
 ) -> Result<Response, Problem> {
     let by = caller.act(app.engine.clock().now());
     let (user, token) = add_user(&app.engine, new, &by).await?;
     tracing::info!(user = user.name, by = caller.name, "user added");
     let mut body = seen(&user);
     let unknown = match &user.tenant {
-        Some(tenant) => one_seen_by::<Tenant>(&app, &caller, tenant).await?.is_none().then_some(tenant),
+        Some(tenant) => get_visible::<Tenant>(&app, &caller, tenant).await?.is_none().then_some(tenant),
         None => None,
     };
     if let Some(fields) = body.as_object_mut() {
@@ -121,12 +122,12 @@ async fn add(
     }
     let location = [(header::LOCATION, format!("/v1/users/{}", user.name))];
     let mut answer = (StatusCode::CREATED, location, Json(body)).into_response();
-    answer.extensions_mut().insert(Secret);
+    answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
 async fn remove(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,

@@ -6,17 +6,17 @@
 use crate::{
     auth::Caller,
     http::{
-        extract::{Asked, Text, json, understood, yaml},
+        extract::{QueryParams, TextBody, parse_json, understood, yaml},
         middleware::{
-            idempotency::{Once, mark_replayed},
+            idempotency::{RequestKey, mark_replayed},
             traceparent,
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::executions::full,
         route::{Access, Route},
-        route_doc::{BEGUN, Told},
+        route_doc::{BEGUN, RouteDoc},
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::executions::Execution,
 };
 use axum::{
@@ -36,27 +36,27 @@ use workflows::policy::Invalid;
 pub(in crate::http) type Parameters = BTreeMap<String, String>;
 
 /// A request that becomes an execution.
-pub(in crate::http) trait Wish: Sized + Send + Sync + 'static {
+pub(in crate::http) trait StartRequest: Sized + Send + Sync + 'static {
     /// What its documents look like.
     type Document: JsonSchema;
     /// What `:plan` answers.
     type Planned: JsonSchema;
 
     /// The request that a document says. `asked` are the parameters of the address.
-    fn read(document: &Text, asked: &Parameters) -> Result<Self, Problem>;
+    fn read(document: &TextBody, asked: &Parameters) -> Result<Self, Problem>;
 
     /// Whose it is; empty for the platform's own.
     fn tenant(&self) -> &str;
 
     /// The request with what only a search finds.
-    fn prepare(self, _app: &App) -> impl Future<Output = Result<Self, Problem>> + Send {
+    fn prepare(self, _app: &ServerState) -> impl Future<Output = Result<Self, Problem>> + Send {
         async { Ok(self) }
     }
 
     /// Begins the execution.
     fn start(
         self,
-        app: &App,
+        app: &ServerState,
         caller: &Caller,
         asked: engine::Request,
     ) -> impl Future<Output = Result<Started, Problem>> + Send;
@@ -66,23 +66,24 @@ pub(in crate::http) trait Wish: Sized + Send + Sync + 'static {
 }
 
 /// The two routes of a request, with what they say of themselves.
-pub(in crate::http) fn starts<W: Wish>(
-    (start_at, started): (&'static str, Told),
-    (plan_at, planned): (&'static str, Told),
+pub(in crate::http) fn start_routes<W: StartRequest>(
+    (start_at, started): (&'static str, RouteDoc),
+    (plan_at, planned): (&'static str, RouteDoc),
     access: Access,
 ) -> Vec<Route> {
     let started = started.takes::<W::Document>().labelled();
-    let started = started.says::<Execution>(202).located().tagged().may(BEGUN).may(&[Code::QueryInvalid]);
-    let planned = planned.takes::<W::Document>().says::<W::Planned>(200).may(&[Code::QueryInvalid]);
+    let started =
+        started.says::<Execution>(202).located().tagged().may(BEGUN).may(&[ProblemCode::QueryInvalid]);
+    let planned = planned.takes::<W::Document>().says::<W::Planned>(200).may(&[ProblemCode::QueryInvalid]);
     vec![Route::post(start_at, access, start::<W>, started), Route::post(plan_at, access, plan::<W>, planned)]
 }
 
-async fn start<W: Wish>(
-    State(app): State<Shared>,
+async fn start<W: StartRequest>(
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(Once(once)): Extension<Once>,
-    Asked(asked): Asked<Parameters>,
-    body: Text,
+    Extension(RequestKey(once)): Extension<RequestKey>,
+    QueryParams(asked): QueryParams<Parameters>,
+    body: TextBody,
 ) -> Result<Response, Problem> {
     let labels = body.labels.clone();
     let wish = understood(&app, &caller, body, move |body| W::read(body, &asked)).await?;
@@ -90,8 +91,8 @@ async fn start<W: Wish>(
 }
 
 /// Begins what is asked for, or finds the execution that was begun under the same key.
-pub(in crate::http) async fn begin<W: Wish>(
-    app: &App,
+pub(in crate::http) async fn begin<W: StartRequest>(
+    app: &ServerState,
     caller: &Caller,
     wish: W,
     once: Option<(String, String)>,
@@ -99,7 +100,7 @@ pub(in crate::http) async fn begin<W: Wish>(
 ) -> Result<Response, Problem> {
     own(caller, wish.tenant())?;
     let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
-    let mut asked = traceparent::linked(asked);
+    let mut asked = traceparent::with_trace_link(asked);
     if let Some((key, fingerprint)) = once {
         asked = asked.once(key, fingerprint);
     }
@@ -114,11 +115,11 @@ pub(in crate::http) async fn begin<W: Wish>(
     Ok(answer)
 }
 
-async fn plan<W: Wish>(
-    State(app): State<Shared>,
+async fn plan<W: StartRequest>(
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(asked): Asked<Parameters>,
-    body: Text,
+    QueryParams(asked): QueryParams<Parameters>,
+    body: TextBody,
 ) -> Result<Json<Value>, Problem> {
     let wish = understood(&app, &caller, body, move |body| W::read(body, &asked)).await?;
     own(&caller, wish.tenant())?;
@@ -130,7 +131,7 @@ async fn plan<W: Wish>(
 }
 
 /// A plan, which says so where people count who are not separate from each other.
-pub(in crate::http) fn with_separation(app: &App, mut planned: Value) -> Value {
+pub(in crate::http) fn with_separation(app: &ServerState, mut planned: Value) -> Value {
     let separation = app.engine.separation();
     if let Some(fields) = planned.as_object_mut().filter(|_| !separation.is_enforced()) {
         fields.insert("separation".into(), separation.name().into());
@@ -143,7 +144,7 @@ pub(in crate::http) fn own(caller: &Caller, tenant: &str) -> Result<(), Problem>
     if caller.sees(tenant) {
         return Ok(());
     }
-    Err(Problem::new(Code::ForeignTenant, format!("{} may not act for tenant {tenant}", caller.name)))
+    Err(Problem::new(ProblemCode::ForeignTenant, format!("{} may not act for tenant {tenant}", caller.name)))
 }
 
 /// A plan with its digest, as people vote on it.
@@ -155,14 +156,16 @@ pub(in crate::http) fn planned<W: Workflow>(plan: &Plan) -> Value {
 pub(in crate::http) fn only(asked: &Parameters, known: &[&str]) -> Result<(), Problem> {
     match asked.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(other) => Err(Problem::new(Code::QueryInvalid, format!("{other}: this is no parameter here"))),
+        Some(other) => {
+            Err(Problem::new(ProblemCode::QueryInvalid, format!("{other}: this is no parameter here")))
+        }
     }
 }
 
 /// The value that a document of JSON or YAML says.
-pub(in crate::http) fn document<T: DeserializeOwned>(body: &Text) -> Result<T, Problem> {
+pub(in crate::http) fn document<T: DeserializeOwned>(body: &TextBody) -> Result<T, Problem> {
     if !body.is_yaml() {
-        return json(if body.text.trim().is_empty() { "{}" } else { &body.text });
+        return parse_json(if body.text.trim().is_empty() { "{}" } else { &body.text });
     }
     yaml(&body.text)
 }
@@ -178,7 +181,7 @@ pub(in crate::http) fn by_place<T>(
     if !is_json {
         return read.map_err(|invalid| Problem::invalid(&invalid));
     }
-    let value: Value = json(text)?;
+    let value: Value = parse_json(text)?;
     match (read, from_json(&value)) {
         (Ok(request), _) | (Err(_), Ok(request)) => Ok(request),
         (Err(invalid), Err(_)) => Err(Problem::invalid(&invalid)),

@@ -5,21 +5,21 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Sent,
-            page::{Listed, Paging},
+            JsonBody, QueryParams,
+            page::{ListPage, Paging},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         mapping,
         operations::{self, Migrated},
     },
 };
 use axum::{Extension, Json, extract::State};
-use engine::{Generation, Migration, MigrationAnswer};
+use engine::{Migration, MigrationAnswer, SchemaUsage};
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,53 +31,54 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workflow-versions",
             read,
             list,
-            told("listVersions", "Counts the open executions by workflow and schema.")
+            doc("listVersions", "Counts the open executions by workflow and schema.")
                 .lists::<operations::Generation>(),
         ),
         Route::get(
             "/v1/workflow-versions/blockers",
             read,
             blockers,
-            told("listBlockers", "Lists open executions of other versions, and whom each waits for.")
+            doc("listBlockers", "Lists open executions of other versions, and whom each waits for.")
                 .lists::<operations::Migrated>()
-                .may(&[Code::NotFound]),
+                .may(&[ProblemCode::NotFound]),
         ),
         Route::post(
             "/v1/workflow-versions:migrate",
             Access::Staff(Verb::Migrate),
             migrate,
-            told("migrate", "Brings executions of older versions up to date.")
+            doc("migrate", "Brings executions of older versions up to date.")
                 .lists::<operations::Migrated>()
-                .may(&[Code::NotFound]),
+                .may(&[ProblemCode::NotFound]),
         ),
     ]
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<operations::Generation>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(paging): QueryParams<Paging>,
+) -> Result<Json<ListPage<operations::Generation>>, Problem> {
     let page = paging.page()?;
-    let row = |one: Generation| operations::Generation {
+    let row = |one: SchemaUsage| operations::Generation {
         standing: one.standing(),
         workflow: one.workflow,
         schema: one.schema,
         open: one.open,
         here: one.here,
     };
-    let name = |one: &Generation| format!("{}/{:010}", one.workflow, one.schema);
-    Ok(Json(Listed::part(app.engine.generations().await?, &page, name).each(row)))
+    let name = |one: &SchemaUsage| format!("{}/{:010}", one.workflow, one.schema);
+    Ok(Json(ListPage::part(app.engine.generations().await?, &page, name).each(row)))
 }
 
 /// Of which workflow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+#[schemars(rename = "Wanted")]
+struct ListParams {
     workflow: Option<String>,
 }
 
 /// Refuses a workflow that there is not, so that a slip of the pen is not taken for all being well.
-async fn known(app: &App, workflow: Option<&str>) -> Result<(), Problem> {
+async fn known(app: &ServerState, workflow: Option<&str>) -> Result<(), Problem> {
     let Some(name) = workflow else { return Ok(()) };
     if app.engine.generations().await?.iter().any(|one| one.workflow == name) {
         return Ok(());
@@ -86,9 +87,9 @@ async fn known(app: &App, workflow: Option<&str>) -> Result<(), Problem> {
 }
 
 async fn blockers(
-    State(app): State<Shared>,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Listed<Migrated>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Migrated>>, Problem> {
     known(&app, wanted.workflow.as_deref()).await?;
     let found = app.engine.outdated(wanted.workflow.as_deref()).await?;
     seen(&app, &found).await
@@ -97,17 +98,18 @@ async fn blockers(
 /// What is to be brought up to date.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Order {
+#[schemars(rename = "Order")]
+struct MigrateBody {
     workflow: Option<String>,
     #[serde(default)]
     dry_run: bool,
 }
 
 async fn migrate(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Sent(order): Sent<Order>,
-) -> Result<Json<Listed<Migrated>>, Problem> {
+    JsonBody(order): JsonBody<MigrateBody>,
+) -> Result<Json<ListPage<Migrated>>, Problem> {
     let workflow = order.workflow.as_deref();
     known(&app, workflow).await?;
     let found = if order.dry_run {
@@ -119,16 +121,16 @@ async fn migrate(
     seen(&app, &found).await
 }
 
-async fn seen(app: &App, found: &[Migration]) -> Result<Json<Listed<Migrated>>, Problem> {
+async fn seen(app: &ServerState, found: &[Migration]) -> Result<Json<ListPage<Migrated>>, Problem> {
     let mut rows = Vec::new();
     for one in found {
         rows.push(row(app, one).await?);
     }
-    Ok(Json(Listed::new(rows, None)))
+    Ok(Json(ListPage::new(rows, None)))
 }
 
 /// An execution of another version: what can be done about it, and whom it waits for.
-async fn row(app: &App, one: &Migration) -> Result<Migrated, Problem> {
+async fn row(app: &ServerState, one: &Migration) -> Result<Migrated, Problem> {
     let record = &one.record;
     let (answer, to, why) = match &one.answer {
         MigrationAnswer::Would(to) => ("migratable", Some(*to), None),

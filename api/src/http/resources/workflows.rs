@@ -4,14 +4,14 @@ use crate::{
     auth::Verb,
     http::{
         extract::{
-            Asked,
-            page::{Listed, Paging},
+            QueryParams,
+            page::{ListPage, Paging},
         },
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{executions::Drawn, operations::Workflow},
 };
 use axum::{
@@ -31,13 +31,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workflows",
             read,
             list,
-            told("listWorkflows", "Lists what can run.").lists::<Workflow>(),
+            doc("listWorkflows", "Lists what can run.").lists::<Workflow>(),
         ),
         Route::get(
             "/v1/workflows/{name}/diagram",
             read,
             diagram,
-            told("drawWorkflow", "The picture of a workflow, as Mermaid or JSON.")
+            doc("drawWorkflow", "The picture of a workflow, as Mermaid or JSON.")
                 .file(200, "text/plain")
                 .says::<Drawn>(200),
         ),
@@ -45,9 +45,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 async fn list(
-    State(app): State<Shared>,
-    Asked(paging): Asked<Paging>,
-) -> Result<Json<Listed<Workflow>>, Problem> {
+    State(app): State<SharedState>,
+    QueryParams(paging): QueryParams<Paging>,
+) -> Result<Json<ListPage<Workflow>>, Problem> {
     let row = |drawn: engine::Diagram| Workflow {
         name: drawn.workflow,
         schema: drawn.schema,
@@ -55,26 +55,27 @@ async fn list(
         states: drawn.states.len(),
     };
     let page = paging.page()?;
-    Ok(Json(Listed::part(app.engine.diagrams(), &page, |drawn| drawn.workflow.clone()).each(row)))
+    Ok(Json(ListPage::part(app.engine.diagrams(), &page, |drawn| drawn.workflow.clone()).each(row)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Drawing {
+#[schemars(rename = "Drawing")]
+struct DiagramParams {
     format: Option<String>,
 }
 
 async fn diagram(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Path(name): Path<String>,
-    Asked(drawing): Asked<Drawing>,
+    QueryParams(drawing): QueryParams<DiagramParams>,
 ) -> Result<Response, Problem> {
     drawn(&app, &name, drawing.format.as_deref(), None)
 }
 
 /// The picture of a workflow as Mermaid (the default) or JSON, with `current` lit.
 pub(in crate::http) fn drawn(
-    app: &App,
+    app: &ServerState,
     name: &str,
     format: Option<&str>,
     current: Option<&str>,
@@ -88,8 +89,9 @@ pub(in crate::http) fn drawn(
             Ok((plain, diagram.mermaid(current)).into_response())
         }
         "json" => Ok(Json(json!({ "diagram": diagram, "current": current })).into_response()),
-        other => {
-            Err(Problem::new(Code::QueryInvalid, format!("format: {other:?} is neither mermaid nor json")))
-        }
+        other => Err(Problem::new(
+            ProblemCode::QueryInvalid,
+            format!("format: {other:?} is neither mermaid nor json"),
+        )),
     }
 }

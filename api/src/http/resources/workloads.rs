@@ -3,15 +3,15 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{Text, page::scope::one_seen_by, understood},
-        problem::{Problem, code::Code},
-        resource_kind::Kind as _,
+        extract::{TextBody, page::scope::get_visible, understood},
+        problem::{Problem, code::ProblemCode},
+        resource_kind::ResourceKind as _,
         resource_routes::find,
         resources::workflow_start::{document, own},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{self, mapping},
 };
 use axum::{
@@ -27,12 +27,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::{Epoch, Filter};
 use workflows::{
-    platform::{ANSWER_WITHIN, Stamp, WorkloadRef},
+    platform::{ANSWER_WITHIN, CallMetadata, WorkloadRef},
     quota_change::decrease::{self, QuotaDecrease},
-    reclaim::ledger::{announce, start},
-    scheduling::admission::{self, News, Request, Submitted},
+    reclaim::ledger::{start_command, start_reclaims},
+    scheduling::admission::{self, AdmissionEffects, SubmitOutcome, WorkloadRequest},
     sla_change::{self, SlaChange},
-    tenancy::{Amounts, Answer, Checkpoint, TenantId, Workload, WorkloadClass, WorkspaceName},
+    tenancy::{AdmissionVerdict, Amounts, Checkpoint, TenantId, Workload, WorkloadClass, WorkspaceName},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -42,31 +42,40 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workloads",
             submit_access,
             submit,
-            told("submitWorkload", "Asks for GPUs: 200 has them, 202 waits in line, 422 never can.")
+            doc("submitWorkload", "Asks for GPUs: 200 has them, 202 waits in line, 422 never can.")
                 .takes::<NewWorkload>()
                 .says::<types::workspaces::Submitted>(200)
                 .located()
                 .says::<types::workspaces::Submitted>(202)
                 .located()
-                .may(&[Code::WorkloadRejected, Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+                .may(&[
+                    ProblemCode::WorkloadRejected,
+                    ProblemCode::WorkloadDiffers,
+                    ProblemCode::LineFull,
+                    ProblemCode::TenantLeaves,
+                ]),
         ),
         Route::post(
             "/v1/workloads:plan",
             submit_access,
             plan,
-            told(
+            doc(
                 "planWorkload",
                 "Whether a workload would be admitted, wait, or never be, and why; nothing is asked for.",
             )
             .takes::<NewWorkload>()
             .says::<types::workspaces::Submitted>(200)
-            .may(&[Code::WorkloadDiffers, Code::LineFull, Code::TenantLeaves]),
+            .may(&[
+                ProblemCode::WorkloadDiffers,
+                ProblemCode::LineFull,
+                ProblemCode::TenantLeaves,
+            ]),
         ),
         Route::post(
             "/v1/workloads/{tenant}/{workload}:finish",
             submit_access,
             finish,
-            told("finishWorkload", "Says that a workload has ended, or is no longer wanted.")
+            doc("finishWorkload", "Says that a workload has ended, or is no longer wanted.")
                 .says::<types::workspaces::Finished>(200),
         ),
     ]
@@ -96,7 +105,7 @@ pub(in crate::http) struct NewWorkload {
     #[schemars(with = "String")]
     checkpoint: Checkpoint,
     /// Whole numbers by resource, such as `gpu/H100`.
-    #[serde(deserialize_with = "admission::whole")]
+    #[serde(deserialize_with = "admission::parse_amounts")]
     #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     requests: Amounts,
     #[serde(default)]
@@ -114,17 +123,17 @@ fn yes() -> bool {
 }
 
 impl NewWorkload {
-    pub(in crate::http) fn checked(self) -> Result<Request, Problem> {
+    pub(in crate::http) fn checked(self) -> Result<WorkloadRequest, Problem> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
             let detail = "name: use 1 to 64 letters, digits, '-', '_' and '.'";
-            return Err(Problem::new(Code::DocumentInvalid, detail));
+            return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
         }
         if self.requests.values().all(|amount| *amount == 0) {
             let detail = "requests: say what it asks for, such as `gpu/H100: 4`";
-            return Err(Problem::new(Code::DocumentInvalid, detail));
+            return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
         }
-        Ok(Request {
+        Ok(WorkloadRequest {
             tenant: self.tenant,
             workspace: self.workspace,
             name: self.name,
@@ -142,11 +151,11 @@ impl NewWorkload {
 /// Changes a tenant's account, and in the same commit begins what the change calls for. Whoever else can be admitted then
 /// is, before it is answered.
 pub(in crate::http) async fn change<T>(
-    app: &App,
+    app: &ServerState,
     tenant: &TenantId,
-    mut change: impl FnMut(&mut View) -> Result<(T, News), Undecided>,
+    mut change: impl FnMut(&mut View) -> Result<(T, AdmissionEffects), Undecided>,
 ) -> Result<T, Problem> {
-    let announced = |view: &mut View, news: News| announce(view, &news).map(|()| news.more);
+    let announced = |view: &mut View, news: AdmissionEffects| start_reclaims(view, &news).map(|()| news.more);
     let (done, mut more) = app
         .engine
         .ledger(true, |view| {
@@ -158,7 +167,7 @@ pub(in crate::http) async fn change<T>(
         more = app
             .engine
             .ledger(true, |view| {
-                let news = admission::wake(view, tenant)?;
+                let news = admission::admit_queued(view, tenant)?;
                 announced(view, news)
             })
             .await?;
@@ -167,9 +176,9 @@ pub(in crate::http) async fn change<T>(
 }
 
 async fn submit(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    body: Text,
+    body: TextBody,
 ) -> Result<Response, Problem> {
     let request = understood(&app, &caller, body, |body| document::<NewWorkload>(body)?.checked()).await?;
     ask(&app, &caller, &request).await
@@ -177,9 +186,9 @@ async fn submit(
 
 /// What would be answered, as the books stand. That it can never be admitted is an answer, too.
 async fn plan(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    body: Text,
+    body: TextBody,
 ) -> Result<Json<Value>, Problem> {
     let request = understood(&app, &caller, body, |body| document::<NewWorkload>(body)?.checked()).await?;
     own(&caller, request.tenant.as_str())?;
@@ -188,7 +197,11 @@ async fn plan(
 }
 
 /// Asks for GPUs: 200 when it has them, 202 when it waits, 422 with every reason when it never can.
-pub(in crate::http) async fn ask(app: &App, caller: &Caller, request: &Request) -> Result<Response, Problem> {
+pub(in crate::http) async fn ask(
+    app: &ServerState,
+    caller: &Caller,
+    request: &WorkloadRequest,
+) -> Result<Response, Problem> {
     own(caller, request.tenant.as_str())?;
     let submitted = change(app, &request.tenant, |view| {
         let submitted = admission::submit(view, request)?;
@@ -197,14 +210,14 @@ pub(in crate::http) async fn ask(app: &App, caller: &Caller, request: &Request) 
     })
     .await?;
     let status = match submitted.admission.answer {
-        Answer::Admit => StatusCode::OK,
-        Answer::Queue => StatusCode::ACCEPTED,
-        Answer::Reject => {
+        AdmissionVerdict::Admit => StatusCode::OK,
+        AdmissionVerdict::Queue => StatusCode::ACCEPTED,
+        AdmissionVerdict::Reject => {
             let decision = submitted.admission.seen(None);
             let reasons: Vec<_> =
-                submitted.admission.weighed.iter().filter(|w| w.answer != Answer::Admit).collect();
+                submitted.admission.weighed.iter().filter(|w| w.answer != AdmissionVerdict::Admit).collect();
             let told: Vec<_> = reasons.iter().map(|weighed| weighed.why.as_str()).collect();
-            let problem = Problem::new(Code::WorkloadRejected, told.join("; "));
+            let problem = Problem::new(ProblemCode::WorkloadRejected, told.join("; "));
             return Err(problem
                 .with("weighed", json!(reasons))
                 .with("decision", decision.get("id").cloned().unwrap_or_default()));
@@ -214,7 +227,7 @@ pub(in crate::http) async fn ask(app: &App, caller: &Caller, request: &Request) 
     Ok((status, [(header::LOCATION, location)], Json(shown(&submitted))).into_response())
 }
 
-fn shown(submitted: &Submitted) -> Value {
+fn shown(submitted: &SubmitOutcome) -> Value {
     json!({
         "answer": submitted.admission.answer,
         "decision": submitted.admission.seen(None),
@@ -225,7 +238,7 @@ fn shown(submitted: &Submitted) -> Value {
 }
 
 async fn finish(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path((tenant, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
@@ -235,13 +248,13 @@ async fn finish(
 
 /// Says that a workload has ended, or is no longer wanted; answers with it and with who was admitted by that.
 pub(in crate::http) async fn end(
-    app: &App,
+    app: &ServerState,
     caller: &Caller,
     tenant: &TenantId,
     name: &str,
 ) -> Result<Value, Problem> {
     let (admitted, ran) = change(app, tenant, |view| {
-        let ran = start(view, tenant, name)?.map(|start| start.workload);
+        let ran = start_command(view, tenant, name)?.map(|start| start.workload);
         let news = admission::finish(view, tenant, name)?.news;
         let admitted: Vec<String> = news.admitted.iter().map(|one| one.workload.clone()).collect();
         Ok(((admitted, ran), news))
@@ -250,8 +263,8 @@ pub(in crate::http) async fn end(
     if let Some(ran) = ran {
         clear_away(app, &ran).await;
     }
-    wake_changes(app, tenant).await?;
-    let stands = one_seen_by::<Workload>(app, caller, &Workload::key(tenant, name)).await?;
+    admit_next(app, tenant).await?;
+    let stands = get_visible::<Workload>(app, caller, &Workload::key(tenant, name)).await?;
     let mut shown = stands.map(|workload| workload.seen(None)).unwrap_or_default();
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("admitted_by_that".into(), json!(admitted));
@@ -260,10 +273,10 @@ pub(in crate::http) async fn end(
 }
 
 /// Tells the platform that a workload is over. Its cluster knows, or is simulated; what it says to it changes nothing.
-async fn clear_away(app: &App, ran: &WorkloadRef) {
+async fn clear_away(app: &ServerState, ran: &WorkloadRef) {
     let key = format!("ended/{}", ran.full_name());
     let step = key.clone();
-    let stamp = Stamp {
+    let stamp = CallMetadata {
         action: "EndWorkload",
         step,
         key,
@@ -278,7 +291,7 @@ async fn clear_away(app: &App, ran: &WorkloadRef) {
 }
 
 /// Executions that wait until less is used look again now, not only when their time comes.
-async fn wake_changes(app: &App, tenant: &TenantId) -> Result<(), Problem> {
+async fn admit_next(app: &ServerState, tenant: &TenantId) -> Result<(), Problem> {
     let waiting = [
         (QuotaDecrease::NAME, "DrainingExcess", decrease::USE_FELL),
         (SlaChange::NAME, "AwaitingConformance", sla_change::CONFORMS),

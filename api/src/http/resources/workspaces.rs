@@ -3,14 +3,14 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::page::{Listed, scope::one_seen_by},
+        extract::page::{ListPage, scope::get_visible},
         problem::Problem,
-        resource_kind::{Kind, numbered},
-        resource_routes::reads,
+        resource_kind::{ResourceKind, numbered},
+        resource_routes::read_routes,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::Shared,
+    state::SharedState,
     types::{self, mapping},
 };
 use axum::{
@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use workflows::{
     scheduling::admission::usage_so_far,
     tenancy::{
-        Account, Admission, Balance, Cohort, Loan, Quota, Reservation, Usage, Workload, WorkloadState,
+        Account, Admission, Balance, Cohort, Loan, MonthlyUsage, Quota, Reservation, Workload, WorkloadState,
         Workspace,
     },
 };
@@ -30,47 +30,44 @@ use workflows::{
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadAccounts);
     let mut routes = Vec::new();
-    routes.extend(reads::<Workspace>(
+    routes.extend(read_routes::<Workspace>(
         (
             "/v1/workspaces",
-            told("listWorkspaces", "Lists workspaces, and what is used of their quotas.")
+            doc("listWorkspaces", "Lists workspaces, and what is used of their quotas.")
                 .lists::<types::workspaces::Workspace>(),
         ),
         (
             "/v1/workspaces/{tenant}/{workspace}",
-            told("showWorkspace", "A workspace, and what is used of its quotas.")
+            doc("showWorkspace", "A workspace, and what is used of its quotas.")
                 .says::<types::workspaces::Workspace>(200),
         ),
         read,
     ));
-    routes.extend(reads::<Quota>(
+    routes.extend(read_routes::<Quota>(
         (
             "/v1/quotas",
-            told("listQuotas", "Lists quotas, and what is used of them.").lists::<types::workspaces::Quota>(),
+            doc("listQuotas", "Lists quotas, and what is used of them.").lists::<types::workspaces::Quota>(),
         ),
         (
             "/v1/quotas/{tenant}/{workspace}",
-            told("showQuota", "The quota of a workspace, and what is used of it.")
+            doc("showQuota", "The quota of a workspace, and what is used of it.")
                 .says::<types::workspaces::Quota>(200),
         ),
         read,
     ));
-    routes.extend(reads::<Loan>(
-        (
-            "/v1/loans",
-            told("listLoans", "Lists loans between workspaces.").lists::<types::workspaces::Loan>(),
-        ),
-        ("/v1/loans/{tenant}/{number}", told("showLoan", "A loan.").says::<types::workspaces::Loan>(200)),
+    routes.extend(read_routes::<Loan>(
+        ("/v1/loans", doc("listLoans", "Lists loans between workspaces.").lists::<types::workspaces::Loan>()),
+        ("/v1/loans/{tenant}/{number}", doc("showLoan", "A loan.").says::<types::workspaces::Loan>(200)),
         read,
     ));
-    routes.extend(reads::<Reservation>(
+    routes.extend(read_routes::<Reservation>(
         (
             "/v1/reservations",
-            told("listReservations", "Lists reservations.").lists::<types::workspaces::Reservation>(),
+            doc("listReservations", "Lists reservations.").lists::<types::workspaces::Reservation>(),
         ),
         (
             "/v1/reservations/{tenant}/{workspace}/{reservation}",
-            told("showReservation", "A reservation.").says::<types::workspaces::Reservation>(200),
+            doc("showReservation", "A reservation.").says::<types::workspaces::Reservation>(200),
         ),
         read,
     ));
@@ -81,34 +78,34 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 /// What runs in an account, and what it comes to.
 fn work(read: Access) -> Vec<Route> {
     let mut routes = Vec::new();
-    routes.extend(reads::<Workload>(
-        ("/v1/workloads", told("listWorkloads", "Lists workloads.").lists::<types::workspaces::Workload>()),
+    routes.extend(read_routes::<Workload>(
+        ("/v1/workloads", doc("listWorkloads", "Lists workloads.").lists::<types::workspaces::Workload>()),
         (
             "/v1/workloads/{tenant}/{workload}",
-            told("showWorkload", "A workload.").says::<types::workspaces::Workload>(200),
+            doc("showWorkload", "A workload.").says::<types::workspaces::Workload>(200),
         ),
         read,
     ));
-    routes.extend(reads::<Admission>(
+    routes.extend(read_routes::<Admission>(
         (
             "/v1/decisions",
-            told("listDecisions", "Lists decisions on admission.").lists::<types::workspaces::Decision>(),
+            doc("listDecisions", "Lists decisions on admission.").lists::<types::workspaces::Decision>(),
         ),
         (
             "/v1/decisions/{tenant}/{number}",
-            told("showDecision", "A decision on admission, with everything that was weighed.")
+            doc("showDecision", "A decision on admission, with everything that was weighed.")
                 .says::<types::workspaces::Decision>(200),
         ),
         read,
     ));
-    routes.extend(reads::<Usage>(
+    routes.extend(read_routes::<MonthlyUsage>(
         (
             "/v1/usage",
-            told("listUsage", "Lists months of usage that have ended.").lists::<types::workspaces::Usage>(),
+            doc("listUsage", "Lists months of usage that have ended.").lists::<types::workspaces::Usage>(),
         ),
         (
             "/v1/usage/{tenant}/{workspace}/{month}",
-            told("showUsage", "A month of usage that has ended.").says::<types::workspaces::Usage>(200),
+            doc("showUsage", "A month of usage that has ended.").says::<types::workspaces::Usage>(200),
         ),
         read,
     ));
@@ -116,7 +113,7 @@ fn work(read: Access) -> Vec<Route> {
         "/v1/usage/{tenant}",
         read,
         so_far,
-        told("showUsageSoFar", "What each workspace of a tenant has used in the month that runs.")
+        doc("showUsageSoFar", "What each workspace of a tenant has used in the month that runs.")
             .lists::<types::workspaces::Usage>(),
     ));
     routes
@@ -146,7 +143,7 @@ fn used(account: &Account) -> Value {
     Value::Object(by.collect::<Map<_, _>>())
 }
 
-impl Kind for Workspace {
+impl ResourceKind for Workspace {
     const WORD: &'static str = "workspace";
     const FILTERS: &'static [(&'static str, &'static str)] = &[("class", "/class")];
 
@@ -171,7 +168,7 @@ impl Kind for Workspace {
     }
 }
 
-impl Kind for Quota {
+impl ResourceKind for Quota {
     const WORD: &'static str = "quota";
     const FILTERS: &'static [(&'static str, &'static str)] = &[("workspace", "/workspace")];
     const TIMES: &'static [&'static str] = &["at"];
@@ -188,7 +185,7 @@ impl Kind for Quota {
     }
 }
 
-impl Kind for Loan {
+impl ResourceKind for Loan {
     const WORD: &'static str = "loan";
     const FILTERS: &'static [(&'static str, &'static str)] = &[
         ("state", "/state"),
@@ -213,7 +210,7 @@ impl Kind for Loan {
     }
 }
 
-impl Kind for Reservation {
+impl ResourceKind for Reservation {
     const WORD: &'static str = "reservation";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("kind", "/kind")];
@@ -230,7 +227,7 @@ impl Kind for Reservation {
     }
 }
 
-impl Kind for Workload {
+impl ResourceKind for Workload {
     const WORD: &'static str = "workload";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("state", "/state"), ("class", "/class")];
@@ -254,7 +251,7 @@ impl Kind for Workload {
     }
 }
 
-impl Kind for Admission {
+impl ResourceKind for Admission {
     const WORD: &'static str = "decision";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("workload", "/workload"), ("answer", "/answer")];
@@ -274,7 +271,7 @@ impl Kind for Admission {
     }
 }
 
-impl Kind for Usage {
+impl ResourceKind for MonthlyUsage {
     const WORD: &'static str = "month of usage";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("month", "/month")];
@@ -287,12 +284,12 @@ impl Kind for Usage {
 
 /// What each workspace of a tenant has used in the month that runs.
 async fn so_far(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(tenant): Path<String>,
-) -> Result<Json<Listed<Value>>, Problem> {
-    let account = one_seen_by::<Cohort>(&app, &caller, &tenant).await?;
+) -> Result<Json<ListPage<Value>>, Problem> {
+    let account = get_visible::<Cohort>(&app, &caller, &tenant).await?;
     let account = account.ok_or_else(|| Problem::not_found("account of tenant", &tenant))?;
     let usage = usage_so_far(&account, app.engine.clock().now());
-    Ok(Json(Listed::new(usage.iter().map(|usage| usage.seen(None)).collect(), None)))
+    Ok(Json(ListPage::new(usage.iter().map(|usage| usage.seen(None)).collect(), None)))
 }

@@ -11,11 +11,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(in crate::notify) struct Lines {
+pub(in crate::notify) struct LogFile {
     path: PathBuf,
 }
 
-impl Lines {
+impl LogFile {
     pub(in crate::notify) fn of(settings: &config::Channel) -> Result<Self, String> {
         let path = PathBuf::from(&settings.path);
         open(&path).map_err(|error| format!("path: {}: {error}", settings.path))?;

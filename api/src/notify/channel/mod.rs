@@ -10,19 +10,19 @@ pub(crate) mod webhook;
 
 use crate::{
     config,
-    notify::text::{Texts, Words},
+    notify::text::{NotificationText, Templates},
 };
 use backends::outbound;
 use email::Email;
 use engine::{Notification, RetryPolicy};
-use file::Lines;
+use file::LogFile;
 use pagerduty::Pagerduty;
 use reqwest::{Client, RequestBuilder, Response, header};
 use slack::Slack;
 use std::{fs, time::Duration};
 use store::Timestamp;
 use webhook::Webhook;
-use workflows::notices::{Kind, Quiet, Severity, kind_of, matter};
+use workflows::notices::{NoticeKind, QuietHours, Severity, kind_of, matter};
 
 /// How long an answer is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,27 +39,27 @@ pub(crate) struct Channel {
     pub(crate) name: String,
     /// As it is set.
     pub(crate) settings: config::Channel,
-    line: Line,
+    line: Transport,
 }
 
 /// How it tells.
-enum Line {
+enum Transport {
     Webhook(Webhook),
     Slack(Slack),
     Pagerduty(Pagerduty),
     Email(Box<Email>),
-    File(Lines),
+    File(LogFile),
 }
 
 /// A notification as channels tell it.
 pub(super) struct Message<'a> {
     pub(super) told: &'a Notification,
-    pub(super) kind: Kind,
+    pub(super) kind: NoticeKind,
     pub(super) matter: String,
     /// Where it stands among traces, as the header `traceparent` has it.
     pub(super) trace: Option<String>,
     /// For people.
-    pub(super) words: Words,
+    pub(super) words: NotificationText,
     /// When it is sent.
     pub(super) now: Timestamp,
 }
@@ -82,11 +82,11 @@ impl Channel {
     /// The setting at fault: a file that cannot be read, a secret that is too short, an address that is none.
     pub(super) fn of(name: &str, settings: &config::Channel) -> Result<Self, String> {
         let line = match settings.kind {
-            config::Means::Webhook => Webhook::of(settings).map(Line::Webhook),
-            config::Means::Slack => Slack::of(settings).map(Line::Slack),
-            config::Means::Pagerduty => Pagerduty::of(settings).map(Line::Pagerduty),
-            config::Means::Email => Email::of(settings).map(|email| Line::Email(Box::new(email))),
-            config::Means::File => Lines::of(settings).map(Line::File),
+            config::ChannelKind::Webhook => Webhook::of(settings).map(Transport::Webhook),
+            config::ChannelKind::Slack => Slack::of(settings).map(Transport::Slack),
+            config::ChannelKind::Pagerduty => Pagerduty::of(settings).map(Transport::Pagerduty),
+            config::ChannelKind::Email => Email::of(settings).map(|email| Transport::Email(Box::new(email))),
+            config::ChannelKind::File => LogFile::of(settings).map(Transport::File),
         };
         let line = line.map_err(|why| match name {
             config::Notify::DEFAULT => format!("notify.{why}"),
@@ -99,24 +99,24 @@ impl Channel {
     pub(super) async fn send(
         &self,
         told: &Notification,
-        (texts, trace): (&Texts, Option<String>),
+        (texts, trace): (&Templates, Option<String>),
         now: Timestamp,
     ) -> Sent {
         let kind = kind_of(told);
         let message = Message { told, kind, matter: matter(told), trace, words: texts.words(told), now };
         match &self.line {
-            Line::Webhook(webhook) => webhook.send(&message).await,
-            Line::Slack(slack) => slack.send(&message).await,
-            Line::Pagerduty(pagerduty) => pagerduty.send(&message).await,
-            Line::Email(email) => email.send(&message).await,
-            Line::File(lines) => lines.send(&message).await,
+            Transport::Webhook(webhook) => webhook.send(&message).await,
+            Transport::Slack(slack) => slack.send(&message).await,
+            Transport::Pagerduty(pagerduty) => pagerduty.send(&message).await,
+            Transport::Email(email) => email.send(&message).await,
+            Transport::File(lines) => lines.send(&message).await,
         }
     }
 
     /// Until when it keeps silent about `told`, if it does at `at`.
     pub(crate) fn silent(&self, told: &Notification, at: Timestamp) -> Option<Timestamp> {
         let urgent: Severity = self.settings.urgent;
-        let quiet: Option<&Quiet> = self.settings.quiet.as_ref();
+        let quiet: Option<&QuietHours> = self.settings.quiet.as_ref();
         quiet.filter(|_| kind_of(told).severity < urgent).and_then(|quiet| quiet.until(at))
     }
 
@@ -150,15 +150,15 @@ pub(super) fn secret(key: &str, file: &str) -> Result<String, String> {
 }
 
 /// Sends a request, and says what became of it. `secret` is kept out of what is said.
-pub(super) async fn ask(request: RequestBuilder, secret: &str) -> Sent {
+pub(super) async fn send_request(request: RequestBuilder, secret: &str) -> Sent {
     match request.send().await {
-        Ok(answer) => judged(answer, secret).await,
-        Err(error) => Sent::Unreached(reached(&error)),
+        Ok(answer) => outcome(answer, secret).await,
+        Err(error) => Sent::Unreached(connection_error(&error)),
     }
 }
 
 /// Why there was no answer, without the address, which may be a secret.
-fn reached(error: &reqwest::Error) -> String {
+fn connection_error(error: &reqwest::Error) -> String {
     match error {
         error if error.is_timeout() => format!("no answer within {} s", PATIENCE.as_secs()),
         error if error.is_connect() => "it cannot be reached".into(),
@@ -166,7 +166,7 @@ fn reached(error: &reqwest::Error) -> String {
     }
 }
 
-async fn judged(answer: Response, secret: &str) -> Sent {
+async fn outcome(answer: Response, secret: &str) -> Sent {
     let status = answer.status();
     let asked = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let asked = asked.and_then(|text| text.trim().parse::<u64>().ok()).map(Duration::from_secs);
@@ -225,7 +225,7 @@ mod tests {
         program::install_tls();
         let (url, sent) = endless().await;
 
-        let told = ask(client().unwrap().post(&url), "").await;
+        let told = send_request(client().unwrap().post(&url), "").await;
 
         let Sent::Refused(why, None) = told else { panic!("{told:?}") };
         assert!(why.starts_with("500 ") && why.len() <= KEPT, "{why}");

@@ -3,12 +3,12 @@
 
 use crate::{
     config,
-    notify::channel::{Message, Sent, ask, client, secret},
+    notify::channel::{Message, Sent, client, secret, send_request},
 };
 use program::encoding::rfc3339::format_time;
 use reqwest::Client;
 use serde_json::{Value, json};
-use workflows::notices::Act;
+use workflows::notices::MatterChange;
 
 pub(in crate::notify) struct Pagerduty {
     client: Client,
@@ -43,7 +43,7 @@ impl Pagerduty {
         if let Some(fields) = event.as_object_mut() {
             fields.insert("routing_key".into(), json!(self.key));
         }
-        ask(self.client.post(&self.url).json(&event), &self.key).await
+        send_request(self.client.post(&self.url).json(&event), &self.key).await
     }
 }
 
@@ -55,9 +55,9 @@ fn name(message: &Message<'_>) -> String {
 /// The event, but for the key of whoever sends it.
 fn event(message: &Message<'_>) -> Value {
     let action = match message.kind.act {
-        Act::Opens | Act::Tells => "trigger",
-        Act::TakesUp => "acknowledge",
-        Act::Closes => "resolve",
+        MatterChange::Opens | MatterChange::Tells => "trigger",
+        MatterChange::TakesUp => "acknowledge",
+        MatterChange::Closes => "resolve",
     };
     let mut event = json!({ "event_action": action, "dedup_key": name(message) });
     if action == "trigger" {

@@ -8,11 +8,11 @@ use ring::hmac;
 const TOLERATED: u64 = 300;
 
 /// The secret, and the one before it: each signs.
-pub struct Keys(Vec<hmac::Key>);
+pub struct SigningKeys(Vec<hmac::Key>);
 
 /// Why a message is not taken for what its sender sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
-pub enum Unsigned {
+pub enum SignatureError {
     /// It says no id, no moment or no signature.
     #[strum(serialize = "not signed")]
     Not,
@@ -24,7 +24,7 @@ pub enum Unsigned {
     Other,
 }
 
-impl Keys {
+impl SigningKeys {
     /// Those in files, each by the setting that names it.
     ///
     /// # Errors
@@ -55,19 +55,19 @@ impl Keys {
         (id, seconds, signatures): (&str, &str, &str),
         body: &[u8],
         now: u64,
-    ) -> Result<(), Unsigned> {
+    ) -> Result<(), SignatureError> {
         if [id, seconds, signatures].contains(&"") {
-            return Err(Unsigned::Not);
+            return Err(SignatureError::Not);
         }
         if seconds.parse::<u64>().ok().is_none_or(|at| now.abs_diff(at) > TOLERATED) {
-            return Err(Unsigned::Late);
+            return Err(SignatureError::Late);
         }
         let signed = [format!("{id}.{seconds}.").as_bytes(), body].concat();
         let tags = signatures.split(' ').filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
         let mut known = tags.flat_map(|tag| self.0.iter().map(move |key| (key, tag.clone())));
         match known.any(|(key, tag)| hmac::verify(key, &signed, &tag).is_ok()) {
             true => Ok(()),
-            false => Err(Unsigned::Other),
+            false => Err(SignatureError::Other),
         }
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     /// RFC 4231, test case 2.
     #[test]
     fn a_body_is_signed_as_the_standard_says() {
-        let keys = Keys(vec![key(b"Jefe")]);
+        let keys = SigningKeys(vec![key(b"Jefe")]);
         assert_eq!(
             keys.first("what do ya want for nothing?").unwrap(),
             "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
@@ -109,7 +109,7 @@ mod tests {
     /// The example of the specification of Standard Webhooks.
     #[test]
     fn a_message_is_signed_as_standard_webhooks_says() {
-        let keys = Keys(vec![key(&STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap())]);
+        let keys = SigningKeys(vec![key(&STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap())]);
         let (id, at, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         let signed = keys.signatures(id, at, body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
@@ -119,16 +119,16 @@ mod tests {
     #[test]
     fn whoever_has_either_secret_while_they_change_believes_it_and_nobody_else() {
         let (old, new) = (b"the secret before this one".as_slice(), b"the secret that is to come".as_slice());
-        let both = Keys(vec![key(new), key(old)]);
+        let both = SigningKeys(vec![key(new), key(old)]);
         let signed = both.signatures("m-1", 1_000, "told");
         let checked = |secret: &[u8], body: &str, now: u64| {
-            Keys(vec![key(secret)]).verify(("m-1", "1000", &signed), body.as_bytes(), now)
+            SigningKeys(vec![key(secret)]).verify(("m-1", "1000", &signed), body.as_bytes(), now)
         };
         assert_eq!(checked(old, "told", 1_100), Ok(()));
         assert_eq!(checked(new, "told", 900), Ok(()));
-        assert_eq!(checked(new, "tolt", 1_000), Err(Unsigned::Other));
-        assert_eq!(checked(b"a secret of somebody else", "told", 1_000), Err(Unsigned::Other));
-        assert_eq!(checked(new, "told", 1_301), Err(Unsigned::Late));
-        assert_eq!(both.verify(("m-1", "1000", ""), b"told", 1_000), Err(Unsigned::Not));
+        assert_eq!(checked(new, "tolt", 1_000), Err(SignatureError::Other));
+        assert_eq!(checked(b"a secret of somebody else", "told", 1_000), Err(SignatureError::Other));
+        assert_eq!(checked(new, "told", 1_301), Err(SignatureError::Late));
+        assert_eq!(both.verify(("m-1", "1000", ""), b"told", 1_000), Err(SignatureError::Not));
     }
 }

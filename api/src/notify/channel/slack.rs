@@ -2,7 +2,7 @@
 
 use crate::{
     config,
-    notify::channel::{Message, Sent, ask, client, secret},
+    notify::channel::{Message, Sent, client, secret, send_request},
 };
 use reqwest::Client;
 use serde_json::json;
@@ -26,7 +26,7 @@ impl Slack {
 
     pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
         let body = json!({ "text": text(&message.words.title, &message.words.body) });
-        ask(self.client.post(&self.url).json(&body), &self.url).await
+        send_request(self.client.post(&self.url).json(&body), &self.url).await
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::{
     config,
     notify::{
-        channel::{Message, Sent, ask, client, signature::Keys},
+        channel::{Message, Sent, client, send_request, signature::SigningKeys},
         delivery::Delivery,
     },
 };
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(in crate::notify) struct Webhook {
     client: Client,
     url: String,
-    keys: Keys,
+    keys: SigningKeys,
 }
 
 impl Webhook {
@@ -25,7 +25,7 @@ impl Webhook {
             [("secret_file", &settings.secret_file), ("earlier_secret_file", &settings.earlier_secret_file)];
         let set = files.into_iter().filter(|(_, file)| !file.is_empty());
         let set = set.map(|(key, file)| (key, file.as_str()));
-        Ok(Self { client: client()?, url: settings.url.clone(), keys: Keys::of(set)? })
+        Ok(Self { client: client()?, url: settings.url.clone(), keys: SigningKeys::of(set)? })
     }
 
     pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
@@ -43,7 +43,7 @@ impl Webhook {
                 .header("tenure-signature", first)
                 .header("webhook-signature", self.keys.signatures(&told.id, seconds, &body));
         }
-        ask(request.body(body), "").await
+        send_request(request.body(body), "").await
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn this(did: Did) -> Delivery {
+fn this(did: CommandOutcome) -> Delivery {
     match did {
-        Did::This(delivery) => *delivery,
-        Did::Nothing | Did::UnderWay => panic!("{did:?}"),
+        CommandOutcome::This(delivery) => *delivery,
+        CommandOutcome::Nothing | CommandOutcome::UnderWay => panic!("{did:?}"),
     }
 }
 
@@ -19,11 +19,14 @@ async fn what_waits_is_sent_at_once_when_somebody_says_so() {
     assert_eq!(bench.hears().await.len(), 0, "the receiver wants to be left alone");
     let name = bench.waiting().await[0].name();
 
-    let sent = this(bench.does("chat", &name, Place::retry).await);
+    let sent = this(bench.does("chat", &name, DeliveryKeys::retry).await);
 
-    assert_eq!(sent.order, Some(Order { by: "ada".into(), why: "it is mended".into() }));
+    assert_eq!(sent.order, Some(DeliveryCommand { by: "ada".into(), why: "it is mended".into() }));
     assert_eq!(bench.hears().await, ["approval.opened a-1"]);
-    assert!(matches!(bench.does("chat", &name, Place::retry).await, Did::Nothing), "it waits no more");
+    assert!(
+        matches!(bench.does("chat", &name, DeliveryKeys::retry).await, CommandOutcome::Nothing),
+        "it waits no more"
+    );
 }
 
 /// Nobody knows yet whether it was taken: given up now, it would be told and not on record; tried now, told twice.
@@ -34,14 +37,18 @@ async fn what_is_being_sent_is_neither_given_up_nor_sent_beside() {
     bench.outbox.share().await.unwrap();
     let waits = bench.waiting().await.remove(0);
     let claimed =
-        Waiting(Delivery { due: bench.clock.now().after(MINUTE), ..waits.tried(bench.clock.now()) });
-    bench.store.commit(Commit { documents: vec![put(&claimed)], ..Commit::default() }).await.unwrap();
+        WaitingDelivery(Delivery { due: bench.clock.now().after(MINUTE), ..waits.tried(bench.clock.now()) });
+    bench
+        .store
+        .commit(Commit { documents: vec![put_document(&claimed)], ..Commit::default() })
+        .await
+        .unwrap();
     let name = claimed.0.name();
 
-    assert!(matches!(bench.does("chat", &name, Place::retry).await, Did::UnderWay));
-    assert!(matches!(bench.does("chat", &name, Place::discard).await, Did::UnderWay));
+    assert!(matches!(bench.does("chat", &name, DeliveryKeys::retry).await, CommandOutcome::UnderWay));
+    assert!(matches!(bench.does("chat", &name, DeliveryKeys::discard).await, CommandOutcome::UnderWay));
     bench.clock.advance(MINUTE);
-    assert_eq!(this(bench.does("chat", &name, Place::discard).await).state, State::Discarded);
+    assert_eq!(this(bench.does("chat", &name, DeliveryKeys::discard).await).state, State::Discarded);
     assert_eq!(bench.hears().await, [""; 0]);
 }
 
@@ -53,12 +60,12 @@ async fn a_dead_letter_that_is_given_up_is_on_record_with_who_and_why() {
     bench.round().await;
     let name = bench.dead().await[0].name();
 
-    bench.does("chat", &name, Place::discard).await;
+    bench.does("chat", &name, DeliveryKeys::discard).await;
 
     assert!(bench.dead().await.is_empty());
-    let settled = bench.outbox.all::<Settled>("").await.unwrap().remove(0).1.0;
+    let settled = bench.outbox.all::<SettledDelivery>("").await.unwrap().remove(0).1.0;
     assert_eq!((settled.state, settled.order.unwrap().why.as_str()), (State::Discarded, "it is mended"));
-    assert!(matches!(bench.does("chat", &name, Place::discard).await, Did::Nothing));
+    assert!(matches!(bench.does("chat", &name, DeliveryKeys::discard).await, CommandOutcome::Nothing));
 }
 
 #[tokio::test]
@@ -67,10 +74,11 @@ async fn what_was_delivered_is_sent_again_as_another_delivery_and_stays_on_recor
     bench.tell("approval.opened", "a-1").await;
     bench.tell("approval.opened", "a-2").await;
     assert_eq!(bench.hears().await.len(), 2);
-    let settled = bench.outbox.all::<Settled>("").await.unwrap();
-    let first = settled.into_iter().map(|(_, Settled(one))| one).find(|one| one.told.about == "a-1").unwrap();
+    let settled = bench.outbox.all::<SettledDelivery>("").await.unwrap();
+    let first =
+        settled.into_iter().map(|(_, SettledDelivery(one))| one).find(|one| one.told.about == "a-1").unwrap();
 
-    let again = this(bench.does("chat", &first.name(), Place::resend).await);
+    let again = this(bench.does("chat", &first.name(), DeliveryKeys::resend).await);
     assert_eq!(bench.hears().await, ["approval.opened a-1"]);
 
     assert_eq!(again.replay.unwrap().of, first.name());

@@ -2,8 +2,8 @@
 
 use super::timed::Phase;
 use crate::state::{
-    Shared,
-    connections::{self, TooSlow},
+    SharedState,
+    connections::{self, BodyTimeout},
 };
 use axum::BoxError;
 use hyper::body::{Body, Buf as _, Bytes, Frame, Incoming, SizeHint};
@@ -15,31 +15,31 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// So many bytes of a body give it another second.
-const A_SECOND: u64 = 64 << 10;
+const BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// The body of a request. It has so long from when it is first read, and another second for every 64 KiB that have come: whoever
 /// sends much over a slow line is waited for, and whoever sends a byte now and then is not.
-pub(super) struct Coming {
+pub(super) struct TimedBody {
     body: Incoming,
     within: Duration,
-    app: Shared,
+    app: SharedState,
     begun: Option<Instant>,
     came: u64,
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl Coming {
-    pub(super) fn new(body: Incoming, within: Duration, app: Shared) -> Self {
+impl TimedBody {
+    pub(super) fn new(body: Incoming, within: Duration, app: SharedState) -> Self {
         Self { body, within, app, begun: None, came: 0, late: None }
     }
 
     fn due(&mut self) -> Instant {
         let begun = *self.begun.get_or_insert_with(Instant::now);
-        begun + self.within + Duration::from_secs(self.came / A_SECOND)
+        begun + self.within + Duration::from_secs(self.came / BYTES_PER_SECOND)
     }
 }
 
-impl Body for Coming {
+impl Body for TimedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -64,7 +64,7 @@ impl Body for Coming {
                     return Poll::Pending;
                 }
                 self.app.edge.was_slow(connections::BODY);
-                Poll::Ready(Some(Err(TooSlow.into())))
+                Poll::Ready(Some(Err(BodyTimeout.into())))
             }
         }
     }
@@ -79,24 +79,24 @@ impl Body for Coming {
 }
 
 /// The body of an answer; when it is dropped the answer has ended.
-pub(super) struct Going {
+pub(super) struct ResponseBody {
     body: axum::body::Body,
     phase: Phase,
 }
 
-impl Going {
+impl ResponseBody {
     pub(super) fn new(body: axum::body::Body, phase: Phase) -> Self {
         Self { body, phase }
     }
 }
 
-impl Drop for Going {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.phase.answered();
     }
 }
 
-impl Body for Going {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -10,8 +10,8 @@ mod timed;
 use crate::{
     http,
     state::{
-        Shared,
-        connections::{self, Peer},
+        SharedState,
+        connections::{self, PeerAddress},
     },
 };
 use axum::{
@@ -19,7 +19,7 @@ use axum::{
     body::Body,
     extract::{ConnectInfo, Request},
 };
-use body::{Coming, Going};
+use body::{ResponseBody, TimedBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -27,7 +27,7 @@ use hyper_util::{
 };
 use runtime::ConnectionRuntime;
 use std::{io, net::SocketAddr, pin::pin, time::Duration};
-use timed::{Phase, Timed};
+use timed::{Phase, TimedConnection};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -40,7 +40,7 @@ use tokio_rustls::TlsAcceptor;
 /// The longest that a handshake takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is waited when the system gives no connection, as when there are no descriptors left.
-const BREATH: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
 /// What answers requests, and the runtime on which it does.
 type Answering = (TowerToHyperService<Router>, Handle);
@@ -61,7 +61,7 @@ struct Limits {
 /// # Errors
 /// That there are no threads to be had.
 pub(crate) async fn serve(
-    app: &Shared,
+    app: &SharedState,
     listener: TcpListener,
     over: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -82,7 +82,12 @@ pub(crate) async fn serve(
 }
 
 /// Takes connections until `over` is, and waits for those that are open.
-async fn take(app: Shared, (router, main): Answering, listener: TcpListener, over: impl Future<Output = ()>) {
+async fn take(
+    app: SharedState,
+    (router, main): Answering,
+    listener: TcpListener,
+    over: impl Future<Output = ()>,
+) {
     let most = app.config.http.connections;
     let (tell, stop) = watch::channel(false);
     let (mut open, mut over, mut full) = (JoinSet::new(), pin!(over), false);
@@ -103,13 +108,13 @@ async fn take(app: Shared, (router, main): Answering, listener: TcpListener, ove
             accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, from)) => {
                     let answering = (router.clone(), main.clone());
-                    let conversation = attend(app.clone(), answering, (stream, from), stop.clone());
+                    let conversation = accept_connection(app.clone(), answering, (stream, from), stop.clone());
                     open.spawn(conversation);
                 }
-                Err(error) if is_of_one(&error) => {}
+                Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "no connection can be taken; trying again");
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             },
         }
@@ -120,28 +125,28 @@ async fn take(app: Shared, (router, main): Answering, listener: TcpListener, ove
 }
 
 /// Whether an error is that of one connection, which is gone, and none of listening.
-fn is_of_one(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
 
 /// One connection, from its first byte to its last. Handshakes are made here and so side by side: one that is slow keeps nobody waiting.
-async fn attend(
-    app: Shared,
+async fn accept_connection(
+    app: SharedState,
     answering: Answering,
     (stream, from): (TcpStream, SocketAddr),
     over: watch::Receiver<bool>,
 ) {
     let _counted = app.edge.opened();
     let Some(config) = app.tls.as_ref().map(crate::tls::Tls::config) else {
-        return converse(app, answering, (stream, from), over).await;
+        return serve_connection(app, answering, (stream, from), over).await;
     };
     let shaken = tokio::select! {
-        () = told(over.clone()) => return,
+        () = stopped(over.clone()) => return,
         shaken = tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)) => shaken,
     };
     match shaken {
-        Ok(Ok(stream)) => converse(app, answering, (stream, from), over).await,
+        Ok(Ok(stream)) => serve_connection(app, answering, (stream, from), over).await,
         Ok(Err(error)) => tracing::debug!(%from, %error, "a handshake failed"),
         Err(_) => {
             app.edge.was_slow(connections::HANDSHAKE);
@@ -151,13 +156,13 @@ async fn attend(
 }
 
 /// Until it is over. What the channel answers is let go at once: it may not be carried from thread to thread.
-async fn told(mut over: watch::Receiver<bool>) {
+async fn stopped(mut over: watch::Receiver<bool>) {
     drop(over.wait_for(|over| *over).await);
 }
 
 /// Answers what is asked on a connection until it ends; once `over`, the request under way is the last.
-async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    app: Shared,
+async fn serve_connection<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    app: SharedState,
     (router, main): Answering,
     (stream, from): (Io, SocketAddr),
     over: watch::Receiver<bool>,
@@ -165,16 +170,16 @@ async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let settings = &app.config.http;
     let limits = Limits { read: settings.read_timeout.0, idle: settings.idle_timeout.0 };
     let phase = Phase::default();
-    let timed = Timed::new(stream, phase.clone(), limits, app.clone());
+    let timed = TimedConnection::new(stream, phase.clone(), limits, app.clone());
     let asked = app.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         phase.answering();
-        let mut request = request.map(|body| Body::new(Coming::new(body, limits.read, asked.clone())));
-        request.extensions_mut().insert(ConnectInfo(Peer(from)));
+        let mut request = request.map(|body| Body::new(TimedBody::new(body, limits.read, asked.clone())));
+        request.extensions_mut().insert(ConnectInfo(PeerAddress(from)));
         let (main, router, phase) = (main.clone(), router.clone(), phase.clone());
         async move {
             let answer = runtime::answer(&main, router, request).await;
-            answer.map(|answer| answer.map(|body| Going::new(body, phase)))
+            answer.map(|answer| answer.map(|body| ResponseBody::new(body, phase)))
         }
     });
     let mut http1 = http1::Builder::new();
@@ -183,7 +188,7 @@ async fn converse<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let mut connection = pin!(http1.serve_connection(TokioIo::new(timed), answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = told(over) => {
+        () = stopped(over) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

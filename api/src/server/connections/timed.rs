@@ -1,7 +1,7 @@
 //! A connection on which nothing takes for ever: a head that has begun comes soon, and what is written is taken.
 
 use super::Limits;
-use crate::state::{Shared, connections};
+use crate::state::{SharedState, connections};
 use std::{
     io,
     pin::Pin,
@@ -38,19 +38,19 @@ impl Phase {
 }
 
 /// A connection with its limits.
-pub(super) struct Timed<Io> {
+pub(super) struct TimedConnection<Io> {
     io: Io,
     phase: Phase,
     limits: Limits,
-    app: Shared,
+    app: SharedState,
     /// Until when the head that has begun is to be there. Of the first request it begins with the connection.
     head: Option<Pin<Box<Sleep>>>,
     /// Until when something of what is written is to be taken.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<Io> Timed<Io> {
-    pub(super) fn new(io: Io, phase: Phase, limits: Limits, app: Shared) -> Self {
+impl<Io> TimedConnection<Io> {
+    pub(super) fn new(io: Io, phase: Phase, limits: Limits, app: SharedState) -> Self {
         Self { io, phase, limits, app, head: Some(Box::pin(sleep(limits.read))), stuck: None }
     }
 
@@ -80,7 +80,7 @@ impl<Io> Timed<Io> {
     }
 }
 
-impl<Io: AsyncRead + Unpin> AsyncRead for Timed<Io> {
+impl<Io: AsyncRead + Unpin> AsyncRead for TimedConnection<Io> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Timed<Io> {
     }
 }
 
-impl<Io: AsyncWrite + Unpin> AsyncWrite for Timed<Io> {
+impl<Io: AsyncWrite + Unpin> AsyncWrite for TimedConnection<Io> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
         self.progressed(cx, written)

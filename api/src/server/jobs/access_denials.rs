@@ -1,6 +1,6 @@
 //! Puts requests that were refused on record for the audit.
 
-use crate::state::Shared;
+use crate::state::SharedState;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -10,7 +10,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(5);
 
 /// Writes until `over` says that nothing is answered any more, and then what is left.
-pub(crate) async fn run(app: Shared, mut over: oneshot::Receiver<()>) {
+pub(crate) async fn run(app: SharedState, mut over: oneshot::Receiver<()>) {
     let mut told = None;
     loop {
         let last = tokio::select! {

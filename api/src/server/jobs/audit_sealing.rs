@@ -1,6 +1,6 @@
 //! Seals what was done, a little after it was done, and signs it; so long as the server runs.
 
-use crate::state::Shared;
+use crate::state::SharedState;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     let mut told = None;
     loop {

@@ -1,6 +1,6 @@
 //! Gives the commands of batches, for as long as the server runs.
 
-use crate::state::Shared;
+use crate::state::SharedState;
 use engine::Batches;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -11,7 +11,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Works until `stop` says so; what is under way goes on after the next start.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let mut batches = Batches::default();
     let clock = app.engine.clock().clone();
     loop {

@@ -1,6 +1,6 @@
 //! Reads the files of the TLS certificate again when they have changed.
 
-use crate::state::Shared;
+use crate::state::SharedState;
 use std::time::Duration;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -11,12 +11,12 @@ use tokio::{
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Whoever tells the server to read its files again: SIGHUP, where it has any to read.
-pub(crate) fn hangups(app: &Shared) -> std::io::Result<Option<Signal>> {
+pub(crate) fn hangups(app: &SharedState) -> std::io::Result<Option<Signal>> {
     app.tls.as_ref().map(|_| signal(SignalKind::hangup())).transpose()
 }
 
 /// Reads the files again every few seconds, and whenever `told` says so, until `stop`.
-pub(crate) async fn run(app: Shared, mut told: Option<Signal>, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut told: Option<Signal>, mut stop: watch::Receiver<bool>) {
     let (Some(_), Some(told)) = (&app.tls, &mut told) else { return };
     loop {
         tokio::select! {

@@ -1,10 +1,10 @@
 //! The reader itself: the history of all from where it stands, in changes, with the records and approvals that somebody watches.
 
 use crate::state::{
-    App, Shared,
+    ServerState, SharedState,
     change_feed::{
-        change::{Asking, Group, groups},
-        reader::{PAGE, changes},
+        change::{ApprovalStates, EntryGroup, group_entries},
+        reader::{PAGE, read_changes},
     },
 };
 use engine::Error;
@@ -22,10 +22,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 const TOKENS: Duration = Duration::from_secs(5);
 
 /// Works until `stop` says so; then every stream ends.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let reads = async {
         loop {
-            if let Err(error) = read(&app).await {
+            if let Err(error) = follow_history(&app).await {
                 tracing::warn!(%error, "the history could not be followed; trying again");
             }
             tokio::time::sleep(AGAIN).await;
@@ -34,13 +34,13 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}
         () = reads => {}
-        () = tokens(&app) => {}
+        () = check_tokens(&app) => {}
     }
     app.feed.end();
 }
 
 /// Ends the streams of tokens that are no longer good.
-async fn tokens(app: &App) {
+async fn check_tokens(app: &ServerState) {
     loop {
         tokio::select! {
             () = app.feed.asked.notified() => {}
@@ -52,7 +52,7 @@ async fn tokens(app: &App) {
 }
 
 /// Follows the history whenever somebody listens.
-async fn read(app: &App) -> Result<(), Error> {
+async fn follow_history(app: &ServerState) -> Result<(), Error> {
     let asking = &app.feed.asking;
     loop {
         while !app.feed.is_heard() {
@@ -62,8 +62,8 @@ async fn read(app: &App) -> Result<(), Error> {
         app.feed.reads(at.0);
         let mut limit = PAGE;
         loop {
-            match look(app, asking, at, limit).await {
-                Ok(Look::All(up_to)) => {
+            match read_page(app, asking, at, limit).await {
+                Ok(ReadOutcome::All(up_to)) => {
                     at = up_to;
                     limit = PAGE;
                     if app.feed.rests() {
@@ -73,8 +73,8 @@ async fn read(app: &App) -> Result<(), Error> {
                     // Another server's commits ring nothing here.
                     _ = tokio::time::timeout(EVERY, app.feed.bell.notified()).await;
                 }
-                Ok(Look::Some(up_to)) => (at, limit) = (up_to, PAGE),
-                Ok(Look::TooLittle) => limit = limit.saturating_mul(4),
+                Ok(ReadOutcome::Some(up_to)) => (at, limit) = (up_to, PAGE),
+                Ok(ReadOutcome::TooLittle) => limit = limit.saturating_mul(4),
                 Err(error) => {
                     tracing::warn!(%error, "the history could not be read; trying again");
                     tokio::time::sleep(AGAIN).await;
@@ -85,7 +85,7 @@ async fn read(app: &App) -> Result<(), Error> {
 }
 
 /// The last commit there is.
-async fn head(app: &App) -> Result<Sequence, Error> {
+async fn head(app: &ServerState) -> Result<Sequence, Error> {
     let health = app.engine.store().health().await;
     if health.sequence == Sequence(0) && !health.writable {
         let why = health.problem.unwrap_or_else(|| "it does not answer".into());
@@ -95,7 +95,7 @@ async fn head(app: &App) -> Result<Sequence, Error> {
 }
 
 /// How far a look went.
-enum Look {
+enum ReadOutcome {
     /// To the end of what there is.
     All((Sequence, u32)),
     /// So far; there is more.
@@ -104,26 +104,31 @@ enum Look {
     TooLittle,
 }
 
-async fn look(app: &App, asking: &Asking, at: (Sequence, u32), limit: usize) -> Result<Look, Error> {
+async fn read_page(
+    app: &ServerState,
+    asking: &ApprovalStates,
+    at: (Sequence, u32),
+    limit: usize,
+) -> Result<ReadOutcome, Error> {
     // Before the history is read: who comes later reads for themselves what is there by then.
     let wanted = app.feed.is_wanted();
     let page = app.engine.store().history(Some(at), limit).await?;
     let more = page.next.is_some();
-    let mut found = groups(page.items);
+    let mut found = group_entries(page.items);
     if more {
         if found.len() < 2 {
-            return Ok(Look::TooLittle);
+            return Ok(ReadOutcome::TooLittle);
         }
         // The last may go on behind the page.
         found.pop();
     }
     let reached = found.last().map_or(at, |last| last.position.after());
-    if found.iter().any(Group::is_of_nobody) {
+    if found.iter().any(EntryGroup::is_of_nobody) {
         app.feed.asked.notify_one();
     }
-    let made = changes(app, asking, &wanted, &found).await?;
+    let made = read_changes(app, asking, &wanted, &found).await?;
     // A commit of which a part was told is not told of yet, as far as whoever comes by then is concerned.
     let whole = if more { Sequence(reached.0.0.saturating_sub(1)) } else { reached.0 };
     app.feed.tell(made, whole);
-    Ok(if more { Look::Some(reached) } else { Look::All(reached) })
+    Ok(if more { ReadOutcome::Some(reached) } else { ReadOutcome::All(reached) })
 }

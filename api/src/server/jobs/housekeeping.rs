@@ -3,12 +3,12 @@
 use crate::{
     auth::{Enrolment, Session, SignIn, record_expiries},
     http::middleware::{
-        idempotency::{self, KEPT_FOR},
-        idempotency_lock::Under,
+        idempotency::{self, RESPONSE_RETENTION},
+        idempotency_lock::KeyState,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
 };
-use engine::{Engine, Entity, Error, Schedule, Triggered};
+use engine::{Engine, Entity, Error, Schedule, TriggerRequest};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
@@ -18,7 +18,7 @@ use workflows::{
     onboarding::CAPACITY_FREED,
     platform::Platform,
     sweeps,
-    tenancy::{Pool, Waitlist},
+    tenancy::{FreePool, Waitlist},
 };
 
 /// Waitlists looked at in one go.
@@ -27,11 +27,11 @@ const PAGE: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let every = app.config.waitlist.every.0;
-    let mut keeper = Keeper { woken: BTreeMap::new() };
+    let mut keeper = WaitlistWaker { woken: BTreeMap::new() };
     let clock = app.engine.clock().clone();
-    let forgetting = idempotency::forgetting();
+    let forgetting = idempotency::cleanup_schedule();
     loop {
         if !app.free(&mut stop).await {
             return;
@@ -42,7 +42,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
         if let Err(error) = sweeps::run_due(&app.engine).await {
             tracing::warn!(%error, "sweeps that are due could not be begun; trying again");
         }
-        if let Err(error) = forget_if_due(&app, &forgetting).await {
+        if let Err(error) = delete_expired_if_due(&app, &forgetting).await {
             tracing::warn!(%error, "old answers could not be forgotten; the next hour will");
         }
         let now = clock.now();
@@ -65,7 +65,11 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
 }
 
 /// When the first of what is built in is due after `now`, so that it does not wait for the next look.
-async fn next_due(app: &App, forgetting: &Schedule, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+async fn next_due(
+    app: &ServerState,
+    forgetting: &Schedule,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
     let sweeps = sweeps::schedules(&app.engine).await?;
     let all = sweeps.iter().map(|(_, schedule)| schedule).chain([forgetting]);
     let next = |schedule: &Schedule| schedule.upcoming(now, 1).ok()?.first().map(|next| next.due);
@@ -73,13 +77,13 @@ async fn next_due(app: &App, forgetting: &Schedule, now: Timestamp) -> Result<Op
 }
 
 /// Remembers for what stock each waiter was woken last, so that none is woken again for the same.
-struct Keeper {
+struct WaitlistWaker {
     woken: BTreeMap<ExecutionId, Sequence>,
 }
 
-impl Keeper {
+impl WaitlistWaker {
     /// Wakes the oldest waiter of each list that what is free would serve.
-    async fn wake(&mut self, app: &App) -> Result<(), Error> {
+    async fn wake(&mut self, app: &ServerState) -> Result<(), Error> {
         let engine = &app.engine;
         let mut after = None;
         loop {
@@ -118,7 +122,7 @@ impl Keeper {
 async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
     let (mut newest, mut after) = (Sequence(0), None);
     loop {
-        let found = engine.store().documents(Pool::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let found = engine.store().documents(FreePool::COLLECTION, "", after.as_deref(), PAGE).await?;
         newest = found.items.iter().map(|pool| pool.version).max().unwrap_or(newest).max(newest);
         after = found.next;
         if after.is_none() {
@@ -127,28 +131,28 @@ async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
     }
 }
 
-async fn forget_if_due(app: &App, forgetting: &Schedule) -> Result<(), Error> {
+async fn delete_expired_if_due(app: &ServerState, forgetting: &Schedule) -> Result<(), Error> {
     let Some(occurrence) = app.engine.claim_occurrence(forgetting).await? else { return Ok(()) };
-    let done = forget(app).await;
+    let done = delete_expired(app).await;
     let failed = done.as_ref().err().map(ToString::to_string);
     app.engine.end_occurrence(&occurrence, failed.as_deref()).await?;
     done
 }
 
 /// Deletes what was kept for an `Idempotency-Key` long enough, and sessions that are over.
-async fn forget(app: &App) -> Result<(), Error> {
+async fn delete_expired(app: &ServerState) -> Result<(), Error> {
     let now = app.engine.clock().now();
-    forget_old(app, |under: &Under| under.is_over(now, KEPT_FOR)).await?;
-    forget_old(app, |asked: &Triggered| now.since(asked.at) > KEPT_FOR).await?;
+    delete_expired_of(app, |under: &KeyState| under.is_over(now, RESPONSE_RETENTION)).await?;
+    delete_expired_of(app, |asked: &TriggerRequest| now.since(asked.at) > RESPONSE_RETENTION).await?;
     record_expiries(&**app.engine.store(), now).await?;
-    forget_old(app, |session: &Session| session.ends_at < now).await?;
-    forget_old(app, |enrolment: &Enrolment| enrolment.until < now).await?;
-    forget_old(app, |sign_in: &SignIn| sign_in.until < now).await
+    delete_expired_of(app, |session: &Session| session.ends_at < now).await?;
+    delete_expired_of(app, |enrolment: &Enrolment| enrolment.until < now).await?;
+    delete_expired_of(app, |sign_in: &SignIn| sign_in.until < now).await
 }
 
 /// Deletes what is old, and what cannot be read: it serves nobody.
-async fn forget_old<T: Entity + DeserializeOwned>(
-    app: &App,
+async fn delete_expired_of<T: Entity + DeserializeOwned>(
+    app: &ServerState,
     is_old: impl Fn(&T) -> bool,
 ) -> Result<(), Error> {
     let store = app.engine.store();

@@ -18,7 +18,7 @@ mod token_usage;
 #[cfg(feature = "otlp")]
 mod trace_export;
 
-use crate::state::Shared;
+use crate::state::SharedState;
 use program::exit::Failure;
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -26,7 +26,7 @@ use tokio::{sync::watch, task::JoinHandle};
 ///
 /// # Errors
 /// What a job lacks.
-pub(super) fn spawn(app: &Shared, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
+pub(super) fn spawn(app: &SharedState, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
     let hangups = certificate_reload::hangups(app).map_err(Failure::other)?;
     #[cfg(feature = "otlp")]
     let follower = trace_export::follower(app)

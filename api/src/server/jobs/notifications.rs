@@ -1,7 +1,7 @@
 //! The loops: one shares out what is new and forgets what is old, and each channel has one that sends. A receiver that hangs
 //! keeps nobody waiting but its own channel.
 
-use crate::state::Shared;
+use crate::state::SharedState;
 use std::time::Duration;
 use store::Error;
 use tokio::{sync::watch, task::JoinSet};
@@ -16,12 +16,12 @@ const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 const MOST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
     for channel in app.outbox.channels().keys() {
-        tasks.spawn(sending(app.clone(), channel.clone(), stop.clone()));
+        tasks.spawn(send(app.clone(), channel.clone(), stop.clone()));
     }
-    tasks.spawn(sharing(app, stop));
+    tasks.spawn(fan_out(app, stop));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a part of what tells people has ended; the others go on");
@@ -30,7 +30,7 @@ pub(crate) async fn run(app: Shared, stop: watch::Receiver<bool>) {
 }
 
 /// Makes deliveries of what is new, and forgets what is old.
-async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
+async fn fan_out(app: SharedState, mut stop: watch::Receiver<bool>) {
     let every = if app.outbox.channels().is_empty() { IDLE } else { EVERY };
     let (mut pause, mut forgotten) = (every, None);
     while app.free(&mut stop).await && !*stop.borrow() {
@@ -39,7 +39,7 @@ async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
                 app.requests.notifications(app.outbox.waits("", kept));
                 pause = every;
             }
-            Err(error) => pause = longer(pause, every, &error),
+            Err(error) => pause = backoff(pause, every, &error),
         }
         let now = app.engine.clock().now();
         if forgotten.is_none_or(|last: store::Timestamp| !last.is_recent(FORGET_EVERY, now)) {
@@ -48,14 +48,14 @@ async fn sharing(app: Shared, mut stop: watch::Receiver<bool>) {
                 Err(error) => tracing::warn!(%error, "what is old of deliveries stays"),
             }
         }
-        if !rest(&app, &mut stop, pause).await {
+        if !wait(&app, &mut stop, pause).await {
             return;
         }
     }
 }
 
 /// Sends what is due on one channel.
-async fn sending(app: Shared, name: String, mut stop: watch::Receiver<bool>) {
+async fn send(app: SharedState, name: String, mut stop: watch::Receiver<bool>) {
     let Some(channel) = app.outbox.channels().get(&name) else { return };
     let mut pause = EVERY;
     while app.free(&mut stop).await && !*stop.borrow() {
@@ -66,21 +66,21 @@ async fn sending(app: Shared, name: String, mut stop: watch::Receiver<bool>) {
                 app.requests.notify_died(round.dead);
                 pause = EVERY;
             }
-            Err(error) => pause = longer(pause, EVERY, &error),
+            Err(error) => pause = backoff(pause, EVERY, &error),
         }
-        if !rest(&app, &mut stop, pause).await {
+        if !wait(&app, &mut stop, pause).await {
             return;
         }
     }
 }
 
-fn longer(pause: Duration, every: Duration, error: &Error) -> Duration {
+fn backoff(pause: Duration, every: Duration, error: &Error) -> Duration {
     tracing::warn!(%error, "notifications stay for another round");
     (pause * 2).min(MOST_PAUSE.max(every))
 }
 
 /// Waits. False when the server stops before that.
-async fn rest(app: &Shared, stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
+async fn wait(app: &SharedState, stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
     let clock = app.engine.clock();
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => false,

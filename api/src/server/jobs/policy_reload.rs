@@ -2,9 +2,9 @@
 
 use crate::{
     auth::policy::AccessPolicies,
-    state::{App, Shared},
+    state::{ServerState, SharedState},
 };
-use engine::{Behalf, on_behalf};
+use engine::{AuditContext, with_actor};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -12,13 +12,13 @@ use tokio::sync::watch;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Looks at the file every few seconds, until `stop`, and keeps what comes into force.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     if !app.access.has_file() {
         return;
     }
     let mut is_kept = false;
     loop {
-        is_kept = is_kept || keep(&app).await;
+        is_kept = is_kept || record_policies(&app).await;
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(EVERY) => {}
@@ -31,15 +31,15 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
 }
 
 /// Keeps what is in force for whoever asks later, on the record as everything that somebody changes. True once it is kept.
-async fn keep(app: &App) -> bool {
+async fn record_policies(app: &ServerState) -> bool {
     let (law, Some((file, text))) = app.access.now() else { return true };
     let version = law.version().to_owned();
-    let behalf = Behalf {
+    let behalf = AuditContext {
         by: "the operating system".into(),
         asked: "access.policies".into(),
         at: file.display().to_string(),
     };
-    let kept = on_behalf(
+    let kept = with_actor(
         behalf,
         app.engine.ledger(true, |view| {
             if view.get::<AccessPolicies>(&version)?.is_none() {

@@ -1,6 +1,6 @@
 //! Forgets finished executions once they are kept no longer; what is kept of them is told in `docs/audit.md`.
 
-use crate::state::{App, Shared, retention::batch};
+use crate::state::{ServerState, SharedState, retention::batch};
 use engine::Error;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 const EVERY: Duration = Duration::from_secs(3_600);
 
 /// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     loop {
         if !app.free(&mut stop).await {
@@ -33,7 +33,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
 }
 
 /// Forgets all that is due, batch by batch, and says how many went.
-async fn sweep(app: &App) -> Result<usize, Error> {
+async fn sweep(app: &ServerState) -> Result<usize, Error> {
     let (mut went, mut after) = (0_usize, None);
     loop {
         let (found, next) = batch(app, after, true).await?;

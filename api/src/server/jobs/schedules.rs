@@ -1,6 +1,6 @@
 //! Keeps the schedules that people have set: looks at each when it is due, and says when to look again.
 
-use crate::{http::resources::schedules::startable::InName, state::Shared};
+use crate::{http::resources::schedules::startable::ScheduleStarter, state::SharedState};
 use engine::{Error, SECOND};
 use std::time::Duration;
 use store::Timestamp;
@@ -14,14 +14,14 @@ const AT_LEAST: Duration = Duration::from_secs(30);
 const AT_MOST: Duration = Duration::from_millis(100);
 
 /// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     loop {
         if !app.free(&mut stop).await {
             return;
         }
         let now = clock.now();
-        let next = match look(&app).await {
+        let next = match run_due(&app).await {
             Ok(next) => next.unwrap_or(now.after(AT_LEAST)),
             Err(error) => {
                 tracing::warn!(%error, "the schedules could not be looked at; trying again");
@@ -38,9 +38,9 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
 }
 
 /// Looks at each once, and says when the first is due again. One that cannot be kept does not keep the others waiting.
-async fn look(app: &Shared) -> Result<Option<Timestamp>, Error> {
+async fn run_due(app: &SharedState) -> Result<Option<Timestamp>, Error> {
     let (mut first, mut after) = (None::<Timestamp>, None);
-    let starter = InName(app.clone());
+    let starter = ScheduleStarter(app.clone());
     loop {
         let page = app.engine.schedules(after.as_deref(), PAGE).await?;
         for schedule in page.items {

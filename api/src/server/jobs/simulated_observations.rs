@@ -1,7 +1,7 @@
 //! Sees what is on simulated clusters, so that admission there has something to go by. Real clusters push their facts
 //! themselves, under their own key, to `/v1/clusters/{id}/facts`.
 
-use crate::state::{App, Shared};
+use crate::state::{ServerState, SharedState};
 use engine::Entity as _;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use std::{
 use store::{Epoch, Timestamp};
 use tokio::sync::watch;
 use workflows::{
-    platform::{ANSWER_WITHIN, Stamp},
-    reclaim::ledger::announce,
-    scheduling::admission::{self, Observation, Seen},
-    tenancy::{Cluster, NodeId, NodeUse, Occupancy, Sighting},
+    platform::{ANSWER_WITHIN, CallMetadata},
+    reclaim::ledger::start_reclaims,
+    scheduling::admission::{self, Observation, ObservedKind},
+    tenancy::{Cluster, LastObservation, NodeId, NodeUse, Occupancy},
 };
 
 /// Tenants read in one go.
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Looks until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     if !app.config.simulated.observe {
         return;
     }
@@ -34,7 +34,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
             return;
         }
         let look = async {
-            if let Err(why) = look(&app).await {
+            if let Err(why) = observe_all(&app).await {
                 tracing::warn!(why, "the simulated clusters could not be looked at; trying again");
             }
             clock.sleep_until(clock.now().after(PAUSE)).await;
@@ -47,7 +47,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
 }
 
 /// Looks at every tenant whose nodes were not seen for long.
-async fn look(app: &App) -> Result<(), String> {
+async fn observe_all(app: &ServerState) -> Result<(), String> {
     let mut after = None;
     loop {
         let store = app.engine.store();
@@ -58,7 +58,8 @@ async fn look(app: &App) -> Result<(), String> {
                 .map_err(|e| format!("{} cannot be read: {e}", document.key))?;
             let now = app.engine.clock().now();
             let recent = |at: Timestamp| at.is_recent(EVERY, now);
-            let seen = app.engine.ledger(false, |view| view.get::<Sighting>(occupancy.tenant.as_str())).await;
+            let seen =
+                app.engine.ledger(false, |view| view.get::<LastObservation>(occupancy.tenant.as_str())).await;
             let seen = seen.map_err(|e| e.to_string())?.map(|sighting| sighting.at);
             if !seen.is_some_and(recent) && simulated(app, &occupancy).await? {
                 observe(app, &occupancy, now).await?;
@@ -71,42 +72,42 @@ async fn look(app: &App) -> Result<(), String> {
     }
 }
 
-async fn simulated(app: &App, occupancy: &Occupancy) -> Result<bool, String> {
+async fn simulated(app: &ServerState, occupancy: &Occupancy) -> Result<bool, String> {
     let read = app.engine.ledger(false, |view| view.get::<Cluster>(occupancy.cluster.as_str())).await;
     Ok(read.map_err(|e| e.to_string())?.is_some_and(|cluster| cluster.simulated()))
 }
 
-async fn observe(app: &App, occupancy: &Occupancy, at: Timestamp) -> Result<(), String> {
+async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Result<(), String> {
     let mut seen = Observation { at, nodes: BTreeMap::new() };
     for (node, kinds) in &occupancy.nodes {
         let busy = busy(app, occupancy, node, at).await?;
-        let of = |capacity: u64| Seen { usable: capacity, busy: busy.min(capacity) };
+        let of = |capacity: u64| ObservedKind { usable: capacity, busy: busy.min(capacity) };
         let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(room.capacity)));
         seen.nodes.insert(node.clone(), kinds.collect());
     }
     let tenant = &occupancy.tenant;
-    let mut more = take_in(app, |view| Ok(admission::observe(view, tenant, &seen)?.news)).await?;
+    let mut more = apply(app, |view| Ok(admission::observe(view, tenant, &seen)?.news)).await?;
     while more {
-        more = take_in(app, |view| admission::wake(view, tenant)).await?;
+        more = apply(app, |view| admission::admit_queued(view, tenant)).await?;
     }
     Ok(())
 }
 
 /// Changes the account, begins what that calls for, and answers whether more can be admitted.
-async fn take_in(
-    app: &App,
-    mut change: impl FnMut(&mut engine::View) -> Result<admission::News, engine::Undecided>,
+async fn apply(
+    app: &ServerState,
+    mut change: impl FnMut(&mut engine::View) -> Result<admission::AdmissionEffects, engine::Undecided>,
 ) -> Result<bool, String> {
     let changed = app.engine.ledger(true, |view| {
         let news = change(view)?;
-        announce(view, &news)?;
+        start_reclaims(view, &news)?;
         Ok(news.more)
     });
     changed.await.map_err(|e| e.to_string())
 }
 
 /// How many GPUs of a node somebody is on, as the world says.
-async fn busy(app: &App, occupancy: &Occupancy, node: &NodeId, at: Timestamp) -> Result<u64, String> {
+async fn busy(app: &ServerState, occupancy: &Occupancy, node: &NodeId, at: Timestamp) -> Result<u64, String> {
     let read = app.engine.ledger(false, |view| view.get::<NodeUse>(node.as_str())).await;
     let gpus = read.map_err(|e| e.to_string())?.map_or(0, |node| node.gpus.len());
     let all: BTreeSet<u16> = (0..u16::try_from(gpus).unwrap_or(u16::MAX)).collect();
@@ -121,14 +122,14 @@ async fn busy(app: &App, occupancy: &Occupancy, node: &NodeId, at: Timestamp) ->
 }
 
 async fn clients(
-    app: &App,
+    app: &ServerState,
     occupancy: &Occupancy,
     node: &NodeId,
     gpus: &BTreeSet<u16>,
     at: Timestamp,
 ) -> Result<usize, String> {
     let key = format!("observe/{node}/{}/{}", at.0, gpus.len());
-    let stamp = Stamp {
+    let stamp = CallMetadata {
         action: "ObserveNode",
         step: key.clone(),
         key,

@@ -1,6 +1,6 @@
 //! Writes down when each token was used last.
 
-use crate::{auth::KeptToken, state::Shared};
+use crate::{auth::KeptToken, state::SharedState};
 use engine::Error;
 use std::time::Duration;
 use store::Timestamp;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Writes until `stop` says so.
-pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
@@ -29,7 +29,7 @@ pub(crate) async fn run(app: Shared, mut stop: watch::Receiver<bool>) {
 }
 
 /// Sessions are not told of: they end by themselves.
-async fn write(app: &Shared, token: &str, at: Timestamp) -> Result<(), Error> {
+async fn write(app: &SharedState, token: &str, at: Timestamp) -> Result<(), Error> {
     app.engine
         .ledger(true, |view| match view.get::<KeptToken>(token)? {
             Some(kept) if kept.used_at.is_none_or(|before| before < at) => {

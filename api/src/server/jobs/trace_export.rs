@@ -1,8 +1,8 @@
 //! Sends traces of executions to the collector, a little after what they tell of has happened.
 
 use crate::{
-    state::Shared,
-    telemetry::traces::{EVERY, Follower},
+    state::SharedState,
+    telemetry::traces::{EVERY, TraceExporter},
 };
 use tokio::sync::watch;
 
@@ -10,14 +10,14 @@ use tokio::sync::watch;
 ///
 /// # Errors
 /// The setting at fault.
-pub(crate) fn follower(app: &Shared) -> Result<Option<Follower>, String> {
+pub(crate) fn follower(app: &SharedState) -> Result<Option<TraceExporter>, String> {
     let source = (app.engine.store().clone(), app.engine.clock().clone());
     let holder = (app.storage.holder(), app.storage.is_shared());
-    Follower::of(&app.config.traces.url, source, holder, app.spans.clone())
+    TraceExporter::of(&app.config.traces.url, source, holder, app.spans.clone())
 }
 
 /// Works until `stop` says so.
-pub(crate) async fn run(app: Shared, follower: Option<Follower>, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(app: SharedState, follower: Option<TraceExporter>, mut stop: watch::Receiver<bool>) {
     let Some(mut follower) = follower else { return };
     loop {
         if !app.free(&mut stop).await || *stop.borrow() {

@@ -14,23 +14,23 @@ const MOST: usize = 4_096;
 
 /// Who guesses, and when the next answer is due.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    by: BTreeMap<Option<IpAddr>, Tries>,
+pub(super) struct GuessDelays {
+    by: BTreeMap<Option<IpAddr>, RecentGuesses>,
 }
 
 #[derive(Debug)]
-struct Tries {
+struct RecentGuesses {
     since: Timestamp,
     guesses: u32,
     last: u64,
     free_at: Timestamp,
 }
 
-impl Turns {
+impl GuessDelays {
     /// How long the answer to this wrong proof waits. The one before sent again is a program that was set up wrong, and no guess.
     /// So many as are `free` are answered at once in a minute.
     pub(super) fn wait(&mut self, from: IpAddr, guess: u64, free: u32, now: Timestamp) -> Duration {
-        let fresh = |tries: &Tries| now.0.saturating_sub(tries.since.0.max(tries.free_at.0)) < MINUTE;
+        let fresh = |tries: &RecentGuesses| now.0.saturating_sub(tries.since.0.max(tries.free_at.0)) < MINUTE;
         let mut from = Some(network(from));
         if !self.by.contains_key(&from) && self.by.len() >= MOST {
             self.by.retain(|_, tries| fresh(tries));
@@ -38,10 +38,10 @@ impl Turns {
                 from = None;
             }
         }
-        let none = Tries { since: now, guesses: 0, last: guess.wrapping_add(1), free_at: now };
+        let none = RecentGuesses { since: now, guesses: 0, last: guess.wrapping_add(1), free_at: now };
         let tries = self.by.entry(from).or_insert(none);
         if !fresh(tries) {
-            *tries = Tries { since: now, guesses: 0, last: tries.last, free_at: now };
+            *tries = RecentGuesses { since: now, guesses: 0, last: tries.last, free_at: now };
         }
         if tries.last == guess {
             return Duration::ZERO;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn who_guesses_on_waits_longer_and_others_do_not() {
-        let mut turns = Turns::default();
+        let mut turns = GuessDelays::default();
         let now = Timestamp(1_000_000);
         let mut wait =
             |address: &str, guess: u64, now| turns.wait(from(address), guess, FREE, now).as_millis();
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_same_wrong_token_again_is_no_guess() {
-        let mut turns = Turns::default();
+        let mut turns = GuessDelays::default();
         for n in 0..1_000 {
             assert_eq!(turns.wait(from(HERE), 7, FREE, Timestamp(n)), Duration::ZERO);
         }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_host_with_many_addresses_is_one() {
-        let mut turns = Turns::default();
+        let mut turns = GuessDelays::default();
         let waits =
             (0..=FREE).map(|n| turns.wait(from(&format!("2001:db8::{n:x}")), n.into(), FREE, Timestamp(5)));
         assert_eq!(waits.last(), Some(Duration::from_secs(1)));

@@ -17,7 +17,7 @@ const UNKNOWN: (u64, u64) = (512, 32);
 
 /// What makes refusals alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Alike {
+struct FoldKey {
     who: String,
     tenant: String,
     from: String,
@@ -25,7 +25,7 @@ struct Alike {
     code: String,
 }
 
-impl Alike {
+impl FoldKey {
     fn of(denial: &Denial) -> Self {
         Self {
             who: denial.who.clone(),
@@ -65,27 +65,27 @@ impl Budget {
 
 /// Refusals on their way to the journal.
 #[derive(Debug)]
-pub(super) struct Folds {
+pub(super) struct FoldedDenials {
     /// What came after the first, by what it is alike to; `times` is 0 until something has.
-    open: BTreeMap<Alike, (Timestamp, Denial)>,
+    open: BTreeMap<FoldKey, (Timestamp, Denial)>,
     ready: VecDeque<Denial>,
     known: Budget,
     unknown: Budget,
     closed: Timestamp,
 }
 
-impl Default for Folds {
+impl Default for FoldedDenials {
     fn default() -> Self {
         let (known, unknown) = (Budget::of(KNOWN), Budget::of(UNKNOWN));
         Self { open: BTreeMap::new(), ready: VecDeque::new(), known, unknown, closed: Timestamp(0) }
     }
 }
 
-impl Folds {
+impl FoldedDenials {
     /// Takes a refusal of a caller that is `known` or not. True for the first of those that are alike.
     pub(super) fn note(&mut self, denial: &Denial, known: bool, now: Timestamp) -> bool {
         self.close(now);
-        if self.fold(&Alike::of(denial), denial, now) {
+        if self.fold(&FoldKey::of(denial), denial, now) {
             return false;
         }
         let budget = if known { &mut self.known } else { &mut self.unknown };
@@ -94,8 +94,8 @@ impl Folds {
             return true;
         }
         let several = several(denial);
-        if !self.fold(&Alike::of(&several), &several, now) {
-            self.open.insert(Alike::of(&several), (now, several));
+        if !self.fold(&FoldKey::of(&several), &several, now) {
+            self.open.insert(FoldKey::of(&several), (now, several));
         }
         false
     }
@@ -127,12 +127,12 @@ impl Folds {
     /// Tells the first, and waits for more like it.
     fn begin(&mut self, denial: Denial, now: Timestamp) {
         let nothing = Denied { times: 0, ..denial.what.clone() };
-        self.open.insert(Alike::of(&denial), (now, Denial { what: nothing, ..denial.clone() }));
+        self.open.insert(FoldKey::of(&denial), (now, Denial { what: nothing, ..denial.clone() }));
         self.ready.push_back(denial);
     }
 
     /// Adds to one like it, if there is one.
-    fn fold(&mut self, alike: &Alike, denial: &Denial, now: Timestamp) -> bool {
+    fn fold(&mut self, alike: &FoldKey, denial: &Denial, now: Timestamp) -> bool {
         let Some((_, fold)) = self.open.get_mut(alike) else { return false };
         if fold.what.times == 0 {
             fold.what = denial.what.clone();
@@ -158,8 +158,8 @@ impl Folds {
             match grown(fold) {
                 Some(denial) if self.ready.len() >= MOST_WAITING => {
                     let several = several(&denial);
-                    if !self.fold(&Alike::of(&several), &several, now) {
-                        self.open.insert(Alike::of(&several), (now, several));
+                    if !self.fold(&FoldKey::of(&several), &several, now) {
+                        self.open.insert(FoldKey::of(&several), (now, several));
                     }
                 }
                 Some(denial) => self.ready.push_back(denial),
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_first_is_told_at_once_and_those_of_its_minute_by_one_entry() {
-        let mut folds = Folds::default();
+        let mut folds = FoldedDenials::default();
         for at in 0..5 {
             assert_eq!(folds.note(&denial("ada", "10.0.0.7", at), true, Timestamp(at)), at == 0);
         }
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_bounded_and_every_one_of_it_is_counted() {
-        let mut folds = Folds::default();
+        let mut folds = FoldedDenials::default();
         let (mut written, mut entries) = (0, 0);
         let all = 100_000;
         for n in 0..all {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_kept_and_bounded() {
-        let mut folds = Folds::default();
+        let mut folds = FoldedDenials::default();
         let all = 3_000_000;
         for n in (0..all).step_by(100) {
             let now = Timestamp(n * 60);

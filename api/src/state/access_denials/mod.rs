@@ -9,10 +9,10 @@ mod fold;
 
 pub(crate) use delay::network;
 
-use crate::telemetry::metrics::Refusals;
-use delay::Turns;
+use crate::telemetry::metrics::DenialMetrics;
+use delay::GuessDelays;
 use engine::Engine;
-use fold::Folds;
+use fold::FoldedDenials;
 use std::{
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -26,7 +26,7 @@ const BATCH: usize = 256;
 
 /// What is known of a refusal beside what the audit tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct DenialContext {
     /// From where it was asked.
     pub(crate) from: Option<IpAddr>,
     /// Whether it was proved who asked.
@@ -41,14 +41,20 @@ pub(crate) struct Seen {
 
 /// Refusals that are not on record yet.
 #[derive(Debug, Default)]
-pub(crate) struct Denials {
-    folds: Mutex<Folds>,
-    turns: Mutex<Turns>,
+pub(crate) struct AccessDenials {
+    folds: Mutex<FoldedDenials>,
+    turns: Mutex<GuessDelays>,
 }
 
-impl Denials {
+impl AccessDenials {
     /// Notes a refusal of the moment `now`. Says how long its answer is to wait: who guesses is slowed.
-    pub(crate) fn note(&self, denial: Denial, seen: Seen, counted: &Refusals, now: Timestamp) -> Duration {
+    pub(crate) fn note(
+        &self,
+        denial: Denial,
+        seen: DenialContext,
+        counted: &DenialMetrics,
+        now: Timestamp,
+    ) -> Duration {
         // Metrics are open: a count would tell that there is such a thing.
         if !seen.hidden {
             counted.refused(&denial.code);
@@ -90,11 +96,11 @@ impl Denials {
         self.folds().left()
     }
 
-    fn folds(&self) -> MutexGuard<'_, Folds> {
+    fn folds(&self) -> MutexGuard<'_, FoldedDenials> {
         self.folds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns> {
+    fn turns(&self) -> MutexGuard<'_, GuessDelays> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

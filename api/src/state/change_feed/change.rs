@@ -1,7 +1,7 @@
 //! What a commit did to one execution, made once for all who watch.
 
 use crate::{state::change_feed::position::Position, types::mapping};
-use engine::{ApprovalCase, Behalf, Separation};
+use engine::{ApprovalRecord, AuditContext, Separation};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,36 +15,36 @@ pub(crate) struct Change {
     /// Its last entry.
     pub(crate) position: Position,
     /// What was done.
-    pub(crate) what: Done,
+    pub(crate) what: ChangeKind,
 }
 
 /// What was done to an execution.
 #[derive(Clone, Debug)]
-pub(crate) enum Done {
+pub(crate) enum ChangeKind {
     /// It went on.
-    Went(Box<Went>),
+    Went(Box<ExecutionChange>),
     /// It ended long ago and was forgotten.
     Forgotten(Forgotten),
 }
 
 /// An execution that went on.
 #[derive(Clone, Debug)]
-pub(crate) struct Went {
+pub(crate) struct ExecutionChange {
     /// As it stood when this was made, which may be later; without its body.
     pub(crate) record: Record,
     /// The event's data: `sequence`, `execution` and `entries`.
     pub(crate) text: String,
     /// The approvals that this very commit wrote, if anybody watches them.
-    pub(crate) cases: Vec<Asked>,
+    pub(crate) cases: Vec<ApprovalChange>,
     /// It ended with this.
     pub(crate) ends: bool,
 }
 
 /// An approval that was written, as people see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ApprovalChange {
     /// The approval.
-    pub(crate) case: ApprovalCase,
+    pub(crate) case: ApprovalRecord,
     /// `opened`, `changed`, `decided` or `closed`.
     pub(crate) name: &'static str,
     /// The event's data: `sequence` and `approval`.
@@ -64,7 +64,7 @@ pub(crate) struct Forgotten {
 
 /// Entries that stand together: one execution's, of one commit.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct EntryGroup {
     /// Of which execution.
     pub(crate) execution: ExecutionId,
     /// The last of them.
@@ -74,8 +74,8 @@ pub(crate) struct Group {
 }
 
 /// Entries in the order of the history, each with its place, as groups.
-pub(crate) fn groups(entries: Vec<(u32, Entry)>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(crate) fn group_entries(entries: Vec<(u32, Entry)>) -> Vec<EntryGroup> {
+    let mut groups: Vec<EntryGroup> = Vec::new();
     for (place, entry) in entries {
         let position = Position { sequence: entry.sequence, place, at: entry.at };
         match groups.last_mut() {
@@ -83,29 +83,31 @@ pub(crate) fn groups(entries: Vec<(u32, Entry)>) -> Vec<Group> {
                 last.position = position;
                 last.entries.push(entry);
             }
-            _ => groups.push(Group { execution: entry.execution, position, entries: vec![entry] }),
+            _ => groups.push(EntryGroup { execution: entry.execution, position, entries: vec![entry] }),
         }
     }
     groups
 }
 
-impl Group {
+impl EntryGroup {
     /// The execution that it says was forgotten.
     pub(crate) fn forgotten(&self) -> Option<Forgotten> {
-        let entry = self.entries.first().filter(|entry| entry.event == Behalf::ERASED)?;
-        (self.execution == Behalf::nobody()).then(|| serde_json::from_slice(&entry.detail).ok()).flatten()
+        let entry = self.entries.first().filter(|entry| entry.event == AuditContext::ERASED)?;
+        (self.execution == AuditContext::nobody())
+            .then(|| serde_json::from_slice(&entry.detail).ok())
+            .flatten()
     }
 
     /// Whether somebody asked for something outside of any execution: a user may have been removed.
     pub(crate) fn is_of_nobody(&self) -> bool {
-        self.execution == Behalf::nobody()
+        self.execution == AuditContext::nobody()
     }
 
     /// The change that it is, of an execution that stands so. `written` are its approvals, each with the commit that wrote it.
     pub(crate) fn change(
         &self,
         record: &Record,
-        written: &[(Sequence, ApprovalCase)],
+        written: &[(Sequence, ApprovalRecord)],
         separation: Separation,
     ) -> Change {
         let sequence = self.position.sequence;
@@ -115,10 +117,10 @@ impl Group {
         Change {
             execution: self.execution,
             position: self.position,
-            what: Done::Went(Box::new(Went {
+            what: ChangeKind::Went(Box::new(ExecutionChange {
                 record: record.clone(),
                 text: text.to_string(),
-                cases: written.map(|(_, case)| Asked::of(case, sequence, separation)).collect(),
+                cases: written.map(|(_, case)| ApprovalChange::of(case, sequence, separation)).collect(),
                 ends: self.entries.iter().any(ends),
             })),
         }
@@ -139,14 +141,14 @@ impl Change {
     /// Whether nothing follows on it of its execution.
     pub(crate) fn is_last(&self) -> bool {
         match &self.what {
-            Done::Went(went) => went.ends,
-            Done::Forgotten(_) => true,
+            ChangeKind::Went(went) => went.ends,
+            ChangeKind::Forgotten(_) => true,
         }
     }
 }
 
-impl Asked {
-    fn of(case: &ApprovalCase, sequence: Sequence, separation: Separation) -> Self {
+impl ApprovalChange {
+    fn of(case: &ApprovalRecord, sequence: Sequence, separation: Separation) -> Self {
         let name = match (case.closed_at, &case.ruling) {
             (Some(_), _) => "closed",
             (None, Some(_)) => "decided",
@@ -160,7 +162,7 @@ impl Asked {
 
 /// The states of each workflow, and whether people are asked there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct ApprovalStates {
     states: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
@@ -169,7 +171,7 @@ pub(crate) fn passed(entries: &[Entry]) -> BTreeSet<&str> {
     entries.iter().flat_map(|entry| [entry.from.as_str(), entry.to.as_str()]).collect()
 }
 
-impl Asking {
+impl ApprovalStates {
     /// Those of the workflows that run here.
     pub(crate) fn of(diagrams: Vec<engine::Diagram>) -> Self {
         let states = |drawn: engine::Diagram| {
@@ -216,7 +218,7 @@ mod tests {
         let (one, other) = (ExecutionId::new(Timestamp(1), [1; 10]), ExecutionId::new(Timestamp(2), [2; 10]));
         let of = |execution, sequence| entry(execution, sequence, &Value::Null);
         let page = vec![(0, of(one, 1)), (1, of(one, 1)), (2, of(other, 1)), (0, of(other, 2))];
-        let found = groups(page);
+        let found = group_entries(page);
         let places: Vec<_> = found.iter().map(|group| (group.execution, group.position.after())).collect();
         let wanted = [(one, (Sequence(1), 1)), (other, (Sequence(1), 2)), (other, (Sequence(2), 0))];
         assert_eq!(places, wanted);

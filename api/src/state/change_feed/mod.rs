@@ -9,10 +9,10 @@ pub(crate) mod position;
 pub(crate) mod quota;
 pub(crate) mod reader;
 
-use change::{Asking, Change};
+use change::{ApprovalStates, Change};
 use engine::Diagram;
 use position::Position;
-use quota::Places;
+use quota::StreamQuota;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -32,16 +32,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is told, and to whom.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(crate) struct ChangeFeed {
     /// Rung by every commit of this server, and when somebody begins to listen.
     pub(crate) bell: Arc<Notify>,
     /// Rung when somebody asked for something that may concern tokens.
     pub(crate) asked: Notify,
-    pub(crate) places: Arc<Places>,
+    pub(crate) places: Arc<StreamQuota>,
     /// Where people are asked.
-    pub(crate) asking: Asking,
+    pub(crate) asking: ApprovalStates,
     tell: broadcast::Sender<Arc<Change>>,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<Subscriptions>,
     /// How far the reader has told; `None` while it rests.
     reached: watch::Sender<Option<Sequence>>,
     /// That everything ends.
@@ -61,13 +61,13 @@ pub(crate) enum Topic {
 
 /// How many listen to what.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct Subscriptions {
     one: BTreeMap<ExecutionId, usize>,
     all: usize,
     approvals: usize,
 }
 
-impl Wanted {
+impl Subscriptions {
     /// Whether anybody wants to hear of `execution` whatever happens to it.
     pub(crate) fn has(&self, execution: ExecutionId) -> bool {
         self.all > 0 || self.one.contains_key(&execution)
@@ -105,21 +105,21 @@ impl Wanted {
 
 /// Somebody who listens, until dropped.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    feed: Arc<Feed>,
+pub(crate) struct Subscription {
+    feed: Arc<ChangeFeed>,
     topic: Topic,
     /// What is told.
     pub(crate) told: broadcast::Receiver<Arc<Change>>,
     over: watch::Receiver<bool>,
 }
 
-impl Drop for Listener {
+impl Drop for Subscription {
     fn drop(&mut self) {
         self.feed.wanted().remove(self.topic);
     }
 }
 
-impl Listener {
+impl Subscription {
     /// Whether everything ends.
     pub(crate) fn over(&self) -> bool {
         *self.over.borrow()
@@ -140,14 +140,14 @@ impl Listener {
     }
 }
 
-impl Feed {
+impl ChangeFeed {
     /// One that is rung by `bell`, of these workflows, with room for so many who listen, in all and under one token.
     pub(crate) fn new(bell: Arc<Notify>, drawn: Vec<Diagram>, (most, most_each): (usize, usize)) -> Self {
         Self {
             bell,
             asked: Notify::new(),
-            asking: Asking::of(drawn),
-            places: Arc::new(Places::new(most, most_each)),
+            asking: ApprovalStates::of(drawn),
+            places: Arc::new(StreamQuota::new(most, most_each)),
             tell: broadcast::Sender::new(BACKLOG),
             wanted: Mutex::default(),
             reached: watch::Sender::new(None),
@@ -155,19 +155,19 @@ impl Feed {
         }
     }
 
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    fn wanted(&self) -> MutexGuard<'_, Subscriptions> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to listen, once the reader reads: whatever is committed from here on is told, or can be read by now.
     /// `None` when everything ends, or the reader does not find its place.
-    pub(crate) async fn listen(self: &Arc<Self>, topic: Topic) -> Option<Listener> {
+    pub(crate) async fn listen(self: &Arc<Self>, topic: Topic) -> Option<Subscription> {
         let listener = {
             // Under the lock: the reader does not go to rest meanwhile.
             let mut wanted = self.wanted();
             wanted.add(topic);
             let told = self.tell.subscribe();
-            Listener { feed: self.clone(), topic, told, over: self.over.subscribe() }
+            Subscription { feed: self.clone(), topic, told, over: self.over.subscribe() }
         };
         self.bell.notify_one();
         let mut reached = self.reached.subscribe();
@@ -188,7 +188,7 @@ impl Feed {
     }
 
     /// What anybody listens to at this moment.
-    pub(crate) fn is_wanted(&self) -> Wanted {
+    pub(crate) fn is_wanted(&self) -> Subscriptions {
         self.wanted().clone()
     }
 

@@ -39,22 +39,22 @@ impl fmt::Display for Position {
 
 /// A text that no event bears as its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoPosition;
+pub(crate) struct InvalidPosition;
 
 impl FromStr for Position {
-    type Err = NoPosition;
+    type Err = InvalidPosition;
 
-    fn from_str(text: &str) -> Result<Self, NoPosition> {
-        let number = |text: &str| text.parse::<u64>().map_err(|_| NoPosition);
+    fn from_str(text: &str) -> Result<Self, InvalidPosition> {
+        let number = |text: &str| text.parse::<u64>().map_err(|_| InvalidPosition);
         let parts: Vec<&str> = text.trim().split('.').collect();
         match parts.as_slice() {
             [sequence, at] => Ok(Self::whole(Sequence(number(sequence)?), Timestamp(number(at)?))),
             [sequence, place, at] => Ok(Self {
                 sequence: Sequence(number(sequence)?),
-                place: place.parse().map_err(|_| NoPosition)?,
+                place: place.parse().map_err(|_| InvalidPosition)?,
                 at: Timestamp(number(at)?),
             }),
-            _ => Err(NoPosition),
+            _ => Err(InvalidPosition),
         }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
             assert_eq!(position.to_string().parse(), Ok(position));
         }
         for text in ["", "7", "7.", "a.7", "1.2.3.4", "-1.7", "1.99999999999.7"] {
-            assert_eq!(text.parse::<Position>(), Err(NoPosition), "{text:?}");
+            assert_eq!(text.parse::<Position>(), Err(InvalidPosition), "{text:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How many streams there may be, of everybody and of each token; and whether the tokens are still good.
 
-use crate::auth::{Caller, Denied, policy::Law, sitting, still};
+use crate::auth::{Caller, Denied, policy::AccessPolicy, reauthenticate, voting_person};
 use engine::Person;
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// Who watches, and as whom they sit at approvals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct WatcherIdentity {
     /// The caller.
     pub(crate) caller: Caller,
     /// The same with their groups.
@@ -20,35 +20,35 @@ pub(crate) struct Standing {
 
 /// All that are taken.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct StreamQuota {
     most: usize,
     most_each: usize,
-    taken: Mutex<BTreeMap<String, Token>>,
+    taken: Mutex<BTreeMap<String, TokenStreams>>,
 }
 
 /// What is known of a token under which something is watched.
 #[derive(Debug)]
-struct Token {
+struct TokenStreams {
     held: usize,
-    standing: Standing,
+    standing: WatcherIdentity,
     /// Why its streams end, once they have to.
     over: watch::Sender<Option<&'static str>>,
 }
 
 /// A place, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    of: Arc<Places>,
+pub(crate) struct StreamPermit {
+    of: Arc<StreamQuota>,
     token: String,
     over: watch::Receiver<Option<&'static str>>,
 }
 
-impl Places {
+impl StreamQuota {
     pub(crate) fn new(most: usize, most_each: usize) -> Self {
         Self { most, most_each, taken: Mutex::default() }
     }
 
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, Token>> {
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, TokenStreams>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,7 +56,11 @@ impl Places {
     ///
     /// # Errors
     /// Which bound is reached, in words.
-    pub(crate) fn take(self: &Arc<Self>, token: &str, standing: Standing) -> Result<Place, String> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        token: &str,
+        standing: WatcherIdentity,
+    ) -> Result<StreamPermit, String> {
         let mut taken = self.taken();
         let all: usize = taken.values().map(|token| token.held).sum();
         if all >= self.most {
@@ -69,23 +73,23 @@ impl Places {
                 "{most} streams are open under this token, as many as one may have (http.streams_per_token)"
             ));
         }
-        let fresh = || Token { held: 0, standing: standing.clone(), over: watch::Sender::new(None) };
+        let fresh = || TokenStreams { held: 0, standing: standing.clone(), over: watch::Sender::new(None) };
         let known = taken.entry(token.to_owned()).or_insert_with(fresh);
         if known.standing != standing || known.over.borrow().is_some() {
             // Those before it were let in as somebody else, and end; their places are counted on.
             known.over.send_replace(Some(CHANGED));
-            *known = Token { held: known.held, ..fresh() };
+            *known = TokenStreams { held: known.held, ..fresh() };
         }
         known.held = known.held.saturating_add(1);
-        Ok(Place { of: self.clone(), token: token.to_owned(), over: known.over.subscribe() })
+        Ok(StreamPermit { of: self.clone(), token: token.to_owned(), over: known.over.subscribe() })
     }
 
     /// Ends the streams of every token that is not what it was.
-    pub(crate) async fn check(&self, store: &dyn Store, law: &Arc<Law>, now: Timestamp) {
-        let known: Vec<(String, Standing)> =
+    pub(crate) async fn check(&self, store: &dyn Store, law: &Arc<AccessPolicy>, now: Timestamp) {
+        let known: Vec<(String, WatcherIdentity)> =
             self.taken().iter().map(|(token, known)| (token.clone(), known.standing.clone())).collect();
         for (token, standing) in known {
-            let why = match standing_of(store, law.clone(), &token, now).await {
+            let why = match current_identity(store, law.clone(), &token, now).await {
                 Ok(Some(current)) if current == standing => continue,
                 Ok(Some(_)) => CHANGED,
                 Ok(None) => REVOKED,
@@ -106,29 +110,29 @@ const REVOKED: &str = "token";
 /// Whose token it is may do other things than before.
 const CHANGED: &str = "rights";
 
-async fn standing_of(
+async fn current_identity(
     store: &dyn Store,
-    law: Arc<Law>,
+    law: Arc<AccessPolicy>,
     token: &str,
     now: Timestamp,
-) -> Result<Option<Standing>, store::Error> {
-    let caller = match still(store, law, token, now).await {
+) -> Result<Option<WatcherIdentity>, store::Error> {
+    let caller = match reauthenticate(store, law, token, now).await {
         Ok(caller) => caller,
         Err(Denied::NoToken | Denied::BadToken(_)) => return Ok(None),
         Err(Denied::Store(error)) => return Err(error),
     };
-    Standing::of(store, caller).await.map(Some)
+    WatcherIdentity::of(store, caller).await.map(Some)
 }
 
-impl Standing {
+impl WatcherIdentity {
     /// How `caller` stands at this moment.
     pub(crate) async fn of(store: &dyn Store, caller: Caller) -> Result<Self, store::Error> {
-        let person = sitting(store, &caller.name, &caller).await?.unwrap_or_else(|| caller.person());
+        let person = voting_person(store, &caller.name, &caller).await?.unwrap_or_else(|| caller.person());
         Ok(Self { caller, person })
     }
 }
 
-impl Place {
+impl StreamPermit {
     /// Why the stream is to end, if it is.
     pub(crate) fn over(&self) -> Option<&'static str> {
         *self.over.borrow()
@@ -141,7 +145,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut taken = self.of.taken();
         if let Some(known) = taken.get_mut(&self.token) {
@@ -157,14 +161,14 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn standing(name: &str) -> Standing {
-        let caller = Caller::new(name, Vec::new(), None, Law::shipped());
-        Standing { person: caller.person(), caller }
+    fn standing(name: &str) -> WatcherIdentity {
+        let caller = Caller::new(name, Vec::new(), None, AccessPolicy::shipped());
+        WatcherIdentity { person: caller.person(), caller }
     }
 
     #[test]
     fn nobody_takes_more_places_than_there_are_and_a_place_that_is_left_is_free() {
-        let places = Arc::new(Places::new(3, 2));
+        let places = Arc::new(StreamQuota::new(3, 2));
         let (one, two) =
             (places.take("a", standing("ada")).unwrap(), places.take("a", standing("ada")).unwrap());
         let third = places.take("a", standing("ada")).unwrap_err();
@@ -180,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_streams_of_who_may_do_other_things_than_before_end() {
-        let places = Arc::new(Places::new(3, 3));
+        let places = Arc::new(StreamQuota::new(3, 3));
         let mut before = places.take("a", standing("ada")).unwrap();
         let after = places.take("a", standing("bob")).unwrap();
         before.ends().await;

@@ -1,11 +1,11 @@
 //! Makes changes of the history, with the records and approvals that somebody watches.
 
 use super::{
-    Wanted,
-    change::{Asking, Change, Done, Group, passed},
+    Subscriptions,
+    change::{ApprovalStates, Change, ChangeKind, EntryGroup, passed},
 };
-use crate::state::App;
-use engine::{ApprovalCase, Error};
+use crate::state::ServerState;
+use engine::{ApprovalRecord, Error};
 use futures_util::{StreamExt as _, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{ExecutionId, Record, Sequence};
@@ -16,17 +16,17 @@ pub(crate) const PAGE: usize = 256;
 const AT_ONCE: usize = 8;
 
 /// What is known of an execution that has changed.
-struct Known {
+struct CurrentState {
     record: Record,
-    written: Vec<(Sequence, ApprovalCase)>,
+    written: Vec<(Sequence, ApprovalRecord)>,
 }
 
 /// The changes that these groups are, as far as they are `wanted`.
-pub(crate) async fn changes(
-    app: &App,
-    asking: &Asking,
-    wanted: &Wanted,
-    groups: &[Group],
+pub(crate) async fn read_changes(
+    app: &ServerState,
+    asking: &ApprovalStates,
+    wanted: &Subscriptions,
+    groups: &[EntryGroup],
 ) -> Result<Vec<Change>, Error> {
     let mut touched: BTreeMap<ExecutionId, BTreeSet<String>> = BTreeMap::new();
     for group in groups.iter().filter(|group| !group.is_of_nobody()) {
@@ -39,13 +39,14 @@ pub(crate) async fn changes(
     let read = stream::iter(touched).map(|(id, passed)| async move {
         known(app, asking, wanted, (id, &passed)).await.map(|known| (id, known))
     });
-    let read: Vec<Result<(ExecutionId, Option<Known>), Error>> = read.buffered(AT_ONCE).collect().await;
-    let known: BTreeMap<ExecutionId, Option<Known>> = read.into_iter().collect::<Result<_, _>>()?;
+    let read: Vec<Result<(ExecutionId, Option<CurrentState>), Error>> =
+        read.buffered(AT_ONCE).collect().await;
+    let known: BTreeMap<ExecutionId, Option<CurrentState>> = read.into_iter().collect::<Result<_, _>>()?;
     let separation = app.engine.separation();
-    let change = |group: &Group| match group.forgotten() {
+    let change = |group: &EntryGroup| match group.forgotten() {
         Some(forgotten) => {
             let (execution, position) = (forgotten.execution, group.position);
-            Some(Change { execution, position, what: Done::Forgotten(forgotten) })
+            Some(Change { execution, position, what: ChangeKind::Forgotten(forgotten) })
         }
         None => {
             let known = known.get(&group.execution)?.as_ref()?;
@@ -57,11 +58,11 @@ pub(crate) async fn changes(
 
 /// The execution as it stands, and its approvals; `None` where nobody wants to hear, or nothing can be read.
 async fn known(
-    app: &App,
-    asking: &Asking,
-    wanted: &Wanted,
+    app: &ServerState,
+    asking: &ApprovalStates,
+    wanted: &Subscriptions,
     (id, passed): (ExecutionId, &BTreeSet<String>),
-) -> Result<Option<Known>, Error> {
+) -> Result<Option<CurrentState>, Error> {
     let mut record = match app.engine.store().load(id).await {
         Ok(Some(record)) => record,
         // Forgotten meanwhile, or reported as unreadable where executions are.
@@ -80,5 +81,5 @@ async fn known(
         },
         false => Vec::new(),
     };
-    Ok(Some(Known { record, written }))
+    Ok(Some(CurrentState { record, written }))
 }

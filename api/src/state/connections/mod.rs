@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use rates::{Pace, Rates, Share, Who};
+use rates::{RateLimit, RateLimitKey, RateLimitStatus, RateLimiter};
 use std::{
     net::SocketAddr,
     sync::{Mutex, PoisonError},
@@ -17,12 +17,12 @@ use store::Timestamp;
 
 /// From where a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
 /// A body did not come in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body did not come in time")]
-pub(crate) struct TooSlow;
+pub(crate) struct BodyTimeout;
 
 /// Values of `phase`.
 pub(crate) const HANDSHAKE: &str = "handshake";
@@ -42,24 +42,24 @@ struct ByKind {
 
 /// What is known at the edge of those who ask.
 #[derive(Debug)]
-pub(crate) struct Edge {
+pub(crate) struct ConnectionState {
     /// Of callers who have proved who they are, and of all others: a flood of strangers takes nobody's place who is known.
-    known: Mutex<Rates>,
-    strangers: Mutex<Rates>,
-    pace: Option<Pace>,
+    known: Mutex<RateLimiter>,
+    strangers: Mutex<RateLimiter>,
+    pace: Option<RateLimit>,
     connections: Gauge,
     full: Counter,
     slow: Family<ByPhase, Counter>,
     refused: Family<ByKind, Counter>,
 }
 
-impl Edge {
+impl ConnectionState {
     /// As the settings say, with its metrics named in `registry`.
     pub(crate) fn registered(registry: &mut Registry, settings: &Http) -> Self {
         let me = Self {
             known: Mutex::default(),
             strangers: Mutex::default(),
-            pace: Pace::of(settings.rate, settings.rate_burst),
+            pace: RateLimit::of(settings.rate, settings.rate_burst),
             connections: Gauge::default(),
             full: Counter::default(),
             slow: Family::default(),
@@ -68,7 +68,7 @@ impl Edge {
         for phase in [HANDSHAKE, HEAD, BODY, ANSWER] {
             _ = me.slow.get_or_create(&ByPhase { phase });
         }
-        for kind in Who::KINDS {
+        for kind in RateLimitKey::KINDS {
             _ = me.refused.get_or_create(&ByKind { kind });
         }
         registry.register("http_connections", "Connections that are open", me.connections.clone());
@@ -91,9 +91,9 @@ impl Edge {
     }
 
     /// A connection is open until what is returned is dropped.
-    pub(crate) fn opened(&self) -> Opened {
+    pub(crate) fn opened(&self) -> OpenConnection {
         self.connections.inc();
-        Opened(self.connections.clone())
+        OpenConnection(self.connections.clone())
     }
 
     /// Others wait for one to end.
@@ -107,10 +107,10 @@ impl Edge {
     }
 
     /// Takes one request from what `who` may send, if that is bounded. Whether it may be answered, the share says.
-    pub(crate) fn take(&self, who: Who, now: Timestamp) -> Option<Share> {
+    pub(crate) fn take(&self, who: RateLimitKey, now: Timestamp) -> Option<RateLimitStatus> {
         let pace = self.pace?;
         let kind = who.kind();
-        let of = if matches!(who, Who::Address(_)) { &self.strangers } else { &self.known };
+        let of = if matches!(who, RateLimitKey::Address(_)) { &self.strangers } else { &self.known };
         let share = of.lock().unwrap_or_else(PoisonError::into_inner).take(who, pace, now);
         if share.refused.is_some() {
             self.refused.get_or_create(&ByKind { kind }).inc();
@@ -121,9 +121,9 @@ impl Edge {
 
 /// A connection that is open.
 #[derive(Debug)]
-pub(crate) struct Opened(Gauge);
+pub(crate) struct OpenConnection(Gauge);
 
-impl Drop for Opened {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
     }

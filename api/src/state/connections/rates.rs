@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000;
 
 /// Whose request it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Who {
+pub(crate) enum RateLimitKey {
     /// A user, with whichever token.
     User(String),
     /// A cluster, with its key.
@@ -24,7 +24,7 @@ pub(crate) enum Who {
     Address(Option<IpAddr>),
 }
 
-impl Who {
+impl RateLimitKey {
     /// Every kind there is.
     pub(crate) const KINDS: [&str; 4] = ["user", "cluster", "agent", "address"];
 
@@ -41,13 +41,13 @@ impl Who {
 
 /// How fast a bucket fills, and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     /// Between two requests that are sent on and on, in microseconds.
     each: u64,
     burst: u64,
 }
 
-impl Pace {
+impl RateLimit {
     /// So many in a second, so many at once; none if there is no bound.
     pub(crate) fn of(rate: u32, burst: u32) -> Option<Self> {
         let each = 1_000_000_u64.checked_div(rate.into())?;
@@ -61,7 +61,7 @@ impl Pace {
 
 /// What is left to a caller, told with every answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct RateLimitStatus {
     /// So many may be sent within the window.
     pub(crate) most: u64,
     /// In which an empty bucket becomes full, in seconds.
@@ -76,14 +76,14 @@ pub(crate) struct Share {
 
 /// The buckets, each by the moment at which it is full again, in microseconds.
 #[derive(Debug, Default)]
-pub(crate) struct Rates {
-    by: BTreeMap<Option<Who>, u64>,
+pub(crate) struct RateLimiter {
+    by: BTreeMap<Option<RateLimitKey>, u64>,
     looked: u64,
 }
 
-impl Rates {
+impl RateLimiter {
     /// Takes one request of `who` from their bucket.
-    pub(crate) fn take(&mut self, who: Who, pace: Pace, now: Timestamp) -> Share {
+    pub(crate) fn take(&mut self, who: RateLimitKey, pace: RateLimit, now: Timestamp) -> RateLimitStatus {
         let (now, full) = (now.0.saturating_mul(1_000), pace.full());
         let who = self.room(who, now);
         let full_at = self.by.entry(who).or_insert(now);
@@ -94,7 +94,7 @@ impl Rates {
         let refused = missing.checked_sub(full).filter(|early| *early > 0).map(Duration::from_micros);
         let missing = if refused.is_some() { before.saturating_sub(now) } else { missing };
         *full_at = now.saturating_add(missing);
-        Share {
+        RateLimitStatus {
             most: pace.burst,
             window: full.div_ceil(SECOND),
             left: full.saturating_sub(missing).checked_div(pace.each).unwrap_or(0),
@@ -104,7 +104,7 @@ impl Rates {
     }
 
     /// The place of `who`: their own, unless there is none left.
-    fn room(&mut self, who: Who, now: u64) -> Option<Who> {
+    fn room(&mut self, who: RateLimitKey, now: u64) -> Option<RateLimitKey> {
         let who = Some(who);
         if self.by.len() < MOST || self.by.contains_key(&who) {
             return who;
@@ -122,17 +122,17 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    fn ada() -> Who {
-        Who::User("ada".into())
+    fn ada() -> RateLimitKey {
+        RateLimitKey::User("ada".into())
     }
 
-    fn address(n: u32) -> Who {
-        Who::Address(Some(IpAddr::V4(Ipv4Addr::from_bits(n))))
+    fn address(n: u32) -> RateLimitKey {
+        RateLimitKey::Address(Some(IpAddr::V4(Ipv4Addr::from_bits(n))))
     }
 
     #[test]
     fn a_burst_passes_and_then_one_at_a_time_and_others_do_not_wait_for_it() {
-        let (mut rates, pace) = (Rates::default(), Pace::of(10, 5).unwrap());
+        let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(10, 5).unwrap());
         let now = Timestamp(1_000_000);
         for left in (0..5).rev() {
             let share = rates.take(ada(), pace, now);
@@ -141,7 +141,7 @@ mod tests {
         let sixth = rates.take(ada(), pace, now);
         assert_eq!((sixth.left, sixth.refused), (0, Some(Duration::from_millis(100))));
         assert_eq!((sixth.most, sixth.window, sixth.full_in), (5, 1, 1));
-        assert_eq!(rates.take(Who::User("bob".into()), pace, now).refused, None);
+        assert_eq!(rates.take(RateLimitKey::User("bob".into()), pace, now).refused, None);
         assert_eq!(rates.take(ada(), pace, Timestamp(now.0 + 100)).refused, None, "one more came");
         assert!(rates.take(ada(), pace, Timestamp(now.0 + 100)).refused.is_some(), "and only one");
         let later = rates.take(ada(), pace, Timestamp(now.0 + 60_000));
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_keeps_nobody_waiting_for_longer_than_an_empty_bucket() {
-        let (mut rates, pace) = (Rates::default(), Pace::of(10, 5).unwrap());
+        let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(10, 5).unwrap());
         for _ in 0..9 {
             rates.take(ada(), pace, Timestamp(10_000_000));
         }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn more_callers_than_are_kept_apart_share_one_bucket_and_idle_ones_make_room() {
-        let (mut rates, pace) = (Rates::default(), Pace::of(1, 5).unwrap());
+        let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(1, 5).unwrap());
         let refused = (0..50_000).filter(|n| rates.take(address(*n), pace, Timestamp(5)).refused.is_some());
         assert!(refused.count() > 30_000);
         assert!(rates.by.len() <= MOST + 1, "{}", rates.by.len());
@@ -171,6 +171,6 @@ mod tests {
 
     #[test]
     fn a_rate_of_none_is_no_bound() {
-        assert_eq!(Pace::of(0, 400), None);
+        assert_eq!(RateLimit::of(0, 400), None);
     }
 }

@@ -32,19 +32,19 @@ const BACK: [Duration; 4] =
     [HOUR, HOUR.saturating_mul(24), HOUR.saturating_mul(24 * 7), HOUR.saturating_mul(24 * 60)];
 
 /// What is known of workflows.
-pub(crate) struct Paces {
+pub(crate) struct DurationStatistics {
     /// By workflow and state: how many states are behind it, and of how many.
     places: BTreeMap<String, BTreeMap<String, (usize, usize)>>,
     /// By workflow, and since when.
-    learned: Mutex<BTreeMap<String, (Timestamp, Arc<Pace>)>>,
+    learned: Mutex<BTreeMap<String, (Timestamp, Arc<StateDurations>)>>,
 }
 
 /// How long executions of one workflow take, by state.
-type Pace = BTreeMap<String, Leg>;
+type StateDurations = BTreeMap<String, StateDuration>;
 
 /// Half of those that were in a state took no longer than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Leg {
+struct StateDuration {
     /// In it.
     within: Duration,
     /// From leaving it to the end.
@@ -65,7 +65,7 @@ struct Slot {
     beat: Option<String>,
 }
 
-impl Paces {
+impl DurationStatistics {
     /// Of these workflows.
     pub(crate) fn of(drawn: &[Diagram]) -> Self {
         let places = drawn.iter().map(|drawn| (drawn.workflow.clone(), graph::places(drawn)));
@@ -79,7 +79,7 @@ impl Paces {
         records: &[Record],
     ) -> BTreeMap<ExecutionId, Progress> {
         let open = || records.iter().filter(|record| record.open);
-        let going = open().filter(|record| goes_on(record)).map(|record| record.workflow.as_str());
+        let going = open().filter(|record| is_running(record)).map(|record| record.workflow.as_str());
         let mut paces = BTreeMap::new();
         for workflow in going.collect::<BTreeSet<_>>() {
             paces.insert(workflow, self.pace(engine, workflow).await);
@@ -96,7 +96,7 @@ impl Paces {
         &self,
         record: &Record,
         said: Option<String>,
-        pace: Option<&Pace>,
+        pace: Option<&StateDurations>,
         now: Timestamp,
     ) -> Progress {
         // What is sealed and cannot be opened has none of these.
@@ -105,7 +105,7 @@ impl Paces {
         let turned_back = record.phase == "compensating";
         let place = self.places.get(&record.workflow).and_then(|places| places.get(&record.state));
         let place = place.filter(|_| !turned_back);
-        let leg = pace.and_then(|pace| pace.get(&record.state)).filter(|_| goes_on(record));
+        let leg = pace.and_then(|pace| pace.get(&record.state)).filter(|_| is_running(record));
         let eta =
             leg.map(|leg| now.after(leg.within.saturating_sub(now.since(since)).saturating_add(leg.after)));
         let kept = || body.slots.iter().rev().find_map(|slot| slot.beat.clone());
@@ -113,7 +113,7 @@ impl Paces {
     }
 
     /// How long executions of a workflow take; nothing of states that none was in.
-    async fn pace(&self, engine: &Engine<Platform>, workflow: &str) -> Arc<Pace> {
+    async fn pace(&self, engine: &Engine<Platform>, workflow: &str) -> Arc<StateDurations> {
         let mut learned = self.learned.lock().await;
         let now = engine.clock().now();
         if let Some((at, pace)) = learned.get(workflow)
@@ -121,9 +121,9 @@ impl Paces {
         {
             return pace.clone();
         }
-        let pace = learn(engine, workflow, now).await.unwrap_or_else(|error| {
+        let pace = measure(engine, workflow, now).await.unwrap_or_else(|error| {
             tracing::debug!(%error, workflow, "how long it takes could not be learned");
-            Pace::new()
+            StateDurations::new()
         });
         let pace = Arc::new(pace);
         learned.insert(workflow.to_owned(), (now, pace.clone()));
@@ -132,11 +132,15 @@ impl Paces {
 }
 
 /// Whether it is on its way and nothing holds it.
-fn goes_on(record: &Record) -> bool {
+fn is_running(record: &Record) -> bool {
     record.phase == "forward"
 }
 
-async fn learn(engine: &Engine<Platform>, workflow: &str, now: Timestamp) -> Result<Pace, engine::Error> {
+async fn measure(
+    engine: &Engine<Platform>,
+    workflow: &str,
+    now: Timestamp,
+) -> Result<StateDurations, engine::Error> {
     let completed = Query::is("workflow", workflow).and(Query::is("reason", "completed"));
     for back in BACK {
         let long = u64::try_from(back.as_millis()).unwrap_or(u64::MAX);
@@ -153,34 +157,35 @@ async fn learn(engine: &Engine<Platform>, workflow: &str, now: Timestamp) -> Res
         }
         return Ok(medians(visits));
     }
-    Ok(Pace::new())
+    Ok(StateDurations::new())
 }
 
 /// How long one execution was in each of its states, and how long it went on after that.
-fn legs(history: &[Entry]) -> Vec<(String, Leg)> {
+fn legs(history: &[Entry]) -> Vec<(String, StateDuration)> {
     let Some(end) = history.last().map(|entry| entry.at) else { return Vec::new() };
     let (mut legs, mut here) = (Vec::new(), None::<(&str, Timestamp)>);
     for entry in history.iter().filter(|entry| entry.from != entry.to) {
         if let Some((state, since)) = here {
-            legs.push((state.to_owned(), Leg { within: entry.at.since(since), after: end.since(entry.at) }));
+            legs.push((
+                state.to_owned(),
+                StateDuration { within: entry.at.since(since), after: end.since(entry.at) },
+            ));
         }
         here = Some((&entry.to, entry.at));
     }
     // Where it ended it did not change its state any more.
-    legs.extend(
-        here.map(|(state, since)| {
-            (state.to_owned(), Leg { within: end.since(since), after: Duration::ZERO })
-        }),
-    );
+    legs.extend(here.map(|(state, since)| {
+        (state.to_owned(), StateDuration { within: end.since(since), after: Duration::ZERO })
+    }));
     legs
 }
 
-fn medians(legs: Vec<(String, Leg)>) -> Pace {
-    let mut by_state: BTreeMap<String, Vec<Leg>> = BTreeMap::new();
+fn medians(legs: Vec<(String, StateDuration)>) -> StateDurations {
+    let mut by_state: BTreeMap<String, Vec<StateDuration>> = BTreeMap::new();
     for (state, leg) in legs {
         by_state.entry(state).or_default().push(leg);
     }
-    let leg = |legs: &[Leg]| Leg {
+    let leg = |legs: &[StateDuration]| StateDuration {
         within: median(legs.iter().map(|leg| leg.within)),
         after: median(legs.iter().map(|leg| leg.after)),
     };
@@ -236,9 +241,12 @@ mod tests {
         }
     }
 
-    fn paces() -> Paces {
+    fn paces() -> DurationStatistics {
         let places = [("Making".to_owned(), (1, 3))].into_iter().collect();
-        Paces { places: [("w".to_owned(), places)].into_iter().collect(), learned: Mutex::default() }
+        DurationStatistics {
+            places: [("w".to_owned(), places)].into_iter().collect(),
+            learned: Mutex::default(),
+        }
     }
 
     #[test]
@@ -255,14 +263,15 @@ mod tests {
         let legs: Vec<_> =
             [(5, 100), (6, 20), (90, 30)].iter().flat_map(|(m, a)| legs(&history(*m, *a))).collect();
         let pace = medians(legs);
-        assert_eq!(pace.get("Making"), Some(&Leg { within: 6 * SECOND, after: 30 * SECOND }));
-        assert_eq!(pace.get("Asking"), Some(&Leg { within: 30 * SECOND, after: Duration::ZERO }));
+        assert_eq!(pace.get("Making"), Some(&StateDuration { within: 6 * SECOND, after: 30 * SECOND }));
+        assert_eq!(pace.get("Asking"), Some(&StateDuration { within: 30 * SECOND, after: Duration::ZERO }));
         assert!(medians(self::legs(&history(5, 5))).is_empty(), "one alone says nothing of the next");
     }
 
     #[test]
     fn what_is_on_its_way_says_how_far_and_until_when_and_what_is_not_says_neither() {
-        let pace: Pace = [("Making".to_owned(), Leg { within: 6 * SECOND, after: 30 * SECOND })].into();
+        let pace: StateDurations =
+            [("Making".to_owned(), StateDuration { within: 6 * SECOND, after: 30 * SECOND })].into();
         let body = r#"{"since":98000,"slots":[{"beat":null},{"beat":"2 of 8","other":1}],"data":{}}"#;
         let now = Timestamp(100_000);
         let told = |record: &Record, said: Option<&str>| {

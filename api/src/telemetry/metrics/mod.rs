@@ -3,7 +3,7 @@
 pub(crate) mod process;
 mod stored;
 
-pub(crate) use stored::Audited;
+pub(crate) use stored::AuditMetrics;
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -12,7 +12,7 @@ use prometheus_client::{
 };
 use std::time::Duration;
 use store::Health;
-use stored::Stored;
+use stored::StoreMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRoute {
@@ -23,19 +23,19 @@ struct ByRoute {
 
 /// How long is told without the status: a route has one histogram, not one for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Timed {
+struct ByTimedRoute {
     method: &'static str,
     route: String,
 }
 
 /// Of which trace of the caller's an example is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfTrace {
+struct ByTrace {
     trace_id: String,
 }
 
 /// Seconds, with an example of each bucket.
-type Seconds = HistogramWithExemplars<OfTrace>;
+type Seconds = HistogramWithExemplars<ByTrace>;
 
 /// Few, since every route has its own: 5 ms to 10 s.
 const BUCKETS: [f64; 8] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -50,9 +50,9 @@ struct ByCode {
 
 /// Counts requests that were refused for who asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refusals(Family<ByCode, Counter>);
+pub(crate) struct DenialMetrics(Family<ByCode, Counter>);
 
-impl Refusals {
+impl DenialMetrics {
     /// Names the metric in `registry`; each of `codes` begins at zero, so that the first of a kind is seen.
     pub(crate) fn registered<'a>(registry: &mut Registry, codes: impl Iterator<Item = &'a str>) -> Self {
         let me = Self::default();
@@ -71,22 +71,22 @@ impl Refusals {
 
 /// Counts and times requests, and shows how the store is.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RequestMetrics {
     answered: Family<ByRoute, Counter>,
-    seconds: Family<Timed, Seconds, fn() -> Seconds>,
-    stored: Stored,
+    seconds: Family<ByTimedRoute, Seconds, fn() -> Seconds>,
+    stored: StoreMetrics,
     notifications: Gauge,
     notify_failed: Counter,
     notify_died: Counter,
 }
 
-impl Requests {
+impl RequestMetrics {
     /// Names the metrics in `registry`.
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self {
             answered: Family::default(),
             seconds: Family::new_with_constructor(|| HistogramWithExemplars::new(BUCKETS.into_iter())),
-            stored: Stored::registered(registry),
+            stored: StoreMetrics::registered(registry),
             notifications: Gauge::default(),
             notify_failed: Counter::default(),
             notify_died: Counter::default(),
@@ -125,8 +125,8 @@ impl Requests {
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
         self.answered.get_or_create(&ByRoute { method, route: route.into(), status }).inc();
         if let Some(took) = took {
-            let seconds = self.seconds.get_or_create(&Timed { method, route: route.into() });
-            seconds.observe(took.as_secs_f64(), trace.map(|trace| OfTrace { trace_id: trace.into() }), None);
+            let seconds = self.seconds.get_or_create(&ByTimedRoute { method, route: route.into() });
+            seconds.observe(took.as_secs_f64(), trace.map(|trace| ByTrace { trace_id: trace.into() }), None);
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn requests_are_timed_by_route_with_the_trace_of_the_caller_and_no_method_is_made_up() {
         let mut registry = Registry::with_prefix("tenure");
-        let requests = Requests::registered(&mut registry);
+        let requests = RequestMetrics::registered(&mut registry);
         let took = Some(Duration::from_millis(700));
         requests.answered(("GET", "/v1/tenants"), 200, took, Some("4bf92f3577b34da6a3ce929d0e0e4736"));
         requests.answered(("BREW", "/v1/tenants"), 405, took, None);

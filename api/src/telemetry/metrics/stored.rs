@@ -10,14 +10,14 @@ use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
-use store::{Health, Tally};
+use store::{Health, Histogram};
 use workflows::audit::Lag;
 
 /// Shows how the store is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stored(Arc<Mutex<Health>>);
+pub(crate) struct StoreMetrics(Arc<Mutex<Health>>);
 
-impl Stored {
+impl StoreMetrics {
     /// Names the metrics in `registry`.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
@@ -31,7 +31,7 @@ impl Stored {
     }
 }
 
-impl Collector for Stored {
+impl Collector for StoreMetrics {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         let health = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, help, value) in gauges(&health) {
@@ -92,9 +92,9 @@ fn counters(health: &Health) -> [(&'static str, &'static str, u64); 4] {
 
 /// Shows how far the audit is behind.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Audited(Arc<Mutex<Option<Lag>>>);
+pub(crate) struct AuditMetrics(Arc<Mutex<Option<Lag>>>);
 
-impl Audited {
+impl AuditMetrics {
     /// Names the metrics in `registry`.
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
@@ -108,7 +108,7 @@ impl Audited {
     }
 }
 
-impl Collector for Audited {
+impl Collector for AuditMetrics {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lag) = told else { return Ok(()) };
@@ -132,7 +132,7 @@ fn counter(to: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> fm
 }
 
 /// Nothing where nothing is counted.
-fn tally(to: &mut DescriptorEncoder, name: &str, help: &str, tally: &Tally) -> fmt::Result {
+fn tally(to: &mut DescriptorEncoder, name: &str, help: &str, tally: &Histogram) -> fmt::Result {
     let buckets: Vec<_> = tally.buckets().collect();
     if buckets.is_empty() {
         return Ok(());
@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn what_only_grows_is_a_counter_and_what_is_not_known_is_not_told() {
         let mut registry = Registry::with_prefix("tenure");
-        let (stored, audited) = (Stored::registered(&mut registry), Audited::registered(&mut registry));
+        let (stored, audited) =
+            (StoreMetrics::registered(&mut registry), AuditMetrics::registered(&mut registry));
         let text = told(&registry);
         for absent in ["free_bytes", "store_sync_seconds", "store_group_commits", "audit_"] {
             assert!(!text.contains(absent), "{absent}: {text}");

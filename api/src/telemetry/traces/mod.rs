@@ -8,7 +8,7 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-use engine::{Behalf, Clock, Entity};
+use engine::{AuditContext, Clock, Entity};
 use opentelemetry_sdk::trace::SpanData;
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},
@@ -17,7 +17,7 @@ use prometheus_client::{
 use send::{Collector, Sent};
 use serde::{Deserialize, Serialize};
 pub(crate) use spans::parent;
-use spans::{Standing, is_first, read};
+use spans::{OpenSpans, is_first, read};
 use std::{
     collections::{HashMap, hash_map::Entry as Slot},
     sync::Arc,
@@ -58,14 +58,14 @@ impl Entity for Cursor {
 
 /// Counts spans.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spans {
+pub(crate) struct SpanMetrics {
     sent: Counter,
     refused: Counter,
     failed: Counter,
     behind: Gauge,
 }
 
-impl Spans {
+impl SpanMetrics {
     /// Names the metrics in `registry`.
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
@@ -86,15 +86,15 @@ impl Spans {
 }
 
 /// Sends what the journal tells. There is one a server.
-pub(crate) struct Follower {
+pub(crate) struct TraceExporter {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     collector: Collector,
     holder: String,
     /// Others may send too, and have to be let.
     is_shared: bool,
-    spans: Spans,
-    known: HashMap<ExecutionId, Option<Standing>>,
+    spans: SpanMetrics,
+    known: HashMap<ExecutionId, Option<OpenSpans>>,
 }
 
 /// What is to be sent next, and what stands in the store for it.
@@ -106,7 +106,7 @@ struct Batch {
     version: Option<Sequence>,
 }
 
-impl Follower {
+impl TraceExporter {
     /// A follower, if the settings name a collector.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Follower {
         url: &str,
         (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
         (holder, is_shared): (String, bool),
-        spans: Spans,
+        spans: SpanMetrics,
     ) -> Result<Option<Self>, String> {
         if url.is_empty() {
             return Ok(None);
@@ -185,7 +185,7 @@ impl Follower {
         }
         let mut records: HashMap<ExecutionId, Option<Record>> = HashMap::new();
         let mut over = Vec::new();
-        for (_, entry) in page.iter().filter(|(_, entry)| entry.execution != Behalf::nobody()) {
+        for (_, entry) in page.iter().filter(|(_, entry)| entry.execution != AuditContext::nobody()) {
             let id = entry.execution;
             if !self.known.contains_key(&id) {
                 let standing = self.before(entry).await?;
@@ -208,7 +208,7 @@ impl Follower {
     }
 
     /// Where an execution stood before `entry`, by its own history.
-    async fn before(&self, entry: &Entry) -> Result<Option<Standing>, Error> {
+    async fn before(&self, entry: &Entry) -> Result<Option<OpenSpans>, Error> {
         let mut standing = None;
         let (mut after, mut begun) = (None, false);
         if is_first(entry) {

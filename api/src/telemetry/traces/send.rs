@@ -50,7 +50,7 @@ impl Collector {
         let answered = Arc::new(AtomicU16::new(0));
         let mut exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Line { http, answered: answered.clone() })
+            .with_http_client(HttpTransport { http, answered: answered.clone() })
             .with_endpoint(url)
             .with_protocol(Protocol::HttpBinary)
             .with_timeout(PATIENCE)
@@ -79,13 +79,13 @@ impl Collector {
 
 /// What everything else is sent by.
 #[derive(Debug)]
-struct Line {
+struct HttpTransport {
     http: Client,
     answered: Arc<AtomicU16>,
 }
 
 #[async_trait]
-impl HttpClient for Line {
+impl HttpClient for HttpTransport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let asked = self.http.request(parts.method, parts.uri.to_string()).headers(parts.headers).body(body);

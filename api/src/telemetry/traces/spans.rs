@@ -2,7 +2,7 @@
 //!
 //! All ids are drawn from the history itself, so that what is sent twice is the same twice.
 
-use engine::{Parent, Tried};
+use engine::{AttemptRecord, Parent};
 use opentelemetry::{
     InstrumentationScope, KeyValue,
     trace::{Event, Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
@@ -21,7 +21,7 @@ const MOST_EVENTS: usize = 128;
 
 /// Where an execution stands, as far as its history has been read.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct OpenSpans {
     began: Timestamp,
     parent: Option<ExecutionId>,
     state: String,
@@ -41,7 +41,7 @@ type Place = (Sequence, u32);
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Detail {
-    event: Happened,
+    event: EntryDetail,
     /// The way taken, if the entry is of one.
     by: Option<String>,
     /// From which phase to which.
@@ -50,7 +50,7 @@ struct Detail {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Happened {
+struct EntryDetail {
     settled: Option<Settled>,
     started: Option<Begun>,
 }
@@ -59,7 +59,7 @@ struct Happened {
 struct Settled {
     result: Result<serde::de::IgnoredAny, Failed>,
     #[serde(default)]
-    tried: Option<Tried>,
+    tried: Option<AttemptRecord>,
 }
 
 #[derive(Deserialize)]
@@ -125,16 +125,20 @@ pub(super) fn is_first(entry: &Entry) -> bool {
 
 /// Reads `entry`, and says which spans are over by it. `standing` is where its execution stood before, and where it stands after:
 /// nothing before the first entry, and none once it has finished.
-pub(super) fn read(standing: &mut Option<Standing>, entry: &Entry, record: Option<&Record>) -> Vec<SpanData> {
+pub(super) fn read(
+    standing: &mut Option<OpenSpans>,
+    entry: &Entry,
+    record: Option<&Record>,
+) -> Vec<SpanData> {
     let detail: Detail = serde_json::from_slice(&entry.detail).unwrap_or_default();
     let here = match standing {
-        Some(Standing { last: (sequence, place), .. }) if *sequence == entry.sequence => {
+        Some(OpenSpans { last: (sequence, place), .. }) if *sequence == entry.sequence => {
             (*sequence, place.saturating_add(1))
         }
         Some(_) | None => (entry.sequence, 0),
     };
     let is_new = standing.is_none();
-    let before = standing.get_or_insert_with(|| Standing {
+    let before = standing.get_or_insert_with(|| OpenSpans {
         began: entry.at,
         parent: detail.event.started.as_ref().map(|begun| begun.parent.execution),
         state: entry.to.clone(),
@@ -165,7 +169,7 @@ pub(super) fn read(standing: &mut Option<Standing>, entry: &Entry, record: Optio
     over
 }
 
-impl Standing {
+impl OpenSpans {
     fn note(&mut self, entry: &Entry) {
         if self.events.len() < MOST_EVENTS {
             self.events.push(Event::new(entry.event.clone(), at(entry.at), Vec::new(), 0));
@@ -229,10 +233,10 @@ impl Standing {
 
 /// The span of the attempt whose end `entry` tells.
 fn attempt(
-    standing: &Standing,
+    standing: &OpenSpans,
     entry: &Entry,
     here: Place,
-    tried: &Tried,
+    tried: &AttemptRecord,
     failed: Option<String>,
     record: Option<&Record>,
 ) -> SpanData {

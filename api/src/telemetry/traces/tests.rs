@@ -27,15 +27,15 @@ async fn collector(ears: &Ears) -> String {
     url
 }
 
-fn follower(store: &Arc<Memory>, url: &str, holder: &str) -> Follower {
+fn follower(store: &Arc<Memory>, url: &str, holder: &str) -> TraceExporter {
     program::install_tls();
-    Follower {
+    TraceExporter {
         store: store.clone(),
         clock: Arc::new(ManualClock::at(Timestamp(10_000))),
         collector: Collector::at(url, holder).unwrap(),
         holder: holder.into(),
         is_shared: true,
-        spans: Spans::default(),
+        spans: SpanMetrics::default(),
         known: HashMap::new(),
     }
 }

@@ -1,14 +1,14 @@
 //! Every action made to go wrong in every way, a crash around every commit, a cancel between any two.
 
 use booking::{Booking, town::Town};
-use engine::testing::{Scene, World, verify};
+use engine::testing::{Scenario, World, verify};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::Key;
 
 pub struct Wish;
 
-impl Scene<Booking> for Wish {
+impl Scenario<Booking> for Wish {
     fn name(&self) -> String {
         "a wish".into()
     }

@@ -3,7 +3,8 @@
 use super::separation::find_tie;
 use super::vote::{delegated, describe_seats};
 use crate::{
-    Happening, Mandate, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Separation, Verdict, Vote, What,
+    ApprovalChange, ApprovalHistoryEntry, Person, PlanDigest, Procedure, Refusal, Ruling, Seat, Separation,
+    Verdict, Vote, VoteDelegation,
 };
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
@@ -28,7 +29,7 @@ pub struct Ballot {
     pub procedure: Procedure,
     /// What has happened to it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<Happening>,
+    pub history: Vec<ApprovalHistoryEntry>,
     /// Up to when its timetable has been dealt with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "rung")]
@@ -119,8 +120,8 @@ impl Ballot {
             if name == requested_by {
                 return Err(Refusal::OwnRequest { person: name.into() });
             }
-            let stands = |mandate: &&Mandate| mandate.from == requested_by && mandate.to == name;
-            let during = |mandate: &Mandate| mandate.touches(self.opened_at, vote.at);
+            let stands = |mandate: &&VoteDelegation| mandate.from == requested_by && mandate.to == name;
+            let during = |mandate: &VoteDelegation| mandate.touches(self.opened_at, vote.at);
             if vote.mandates.iter().filter(stands).any(during) {
                 return Err(Refusal::ForRequester { person: name.into(), requester: requested_by.into() });
             }
@@ -191,7 +192,7 @@ impl Ballot {
         let place =
             self.votes.iter().position(|vote| vote.names().any(|name| name == by)).ok_or_else(none)?;
         let vote = Box::new(self.votes.remove(place));
-        self.happen(at, What::Withdrawn { vote, by: by.into(), reason: reason.into() });
+        self.happen(at, ApprovalChange::Withdrawn { vote, by: by.into(), reason: reason.into() });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use store::Timestamp;
 
 /// That somebody may vote for somebody else, for a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mandate {
+pub struct VoteDelegation {
     /// Names the delegation.
     pub id: String,
     /// Who delegates.
@@ -24,7 +24,7 @@ pub struct Mandate {
     pub until: Timestamp,
 }
 
-impl Mandate {
+impl VoteDelegation {
     /// Whether it counts at `at`.
     #[must_use]
     pub fn holds(&self, at: Timestamp) -> bool {

@@ -81,17 +81,17 @@ pub struct BreakGlass {
 
 /// Something that happened to an approval beside votes that stand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Happening {
+pub struct ApprovalHistoryEntry {
     /// When.
     pub at: Timestamp,
     /// What.
-    pub what: What,
+    pub what: ApprovalChange,
 }
 
 /// What happened to an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum ApprovalChange {
     /// Those who were asked were reminded.
     Reminded,
     /// Others were asked instead.

@@ -3,13 +3,13 @@
 //! It follows from the [`Procedure`] and the times of the ballot alone, so it is the same after a restart and however
 //! late an alarm is delivered: [`Ballot::next`] says what comes next, [`Ballot::pass`] applies what is due.
 
-use crate::{Ballot, Happening, PlanDigest, Ruling, What};
+use crate::{ApprovalChange, ApprovalHistoryEntry, Ballot, PlanDigest, Ruling};
 use std::time::Duration;
 use store::Timestamp;
 
 /// What a timetable holds. Of two at the same moment the earlier here comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Moment {
+pub(crate) enum TimetableEvent {
     Escalation,
     Extension,
     Deadline,
@@ -24,28 +24,32 @@ impl Ballot {
     }
 
     fn escalations(&self) -> usize {
-        self.history.iter().filter(|happened| matches!(happened.what, What::Escalated { .. })).count()
+        self.history
+            .iter()
+            .filter(|happened| matches!(happened.what, ApprovalChange::Escalated { .. }))
+            .count()
     }
 
     fn is_extended(&self) -> bool {
-        self.history.iter().any(|happened| matches!(happened.what, What::Extended { .. }))
+        self.history.iter().any(|happened| matches!(happened.what, ApprovalChange::Extended { .. }))
     }
 
     /// What comes next while nothing is decided, and when.
-    pub(crate) fn next(&self) -> Option<(Timestamp, Moment)> {
+    pub(crate) fn next(&self) -> Option<(Timestamp, TimetableEvent)> {
         if self.ruling.is_some() {
             return None;
         }
-        let reminder = self.next_reminder().map(|at| (at, Moment::Reminder));
+        let reminder = self.next_reminder().map(|at| (at, TimetableEvent::Reminder));
         self.next_change().into_iter().chain(reminder).min()
     }
 
-    fn next_change(&self) -> Option<(Timestamp, Moment)> {
+    fn next_change(&self) -> Option<(Timestamp, TimetableEvent)> {
         let escalation = self.procedure.escalate.get(self.escalations());
-        let escalation = escalation.map(|next| (self.opened_at.after(next.after), Moment::Escalation));
+        let escalation =
+            escalation.map(|next| (self.opened_at.after(next.after), TimetableEvent::Escalation));
         let end = match self.procedure.extend {
-            Some(_) if !self.is_extended() => Moment::Extension,
-            Some(_) | None => Moment::Deadline,
+            Some(_) if !self.is_extended() => TimetableEvent::Extension,
+            Some(_) | None => TimetableEvent::Deadline,
         };
         let end = self.deadline.map(|deadline| (deadline, end));
         escalation.into_iter().chain(end).min()
@@ -64,26 +68,26 @@ impl Ballot {
 
     /// Deals with all that has come due by `at`, but for the deadline itself; answers what it was. Reminders that were missed
     /// are one.
-    pub(crate) fn pass(&mut self, at: Timestamp) -> Vec<Moment> {
+    pub(crate) fn pass(&mut self, at: Timestamp) -> Vec<TimetableEvent> {
         let mut passed = Vec::new();
         while let Some((due, moment)) = self.next().filter(|(due, _)| *due <= at) {
             match moment {
-                Moment::Deadline => break,
-                Moment::Reminder => {
+                TimetableEvent::Deadline => break,
+                TimetableEvent::Reminder => {
                     let change = self.next_change().filter(|(change, _)| *change <= at);
                     self.reminded_until =
                         Some(change.map_or(at, |(change, _)| Timestamp(change.0.saturating_sub(1))));
-                    self.happen(at, What::Reminded);
+                    self.happen(at, ApprovalChange::Reminded);
                 }
-                Moment::Escalation => {
+                TimetableEvent::Escalation => {
                     self.reminded_until = self.reminded_until.max(Some(due));
                     self.escalate(at);
                 }
-                Moment::Extension => {
+                TimetableEvent::Extension => {
                     self.reminded_until = self.reminded_until.max(Some(due));
                     let until = due.after(self.procedure.extend.unwrap_or_default());
                     self.deadline = Some(until);
-                    self.happen(at, What::Extended { from: due, until });
+                    self.happen(at, ApprovalChange::Extended { from: due, until });
                 }
             }
             passed.push(moment);
@@ -96,7 +100,7 @@ impl Ballot {
         let Some(next) = self.procedure.escalate.get(self.escalations()) else { return };
         let to = next.seats.clone();
         let from = std::mem::replace(&mut self.seats, to.clone());
-        self.happen(at, What::Escalated { from, to });
+        self.happen(at, ApprovalChange::Escalated { from, to });
         if self.is_filled() {
             self.ruling = Some(Ruling::Granted);
         }
@@ -106,11 +110,11 @@ impl Ballot {
     pub(crate) fn void(&mut self, digest: PlanDigest, at: Timestamp) {
         let votes = std::mem::take(&mut self.votes);
         let digest = std::mem::replace(&mut self.digest, digest);
-        self.happen(at, What::Voided { digest, votes });
+        self.happen(at, ApprovalChange::Voided { digest, votes });
     }
 
-    pub(crate) fn happen(&mut self, at: Timestamp, what: What) {
-        self.history.push(Happening { at, what });
+    pub(crate) fn happen(&mut self, at: Timestamp, what: ApprovalChange) {
+        self.history.push(ApprovalHistoryEntry { at, what });
     }
 }
 

@@ -1,6 +1,6 @@
 //! People, the seats that they can take, and their votes.
 
-use crate::{Mandate, Provenance, Refusal, Separation, Tie};
+use crate::{Provenance, Refusal, Separation, Tie, VoteDelegation};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Timestamp;
@@ -85,7 +85,7 @@ pub struct Vote {
     pub on_behalf_of: Option<Person>,
     /// The delegations to the voter, and to the one voted for, as they stood; in a ballot, the one that was used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mandates: Vec<Mandate>,
+    pub mandates: Vec<VoteDelegation>,
     /// It is to count alone, in an emergency.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub break_glass: bool,

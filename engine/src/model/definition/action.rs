@@ -122,12 +122,12 @@ pub struct Call {
     /// The last thing that an earlier attempt said with [`Call::beat`] and that was kept: how far it came. What was said by
     /// an attempt that ended with its process is lost.
     pub last_beat: Option<String>,
-    pub(crate) beats: Option<Arc<watch::Sender<Beat>>>,
+    pub(crate) beats: Option<Arc<watch::Sender<Heartbeat>>>,
 }
 
 /// Progress that an action reports while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     /// Counts the reports.
     pub(crate) count: u64,
     /// What is being done, for people.

@@ -103,13 +103,13 @@ pub struct ChildEnd<T> {
 
 /// Whose child an execution is, and on whose authority it may pass its point of no return.
 #[derive(Clone, Debug)]
-pub(crate) struct Descent {
+pub(crate) struct ParentLink {
     pub(crate) parent: Parent,
     /// What authorised the parent, and which plan of it: given to children that go by it.
     pub(crate) authority: Option<(PlanDigest, Authoriser)>,
 }
 
-impl Descent {
+impl ParentLink {
     /// What a child with the plan of `digest` may rest on.
     pub(crate) fn authorisation(&self, digest: PlanDigest) -> Option<Authorisation> {
         let (plan, by) = self.authority.clone()?;
@@ -120,7 +120,7 @@ impl Descent {
 
 /// A finished execution, as its parent looks at it.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct FinishedChild {
     pub(crate) outcome: Outcome,
     pub(crate) cause: Option<ActionError>,
     /// Something of it stands, and cannot be taken back by cancelling it.
@@ -137,11 +137,11 @@ pub(crate) trait ErasedChild: Debug + Send + Sync {
     fn data(&self) -> Value;
     fn plan(&self) -> Plan;
     /// What becomes of the slot when the child has ended.
-    fn settle(&self, id: ExecutionId, state: &str, ended: Ended) -> Result<Value, ActionError>;
+    fn settle(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError>;
 }
 
 /// What the undo of a child that was started answers.
-pub(crate) fn cancel_result(child: &Child, ended: &Ended) -> Value {
+pub(crate) fn cancel_result(child: &Child, ended: &FinishedChild) -> Value {
     json!({ "child": child.execution, "outcome": ended.outcome, "kept": ended.stands })
 }
 

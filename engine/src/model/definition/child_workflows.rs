@@ -2,13 +2,13 @@
 //!
 //! Called when a workflow is registered.
 
-use super::child_type::Kind;
+use super::child_type::ChildType;
 use crate::{Step, Workflow};
 use strum::VariantArray as _;
 
 /// The workflows that `W` starts, each once.
-pub(crate) fn children_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
-    let mut found: Vec<Kind<W::Platform>> = Vec::new();
+pub(crate) fn children_of<W: Workflow>() -> Vec<ChildType<W::Platform>> {
+    let mut found: Vec<ChildType<W::Platform>> = Vec::new();
     for example in W::examples() {
         for &state in W::State::VARIANTS {
             let Step::Act(act) = example.step(state) else { continue };
@@ -21,7 +21,7 @@ pub(crate) fn children_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
 }
 
 /// The workflows that `W` starts, those that they start, and so on, each once.
-pub(crate) fn descendants_of<W: Workflow>() -> Vec<Kind<W::Platform>> {
+pub(crate) fn descendants_of<W: Workflow>() -> Vec<ChildType<W::Platform>> {
     let mut found = children_of::<W>();
     let mut next = 0;
     while let Some(kind) = found.get(next) {

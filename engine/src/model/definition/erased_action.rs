@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::{any::TypeId, fmt::Debug};
 
 /// An [`Action`] with its types forgotten.
-pub(crate) trait ErasedAction<P>: Debug + Send + Sync {
+pub(crate) trait DynAction<P>: Debug + Send + Sync {
     fn run<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Value, ActionError>>;
     fn probe<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Probe<Value>, ActionError>>;
 }
 
-impl<A: Action> ErasedAction<A::Platform> for A {
+impl<A: Action> DynAction<A::Platform> for A {
     fn run<'a>(&'a self, on: &'a A::Platform, call: &'a Call) -> BoxFuture<'a, Result<Value, ActionError>> {
         Box::pin(async move { encode(&Action::run(self, on, call).await?) })
     }
@@ -38,11 +38,11 @@ impl<A: Action> ErasedAction<A::Platform> for A {
 }
 
 /// A [`LedgerAction`] with its types forgotten.
-pub(crate) trait ErasedLedger: Debug + Send + Sync {
+pub(crate) trait DynLedgerAction: Debug + Send + Sync {
     fn decide(&self, view: &mut View, call: &Call) -> Result<Value, Undecided>;
 }
 
-impl<A: LedgerAction> ErasedLedger for A {
+impl<A: LedgerAction> DynLedgerAction for A {
     fn decide(&self, view: &mut View, call: &Call) -> Result<Value, Undecided> {
         Ok(encode(&LedgerAction::decide(self, view, call)?)?)
     }
@@ -54,7 +54,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Value, ActionError> {
 
 /// Either kind of action, with its name and arguments.
 #[derive(Debug)]
-pub struct Deed<P> {
+pub struct ErasedAction<P> {
     /// [`Action::NAME`] or [`LedgerAction::NAME`]; for a child, the name of its workflow.
     pub name: &'static str,
     /// The action's type; `None` for a child and for its cancellation.
@@ -64,10 +64,10 @@ pub struct Deed<P> {
     pub(crate) repeat: Repeat,
     /// What it is limited by, beside its tenant and its name.
     pub(crate) keys: Vec<String>,
-    pub(crate) kind: DeedKind<P>,
+    pub(crate) kind: ErasedActionKind<P>,
 }
 
-impl<P> Deed<P> {
+impl<P> ErasedAction<P> {
     /// The cluster that it depends on, by its keys; empty for what depends on none.
     pub(crate) fn cluster(&self) -> &str {
         self.keys.iter().find_map(|key| key.strip_prefix("cluster/")).unwrap_or_default()
@@ -75,56 +75,56 @@ impl<P> Deed<P> {
 }
 
 #[derive(Debug)]
-pub(crate) enum DeedKind<P> {
-    Actuator(Box<dyn ErasedAction<P>>),
-    Ledger(Box<dyn ErasedLedger>),
+pub(crate) enum ErasedActionKind<P> {
+    Actuator(Box<dyn DynAction<P>>),
+    Ledger(Box<dyn DynLedgerAction>),
     Child(Box<dyn ErasedChild>),
     CancelChild,
 }
 
-/// Marks [`Action`]s in [`Doing`].
+/// Marks [`Action`]s in [`StepAction`].
 #[derive(Debug)]
-pub struct Actuator;
+pub struct ActuatorMarker;
 
-/// Marks [`LedgerAction`]s in [`Doing`].
+/// Marks [`LedgerAction`]s in [`StepAction`].
 #[derive(Debug)]
-pub struct Ledger;
+pub struct LedgerMarker;
 
 /// Either kind of action, so that `act(..)` and `.undo(..)` take both.
-pub trait Doing<Kind>: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait StepAction<Kind>: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// What it learns.
     type Output: Serialize + DeserializeOwned + 'static;
 }
 
-impl<A: Action> Doing<Actuator> for A {
+impl<A: Action> StepAction<ActuatorMarker> for A {
     type Output = A::Output;
 }
 
-impl<A: LedgerAction> Doing<Ledger> for A {
+impl<A: LedgerAction> StepAction<LedgerMarker> for A {
     type Output = A::Output;
 }
 
 /// An action that can be done to a platform `P`.
-pub trait DoneTo<P, Kind>: Doing<Kind> {
+pub trait IntoErasedAction<P, Kind>: StepAction<Kind> {
     /// Forgets the action's type.
-    fn deed(self) -> Deed<P>;
+    fn deed(self) -> ErasedAction<P>;
 }
 
-impl<P, A: Action<Platform = P>> DoneTo<P, Actuator> for A {
-    fn deed(self) -> Deed<P> {
+impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
+    fn deed(self) -> ErasedAction<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let keys = self.limited_by();
         let type_id = Some(TypeId::of::<A>());
-        let kind = DeedKind::Actuator(Box::new(self));
-        Deed { name: A::NAME, type_id, arguments, repeat: A::REPEAT, keys, kind }
+        let kind = ErasedActionKind::Actuator(Box::new(self));
+        ErasedAction { name: A::NAME, type_id, arguments, repeat: A::REPEAT, keys, kind }
     }
 }
 
-impl<P, A: LedgerAction> DoneTo<P, Ledger> for A {
-    fn deed(self) -> Deed<P> {
+impl<P, A: LedgerAction> IntoErasedAction<P, LedgerMarker> for A {
+    fn deed(self) -> ErasedAction<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let type_id = Some(TypeId::of::<A>());
-        let kind = DeedKind::Ledger(Box::new(self));
-        Deed { name: A::NAME, type_id, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        let kind = ErasedActionKind::Ledger(Box::new(self));
+        ErasedAction { name: A::NAME, type_id, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Used by the static check, the diagram, and the core before a break-glass vote.
 
-use super::step::Way;
+use super::step::Exit;
 use crate::{Commitment, Step, Workflow};
 use strum::VariantArray as _;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StepKind {
     Act,
     Approval,
     Wait,
@@ -16,11 +16,11 @@ pub(crate) enum Kind {
 }
 
 /// Every step of every state, as each example shows it.
-pub(crate) struct Graph<W: Workflow> {
+pub(crate) struct StateGraph<W: Workflow> {
     pub(crate) states: Vec<(W::State, Vec<Step<W>>)>,
 }
 
-impl<W: Workflow> Graph<W> {
+impl<W: Workflow> StateGraph<W> {
     pub(crate) fn of(examples: &[W]) -> Self {
         let steps = |state| examples.iter().map(|example| example.step(state)).collect();
         Self { states: W::State::VARIANTS.iter().map(|&state| (state, steps(state))).collect() }
@@ -30,18 +30,18 @@ impl<W: Workflow> Graph<W> {
         self.states.iter().filter(move |(s, _)| *s == state).flat_map(|(_, steps)| steps)
     }
 
-    pub(crate) fn kinds(&self, state: W::State) -> Vec<Kind> {
+    pub(crate) fn kinds(&self, state: W::State) -> Vec<StepKind> {
         let kind = |step: &Step<W>| match step {
-            Step::Act(_) => Kind::Act,
-            Step::Approval(_) => Kind::Approval,
-            Step::Wait(_) => Kind::Wait,
-            Step::Choose(_) => Kind::Choose,
-            Step::End(_) => Kind::End,
+            Step::Act(_) => StepKind::Act,
+            Step::Approval(_) => StepKind::Approval,
+            Step::Wait(_) => StepKind::Wait,
+            Step::Choose(_) => StepKind::Choose,
+            Step::End(_) => StepKind::End,
         };
         self.steps(state).map(kind).collect()
     }
 
-    pub(crate) fn ways(&self, state: W::State) -> Vec<Way<W::State>> {
+    pub(crate) fn ways(&self, state: W::State) -> Vec<Exit<W::State>> {
         self.steps(state).flat_map(|step| step.ways(state)).collect()
     }
 
@@ -66,7 +66,7 @@ impl<W: Workflow> Graph<W> {
 
 /// The first state that destroys data on the way from `from`, up to the next approval, as `data` stands.
 pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option<String> {
-    let graph = Graph::<W>::of(std::slice::from_ref(data));
+    let graph = StateGraph::<W>::of(std::slice::from_ref(data));
     let mut seen = vec![from];
     let mut next = 0;
     while let Some(&state) = seen.get(next) {
@@ -75,7 +75,7 @@ pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option
         if graph.steps(state).any(destroys) {
             return Some(Into::<&str>::into(state).to_owned());
         }
-        if graph.kinds(state).contains(&Kind::Approval) {
+        if graph.kinds(state).contains(&StepKind::Approval) {
             continue;
         }
         for way in graph.ways(state) {

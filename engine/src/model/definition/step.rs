@@ -3,8 +3,8 @@
 //! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
 //! [`end`](crate::end) in `authoring`; read by the core, the check and the diagram.
 
-use super::child_type::Kind;
-use crate::{ActionError, Deed, Outcome, Procedure, RetryPolicy, Rule, Seat, WhilePending, Workflow};
+use super::child_type::ChildType;
+use crate::{ActionError, ErasedAction, Outcome, Procedure, RetryPolicy, Rule, Seat, WhilePending, Workflow};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -54,21 +54,21 @@ pub struct Act<W: Workflow> {
     /// An operator may leave the step out.
     pub(crate) optional: bool,
     /// The workflow that each slot starts, if that is what the step does.
-    pub(crate) child_type: Option<Kind<W::Platform>>,
+    pub(crate) child_type: Option<ChildType<W::Platform>>,
 }
 
 pub(crate) type Recorder<W> = Box<dyn Fn(&mut W, Value) -> Result<(), ActionError> + Send + Sync>;
-pub(crate) type Decoder<P> = fn(&Value) -> Result<Deed<P>, serde_json::Error>;
+pub(crate) type Decoder<P> = fn(&Value) -> Result<ErasedAction<P>, serde_json::Error>;
 
 /// One slot of a step: an action, how it is undone, and where its result goes.
 pub struct Branch<W: Workflow> {
-    pub(crate) deed: Deed<W::Platform>,
+    pub(crate) deed: ErasedAction<W::Platform>,
     pub(crate) undo: Option<Undo<W::Platform>>,
     pub(crate) record: Option<Recorder<W>>,
 }
 
 pub(crate) struct Undo<P> {
-    pub(crate) deed: Deed<P>,
+    pub(crate) deed: ErasedAction<P>,
     pub(crate) decode: Decoder<P>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Choice<S> {
 }
 
 /// An [`Edge`] with what the check and the diagram must know of it.
-pub(crate) struct Way<S> {
+pub(crate) struct Exit<S> {
     pub(crate) label: String,
     /// The label as people read it, with what the data adds.
     pub(crate) text: String,
@@ -120,7 +120,7 @@ pub(crate) enum Authority {
     People,
 }
 
-impl<S> Way<S> {
+impl<S> Exit<S> {
     fn new(label: impl Into<String>, to: S) -> Self {
         let label = label.into();
         Self { text: label.clone(), label, to, authorises: Authority::None }
@@ -146,7 +146,7 @@ pub(crate) const EXTENDED: &str = "extended";
 
 impl<W: Workflow> Step<W> {
     /// Every way out of this step, that of the state `here`, whatever the data picks.
-    pub(crate) fn ways(&self, here: W::State) -> Vec<Way<W::State>> {
+    pub(crate) fn ways(&self, here: W::State) -> Vec<Exit<W::State>> {
         match self {
             Self::Act(act) => act.ways(),
             Self::Approval(approval) => approval.ways(here),
@@ -166,8 +166,8 @@ impl<W: Workflow> Step<W> {
 }
 
 impl<S: Copy> Choice<S> {
-    fn way(&self) -> Way<S> {
-        let way = Way::new(self.label, self.to);
+    fn way(&self) -> Exit<S> {
+        let way = Exit::new(self.label, self.to);
         if self.waiver.is_some() { way.authorising(Authority::Waiver) } else { way }
     }
 }
@@ -175,7 +175,7 @@ impl<S: Copy> Choice<S> {
 impl<W: Workflow> Act<W> {
     /// Whether the step needs an authorisation of the plan, and whether a waiver is not enough.
     pub(crate) fn authority_needed(&self) -> (bool, bool) {
-        let child_type = self.child_type.as_ref().map_or(Authority::None, Kind::authority);
+        let child_type = self.child_type.as_ref().map_or(Authority::None, ChildType::authority);
         let own = match self.commitment {
             Commitment::ForwardOnly { destroys: true } => Authority::People,
             Commitment::ForwardOnly { destroys: false } => Authority::Waiver,
@@ -196,18 +196,18 @@ impl<W: Workflow> Act<W> {
         names
     }
 
-    fn ways(&self) -> Vec<Way<W::State>> {
+    fn ways(&self) -> Vec<Exit<W::State>> {
         let names = self.names();
         let text = match &self.child_type {
             Some(kind) => kind.title(),
             None if names.is_empty() => "nothing to do".into(),
             None => names.join(", "),
         };
-        let mut ways = vec![Way::new(DONE, self.next).text(text)];
-        ways.extend(self.on_failure.iter().map(|(code, to)| Way::new(*code, *to)));
-        ways.extend(self.or_else.map(|to| Way::new("failed", to)));
+        let mut ways = vec![Exit::new(DONE, self.next).text(text)];
+        ways.extend(self.on_failure.iter().map(|(code, to)| Exit::new(*code, *to)));
+        ways.extend(self.or_else.map(|to| Exit::new("failed", to)));
         if self.optional {
-            ways.push(Way::new(SKIPPED, self.next));
+            ways.push(Exit::new(SKIPPED, self.next));
         }
         ways
     }
@@ -228,24 +228,24 @@ impl<S: Copy> Approval<S> {
         std::iter::once(&self.seats).chain(later).any(|seats| seats.iter().all(|seat| seat.count == 0))
     }
 
-    fn ways(&self, here: S) -> Vec<Way<S>> {
+    fn ways(&self, here: S) -> Vec<Exit<S>> {
         use crate::Ruling::{Expired, Granted, Refused};
         let names =
             |seats: &[Seat]| seats.iter().map(|seat| seat.any_of.join("/")).collect::<Vec<_>>().join(" and ");
         let escalated = self.procedure.escalate.first().map(|next| {
             let text = format!("after {} asks {}", span(Some(next.after)), names(&next.seats));
-            Way::new(ESCALATED, here).text(text)
+            Exit::new(ESCALATED, here).text(text)
         });
         let extended = self
             .procedure
             .extend
-            .map(|by| Way::new(EXTENDED, here).text(format!("extended once by {}", span(Some(by)))));
+            .map(|by| Exit::new(EXTENDED, here).text(format!("extended once by {}", span(Some(by)))));
         let ruled = [
-            Way::new(Self::label(Granted), self.granted)
+            Exit::new(Self::label(Granted), self.granted)
                 .text(format!("approved by {}", names(&self.seats)))
                 .authorising(Authority::People),
-            Way::new(Self::label(Refused), self.refused),
-            Way::new(Self::label(Expired), self.expired)
+            Exit::new(Self::label(Refused), self.refused),
+            Exit::new(Self::label(Expired), self.expired)
                 .text(format!("not decided within {}", span(self.within))),
         ];
         ruled.into_iter().chain(escalated).chain(extended).collect()
@@ -261,15 +261,15 @@ impl<S: Copy> Wait<S> {
         "deadline".into()
     }
 
-    fn ways(&self) -> Vec<Way<S>> {
+    fn ways(&self) -> Vec<Exit<S>> {
         let within = span(self.within);
         let text = if self.signal.is_some() {
             format!("no signal within {within}")
         } else {
             format!("after {within}")
         };
-        let signalled = self.signal.map(|_| Way::new(self.signal_label(), self.then));
-        signalled.into_iter().chain([Way::new(self.deadline_label(), self.expired).text(text)]).collect()
+        let signalled = self.signal.map(|_| Exit::new(self.signal_label(), self.then));
+        signalled.into_iter().chain([Exit::new(self.deadline_label(), self.expired).text(text)]).collect()
     }
 }
 
@@ -286,4 +286,4 @@ pub(crate) fn span(duration: Option<Duration>) -> String {
 }
 
 /// The label of the way back to an approval whose plan has changed since.
-pub(crate) const ASKED_AGAIN: &str = "plan has changed";
+pub(crate) const PLAN_CHANGED: &str = "plan has changed";

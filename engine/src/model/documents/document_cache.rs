@@ -13,28 +13,28 @@ use std::{
 use store::{Document, Key, Sequence};
 
 /// Smaller documents are parsed as fast as they are looked up, in bytes.
-const SMALLEST: usize = 1 << 10;
+const MIN_DOCUMENT_SIZE: usize = 1 << 10;
 /// When so many are kept, all are forgotten: the heads that matter come back with the next decision.
-const MOST: usize = 256;
+const MAX_READ: usize = 256;
 /// The same of what is about to be written, whose bytes are kept too.
-const MOST_WRITTEN: usize = 32;
+const MAX_WRITTEN: usize = 32;
 
 type Value = Arc<dyn Any + Send + Sync>;
 
 /// What was parsed lately, by document. Belongs to one store.
 #[derive(Clone, Default)]
-pub(crate) struct Parsed(Arc<Mutex<Kept>>);
+pub(crate) struct DocumentCache(Arc<Mutex<CachedValues>>);
 
 #[derive(Default)]
-struct Kept {
+struct CachedValues {
     read: HashMap<Key, (Sequence, Value)>,
     written: HashMap<Key, (Vec<u8>, Value)>,
 }
 
-impl Parsed {
+impl DocumentCache {
     /// The value of a document, if this very version of it was parsed as a `T`.
     pub(crate) fn get<T: Send + Sync + 'static>(&self, document: &Document) -> Option<Arc<T>> {
-        if document.body.len() < SMALLEST {
+        if document.body.len() < MIN_DOCUMENT_SIZE {
             return None;
         }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +58,7 @@ impl Parsed {
 
     /// Keeps the value of a document.
     pub(crate) fn keep<T: Send + Sync + 'static>(&self, document: &Document, value: &Arc<T>) {
-        if document.body.len() < SMALLEST {
+        if document.body.len() < MIN_DOCUMENT_SIZE {
             return;
         }
         let value: Value = Arc::<T>::clone(value);
@@ -67,28 +67,28 @@ impl Parsed {
 
     /// Keeps the value that `body` was made of, which may come to be the document `key`.
     pub(crate) fn keep_written<T: Send + Sync + 'static>(&self, key: &Key, body: &[u8], value: &Arc<T>) {
-        if body.len() < SMALLEST {
+        if body.len() < MIN_DOCUMENT_SIZE {
             return;
         }
         let value: Value = Arc::<T>::clone(value);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.written.len() >= MOST_WRITTEN {
+        if kept.written.len() >= MAX_WRITTEN {
             kept.written.clear();
         }
         kept.written.insert(key.clone(), (body.to_vec(), value));
     }
 }
 
-impl Kept {
+impl CachedValues {
     fn keep(&mut self, document: &Document, value: Value) {
-        if self.read.len() >= MOST {
+        if self.read.len() >= MAX_READ {
             self.read.clear();
         }
         self.read.insert(document.key.clone(), (document.version, value));
     }
 }
 
-impl fmt::Debug for Parsed {
+impl fmt::Debug for DocumentCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Parsed")
     }
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn another_version_is_another_document() {
-        let parsed = Parsed::default();
-        let body = vec![b' '; SMALLEST];
+        let parsed = DocumentCache::default();
+        let body = vec![b' '; MIN_DOCUMENT_SIZE];
         let document = |version| Document {
             key: Key::new("things", "a"),
             version: Sequence(version),
@@ -116,12 +116,12 @@ mod tests {
 
     #[test]
     fn what_was_to_be_written_stands_for_a_document_with_the_same_bytes_alone() {
-        let parsed = Parsed::default();
+        let parsed = DocumentCache::default();
         let key = Key::new("things", "a");
         let document = |version, byte| Document {
             key: key.clone(),
             version: Sequence(version),
-            body: vec![byte; SMALLEST],
+            body: vec![byte; MIN_DOCUMENT_SIZE],
         };
         parsed.keep_written(&key, &document(0, b'a').body, &Arc::new("mine".to_owned()));
 

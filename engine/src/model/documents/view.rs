@@ -4,7 +4,7 @@
 //! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read,
 //! present or absent, becomes a condition of the commit.
 
-use super::document_cache::Parsed;
+use super::document_cache::DocumentCache;
 use crate::ActionError;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -63,7 +63,7 @@ pub struct View {
     earlier: Writes,
     writes: Writes,
     tasks: Vec<Task>,
-    parsed: Parsed,
+    parsed: DocumentCache,
     queue: OnceLock<Key>,
 }
 
@@ -88,7 +88,7 @@ impl View {
     pub(crate) fn with_cache(
         now: Timestamp,
         known: BTreeMap<Key, Option<Document>>,
-        cached: &Parsed,
+        cached: &DocumentCache,
     ) -> Self {
         Self { parsed: cached.clone(), ..Self::new(now, known) }
     }

@@ -2,7 +2,7 @@
 //!
 //! Returned by the core for a task that was just leased.
 
-use crate::{ActionError, Deed, Event, WhilePending};
+use crate::{ActionError, ErasedAction, Event, WhilePending};
 use std::time::Duration;
 
 /// What the shell should do with a task that has fallen due.
@@ -23,7 +23,7 @@ pub(crate) enum Directive<P> {
 /// What is to be performed, and what is known of earlier attempts.
 #[derive(Debug)]
 pub(crate) struct Work<P> {
-    pub(crate) deed: Deed<P>,
+    pub(crate) deed: ErasedAction<P>,
     pub(crate) state: String,
     pub(crate) states_entered: u32,
     pub(crate) slot: u32,
@@ -35,12 +35,12 @@ pub(crate) struct Work<P> {
     pub(crate) doubt: bool,
     /// What an earlier attempt last said.
     pub(crate) beat: Option<String>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: AttemptLimits,
 }
 
 /// The time limits of one attempt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct AttemptLimits {
     pub(crate) attempt: Duration,
     pub(crate) heartbeat: Option<Duration>,
     /// What becomes of places at limited keys while the action is pending.

@@ -9,14 +9,14 @@ use store::Timestamp;
 /// Names one slot of one visit to a state: carried by a task and brought back by its result, so that a result of a state
 /// that has been left is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ticket {
+pub struct TaskRef {
     /// The execution's visit when the work was asked for.
     pub visit: u32,
-    /// The slot, or [`Ticket::TIMER`].
+    /// The slot, or [`TaskRef::TIMER`].
     pub slot: u32,
 }
 
-impl Ticket {
+impl TaskRef {
     /// The slot of a state's deadline.
     pub const TIMER: u32 = u32::MAX;
 
@@ -26,7 +26,7 @@ impl Ticket {
 
 /// Who gave a command, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct Attribution {
     /// The person's name.
     pub by: String,
     /// In the person's words; may be empty where policy allows.
@@ -35,7 +35,7 @@ pub struct Order {
 
 /// An alarm of an approval's timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bell {
+pub struct TimetableAlarm {
     /// The execution's visit when it was set.
     pub visit: u32,
     /// When it was to ring.
@@ -52,24 +52,24 @@ pub enum Event {
     /// An attempt ended.
     Settled {
         /// Which slot's.
-        ticket: Ticket,
+        ticket: TaskRef,
         /// How.
         result: Result<Value, ActionError>,
         /// What was tried; `None` where nothing was begun.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        tried: Option<Tried>,
+        tried: Option<AttemptRecord>,
     },
     /// A probe found out about an attempt whose outcome was unknown.
     Probed {
         /// Which slot's.
-        ticket: Ticket,
+        ticket: TaskRef,
         /// What it found.
         answer: Probe<Value>,
     },
     /// Work fell due while the execution was paused, and was held back.
     Held {
         /// Which slot's.
-        ticket: Ticket,
+        ticket: TaskRef,
         /// An earlier attempt may have taken effect.
         doubt: bool,
     },
@@ -81,13 +81,13 @@ pub enum Event {
         digest: PlanDigest,
     },
     /// A person took their vote back, before anything was decided.
-    VoteWithdrawn(Order),
+    VoteWithdrawn(Attribution),
     /// Those who are asked were reminded.
-    Reminded(Bell),
+    Reminded(TimetableAlarm),
     /// Others were asked instead, since nothing had been decided.
-    Escalated(Bell),
+    Escalated(TimetableAlarm),
     /// The deadline of an approval was moved.
-    Extended(Bell),
+    Extended(TimetableAlarm),
     /// The deadline of a visit passed.
     DeadlinePassed {
         /// Which visit.
@@ -101,21 +101,21 @@ pub enum Event {
         name: String,
     },
     /// A person asked to turn back.
-    CancelRequested(Order),
+    CancelRequested(Attribution),
     /// A person asked to stop between steps.
-    PauseRequested(Order),
+    PauseRequested(Attribution),
     /// A person asked to go on after a pause.
-    ResumeRequested(Order),
+    ResumeRequested(Attribution),
     /// A person asked to try now: what is parked, or what waits for its next attempt.
-    RetryRequested(Order),
+    RetryRequested(Attribution),
     /// A person closed the execution by force.
-    TerminateRequested(Order),
+    TerminateRequested(Attribution),
     /// A person mended what could not go on by itself.
     Repaired {
         /// How.
         repair: Repair,
         /// Who, and why.
-        order: Order,
+        order: Attribution,
     },
     /// A person's command took effect because another person agreed to it.
     Seconded {
@@ -165,7 +165,7 @@ impl Event {
 
 /// An attempt, as history keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct AttemptRecord {
     /// The action's name; of an undo, that of the action that it takes back.
     pub action: String,
     /// Whether it takes back.
@@ -177,7 +177,7 @@ pub struct Tried {
     pub began: Timestamp,
 }
 
-impl Tried {
+impl AttemptRecord {
     /// The attempt that `call` describes.
     pub(crate) fn of(action: &str, call: &Call, began: Timestamp) -> Self {
         Self { action: action.to_owned(), undo: call.undo, attempt: call.attempt, began }

@@ -4,14 +4,14 @@
 //! delivers it with a commit that removes the task. So it takes effect once, after the commit and not without it.
 //! Asking the same twice before it is delivered is asking once.
 
-use crate::{Event, Order, Undecided, View, Workflow, model::definition::erased_action::encode};
+use crate::{Attribution, Event, Undecided, View, Workflow, model::definition::erased_action::encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use store::{ExecutionId, Revision, Task, TaskId, Timestamp};
 
 /// Set in the visit of a message's task; a visit of an execution never counts so far.
-const MESSAGE: u32 = 1 << 31;
+const MESSAGE_BIT: u32 = 1 << 31;
 
 /// One thing asked of another execution. Persisted in its task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,9 +20,9 @@ pub(crate) enum Message {
     /// Tell it that this has happened.
     Signal(String),
     /// Ask it to turn back.
-    Cancel(Order),
+    Cancel(Attribution),
     /// Close it by force.
-    Terminate(Order),
+    Terminate(Attribution),
     /// Start it.
     Start(Box<Start>),
     /// Take this event, and answer whoever asked: an engine that cannot read the execution itself.
@@ -44,7 +44,7 @@ impl Message {
     pub(crate) fn task(&self, to: ExecutionId, at: Timestamp) -> Task {
         let body = serde_json::to_vec(self).unwrap_or_default();
         let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(&body));
-        let visit = MESSAGE | u32::from_be_bytes([a, b, c, d]);
+        let visit = MESSAGE_BIT | u32::from_be_bytes([a, b, c, d]);
         let id = TaskId { execution: to, visit, slot: u32::from_be_bytes([e, f, g, h]) };
         Task { id, due: at, body }
     }
@@ -56,7 +56,7 @@ impl Message {
     }
 
     pub(crate) fn is_one(task: TaskId) -> bool {
-        task.visit & MESSAGE != 0
+        task.visit & MESSAGE_BIT != 0
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an execution is doing: going forward, compensating, parked or finished, and why.
 
-use crate::{ActionError, Mark, Outcome};
+use crate::{ActionError, Outcome, TrailEntry};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
@@ -42,7 +42,7 @@ pub enum Phase {
         cause: Option<ActionError>,
         /// What was done and not undone: all of it when ended by force, else the children that could not be taken back.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        leaks: Vec<Mark>,
+        leaks: Vec<TrailEntry>,
     },
 }
 

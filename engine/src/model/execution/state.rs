@@ -2,8 +2,8 @@
 
 use super::trail::is_zero;
 use crate::{
-    ActionError, Authorisation, Ballot, Failure, Mark, Parent, Phase, PlanDigest, Provenance, Reason,
-    StateSet, Workflow,
+    ActionError, Authorisation, Ballot, Failure, Parent, Phase, PlanDigest, Provenance, Reason, StateSet,
+    TrailEntry, Workflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub struct Execution<W: Workflow> {
     pub overdue: bool,
     /// What has to be undone to turn back, oldest first; grows before each action starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub trail: Vec<Mark>,
+    pub trail: Vec<TrailEntry>,
     /// The state in which it passed the point of no return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pivot: Option<String>,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Something that has been begun and would have to be undone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct TrailEntry {
     /// In which state.
     pub state: String,
     /// `Execution::states_entered` at the time.
@@ -30,7 +30,7 @@ pub struct Mark {
     /// The undo's arguments, as they were before the action started.
     pub arguments: Value,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: UndoState,
     /// What the action returned, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
@@ -39,7 +39,7 @@ pub struct Mark {
 /// What became of an action that has an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum UndoState {
     /// It may have run, wholly, partly or not at all.
     Begun,
     /// It ran.
@@ -52,13 +52,13 @@ pub enum Fate {
     Kept,
 }
 
-impl Mark {
+impl TrailEntry {
     /// Its undo has still to be run.
     #[must_use]
     pub fn stands(&self) -> bool {
         match self.fate {
-            Fate::Begun | Fate::Done | Fate::Failed => true,
-            Fate::Undone | Fate::Kept => false,
+            UndoState::Begun | UndoState::Done | UndoState::Failed => true,
+            UndoState::Undone | UndoState::Kept => false,
         }
     }
 }

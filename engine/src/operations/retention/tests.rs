@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     ManualClock,
-    testing::{Cut, Cuttable},
+    testing::{CrashPoint, CrashStore},
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -94,8 +94,11 @@ async fn stage(store: &dyn Store) -> BTreeSet<ExecutionId> {
     [1, 2, 5, 8].map(id).into()
 }
 
-fn keep() -> Keep {
-    Keep { all: Some(Duration::from_millis(400 * DAY)), of: [("offboarding".to_owned(), None)].into() }
+fn keep() -> RetentionPolicy {
+    RetentionPolicy {
+        all: Some(Duration::from_millis(400 * DAY)),
+        of: [("offboarding".to_owned(), None)].into(),
+    }
 }
 
 fn engine(store: Arc<dyn Store>) -> Engine<()> {
@@ -103,7 +106,7 @@ fn engine(store: Arc<dyn Store>) -> Engine<()> {
 }
 
 /// Until nothing more is found, in batches of two.
-async fn run(engine: &Engine<()>, erase: bool) -> Result<Vec<Expiring>, Error> {
+async fn run(engine: &Engine<()>, erase: bool) -> Result<Vec<ExpiredExecution>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let found = engine.expire(&keep(), |_, _| true, after, 2, erase).await?;
@@ -152,7 +155,7 @@ async fn what_is_due_goes_with_its_history_and_links_and_nothing_else_does() {
     }
     let stays: Vec<_> = told.iter().filter_map(|one| one.stays.map(|why| (one.record.id, why))).collect();
     assert_eq!(stays, [(id(4), why::PARENT), (id(9), why::WORK)]);
-    let noted = store.journal(crate::Behalf::nobody(), None, 10).await.unwrap().items;
+    let noted = store.journal(crate::AuditContext::nobody(), None, 10).await.unwrap().items;
     assert_eq!(noted.len(), due.len(), "the history of all says what was forgotten");
     assert!(store.journal(id(3), None, 10).await.unwrap().items.len() == 3, "an open one keeps all of it");
 }
@@ -166,8 +169,8 @@ async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
         let due = stage(&*inner).await;
         let before = left(&*inner).await;
         let mut cut_once = false;
-        for cut in [Cut::Before(nth), Cut::After(nth)] {
-            let store = Arc::new(Cuttable::new(inner.clone(), Some(cut)));
+        for cut in [CrashPoint::Before(nth), CrashPoint::After(nth)] {
+            let store = Arc::new(CrashStore::new(inner.clone(), Some(cut)));
             assert_eq!(run(&engine(store.clone()), true).await.is_err(), store.is_dead());
             cut_once |= store.is_dead();
             let half = left(&*inner).await;
@@ -225,6 +228,7 @@ async fn nothing_that_is_not_sealed_is_ever_erased() {
 async fn nothing_goes_where_everything_is_kept() {
     let store = Arc::new(Memory::new());
     stage(&*store).await;
-    let found = engine(store).expire(&Keep::default(), |_, _| true, None, 100, true).await.unwrap();
-    assert_eq!(found, Expired::default());
+    let found =
+        engine(store).expire(&RetentionPolicy::default(), |_, _| true, None, 100, true).await.unwrap();
+    assert_eq!(found, ExpiryBatch::default());
 }

@@ -2,9 +2,9 @@
 
 use super::history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot};
 use crate::{
-    Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, Ticket, Transition, Workflow,
-    approvals::writes::{Asked, Papers, approval_writes},
-    model::erased_workflow::{BreakGlassUse, Next},
+    Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, TaskRef, Transition, Workflow,
+    approvals::writes::{ApprovalWrites, BallotBefore, approval_writes},
+    model::erased_workflow::{BreakGlassUse, TransitionCommit},
     search::attributes::attributes,
     transition,
 };
@@ -17,7 +17,7 @@ pub(super) fn take_event<W: Workflow>(
     before: Execution<W>,
     event: Event,
     at: Timestamp,
-) -> Result<Next, Error> {
+) -> Result<TransitionCommit, Error> {
     let (from, from_phase) = (before.state_name(), before.phase_name());
     let promised = before.promised;
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
@@ -27,7 +27,7 @@ pub(super) fn take_event<W: Workflow>(
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
     let described = (event.name(), actor, event_detail(&before, &event));
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
-    let asked = Asked::of(&before);
+    let asked = BallotBefore::of(&before);
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
@@ -42,11 +42,11 @@ pub(super) fn take_event<W: Workflow>(
     }
     let ruled = closed.as_ref().and_then(|(_, ballot)| ballot.ruling);
     let finished = outcome(&execution.phase).filter(|_| !was_finished);
-    let Papers { mut documents, break_glass } =
+    let ApprovalWrites { mut documents, break_glass } =
         approval_writes(&next, &execution, (closed, from), (asked, &edges), at);
     let alarms = Notification::alarms(&next, &execution, (was_parked, was_missed, was_finished));
     documents.extend(alarms.iter().map(Notification::put));
-    Ok(Next {
+    Ok(TransitionCommit {
         break_glass: break_glass.map(|review| BreakGlassUse {
             approval: review.approval,
             by: review.by,
@@ -118,17 +118,17 @@ fn effect_tasks<W: Workflow>(
     };
     let tasks = effects.into_iter().map(|effect| match effect {
         Effect::Perform { slot, after } => task(slot, after),
-        Effect::Wake { after } => task(Ticket::TIMER, after),
+        Effect::Wake { after } => task(TaskRef::TIMER, after),
         Effect::Alarm { at } => Task { id: alarm_task(next.id), due: at, body: Vec::new() },
     });
     tasks.collect()
 }
 
 fn alarm_task(execution: ExecutionId) -> TaskId {
-    TaskId { execution, visit: Ticket::ALARM.visit, slot: Ticket::ALARM.slot }
+    TaskId { execution, visit: TaskRef::ALARM.visit, slot: TaskRef::ALARM.slot }
 }
 
 fn visit_tasks(execution: ExecutionId, visit: u32, slots: usize) -> Vec<TaskId> {
-    let slots = (0u32..).take(slots).chain([Ticket::TIMER]);
+    let slots = (0u32..).take(slots).chain([TaskRef::TIMER]);
     slots.map(|slot| TaskId { execution, visit, slot }).collect()
 }

@@ -3,13 +3,13 @@
 //! Invariant: a body that cannot be decoded is an error of its execution alone.
 
 use crate::{
-    Error, Execution, Plan, PlanDigest, Shown, Workflow,
-    model::{execution::state::state_named, input::Given},
+    Error, Execution, ExecutionView, Plan, PlanDigest, Workflow,
+    model::{execution::state::state_named, input::VersionedInput},
 };
 use serde_json::Value;
-use store::{ExecutionId, Record, Timestamp, encrypted::Unopened};
+use store::{ExecutionId, Record, Timestamp, encrypted::Undecryptable};
 
-impl Shown {
+impl ExecutionView {
     /// What is stored, of an execution that this engine has no code for.
     pub(crate) fn as_stored(record: &Record, plan: Plan, digest: PlanDigest) -> Result<Self, Error> {
         check_readable(record)?;
@@ -41,7 +41,7 @@ pub(super) fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error
 /// Fails when a body is sealed and cannot be opened.
 fn check_readable(record: &Record) -> Result<(), Error> {
     let id = record.id;
-    match Unopened::of(&record.body) {
+    match Undecryptable::of(&record.body) {
         None => Ok(()),
         Some(said) if said.destroyed_at.is_some() => Err(Error::Destroyed { id, what: said.to_string() }),
         Some(said) => Err(Error::Unreadable { id, why: said.to_string() }),
@@ -82,7 +82,7 @@ pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Re
     })
 }
 
-impl Given {
+impl VersionedInput {
     /// The data as `W` has them, for the execution `id`.
     pub(crate) fn read<W: Workflow>(self, id: ExecutionId) -> Result<W, Error> {
         let unreadable = |why: String| Error::Unreadable { id, why };

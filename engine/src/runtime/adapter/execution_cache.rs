@@ -13,22 +13,22 @@ use std::{
 use store::{ExecutionId, Record};
 
 /// When so many are kept, all are forgotten: work that takes long decodes its record again.
-const MOST: usize = 4_096;
+const MAX_EXECUTIONS: usize = 4_096;
 
 /// Bodies, and what each was decoded to.
-type Kept<W> = HashMap<ExecutionId, (Vec<u8>, Execution<W>)>;
+type CachedExecutions<W> = HashMap<ExecutionId, (Vec<u8>, Execution<W>)>;
 
 /// What was decoded and not asked for again yet.
-pub(crate) struct Decoded<W: Workflow>(Mutex<Kept<W>>);
+pub(crate) struct ExecutionCache<W: Workflow>(Mutex<CachedExecutions<W>>);
 
-impl<W: Workflow> Default for Decoded<W> {
+impl<W: Workflow> Default for ExecutionCache<W> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<W: Workflow> Decoded<W> {
-    fn kept(&self) -> MutexGuard<'_, Kept<W>> {
+impl<W: Workflow> ExecutionCache<W> {
+    fn kept(&self) -> MutexGuard<'_, CachedExecutions<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -37,7 +37,7 @@ impl<W: Workflow> Decoded<W> {
             return;
         }
         let mut kept = self.kept();
-        if kept.len() >= MOST {
+        if kept.len() >= MAX_EXECUTIONS {
             kept.clear();
         }
         kept.insert(record.id, (record.body.clone(), execution));

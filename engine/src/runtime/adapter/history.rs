@@ -2,7 +2,7 @@
 //!
 //! Invariant: every edge that an event takes is an entry; the first entry describes the event.
 
-use crate::{Edge, Event, Execution, Mark, Phase, Workflow};
+use crate::{Edge, Event, Execution, Phase, TrailEntry, Workflow};
 use serde_json::{Value, json};
 use store::{Entry, Record, Sequence, Timestamp};
 
@@ -35,7 +35,7 @@ pub(super) fn repair_snapshot<W: Workflow>(execution: &Execution<W>) -> Value {
 /// What an execution that has finished could not take back.
 pub(super) fn leaks_detail<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
     let Phase::Finished { leaks, .. } = &execution.phase else { return None };
-    let leak = |mark: &Mark| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
+    let leak = |mark: &TrailEntry| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
     (!leaks.is_empty()).then(|| leaks.iter().map(leak).collect())
 }
 

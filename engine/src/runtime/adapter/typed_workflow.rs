@@ -3,19 +3,19 @@
 use super::{
     advance::take_event,
     decode::{decode, upgraded},
-    execution_cache::Decoded,
+    execution_cache::ExecutionCache,
 };
 #[cfg(feature = "testing")]
-use crate::model::erased_workflow::Awaits;
+use crate::model::erased_workflow::AwaitedInput;
 use crate::{
-    Diagram, Error, Event, Execution, Outcome, Person, Phase, Shown, Ticket, Workflow,
+    Diagram, Error, Event, Execution, ExecutionView, Outcome, Person, Phase, TaskRef, Workflow,
     core::directive::directive,
     diagram,
     model::{
-        definition::child::{Descent, Ended},
-        erased_workflow::{Machine, Next, Standing},
+        definition::child::{FinishedChild, ParentLink},
+        erased_workflow::{ErasedWorkflow, ParentAuthority, TransitionCommit},
         execution::directive::Directive,
-        input::Given,
+        input::VersionedInput,
     },
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,15 +23,15 @@ use store::{ExecutionId, Record, Revision, Timestamp};
 
 #[cfg(feature = "testing")]
 use crate::{Ballot, Step};
-pub(crate) struct Of<W: Workflow>(Decoded<W>);
+pub(crate) struct TypedWorkflow<W: Workflow>(ExecutionCache<W>);
 
-impl<W: Workflow> Of<W> {
+impl<W: Workflow> TypedWorkflow<W> {
     pub(crate) fn new() -> Self {
-        Self(Decoded::default())
+        Self(ExecutionCache::default())
     }
 }
 
-impl<W: Workflow> Machine<W::Platform> for Of<W> {
+impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
     fn diagram(&self) -> Diagram {
         diagram::<W>()
     }
@@ -50,11 +50,11 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
     fn open(
         &self,
         id: ExecutionId,
-        given: Given,
+        given: VersionedInput,
         by: &Person,
         at: Timestamp,
-        of: Option<Descent>,
-    ) -> Result<Next, Error> {
+        of: Option<ParentLink>,
+    ) -> Result<TransitionCommit, Error> {
         let data = given.read::<W>(id)?;
         let mut execution = Execution::new(data, &*by.name, at);
         execution.requester = by.provenance.as_deref().cloned();
@@ -84,14 +84,14 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         catch_panics(id, || take_event(&record, execution, Event::Started, at))
     }
 
-    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<Next, Error> {
+    fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<TransitionCommit, Error> {
         catch_panics(record.id, || {
             let before = self.0.take(record).map_or_else(|| decode::<W>(record), Ok)?;
             take_event(record, before, event, at)
         })
     }
 
-    fn directive(&self, record: &Record, ticket: Ticket) -> Result<Directive<W::Platform>, Error> {
+    fn directive(&self, record: &Record, ticket: TaskRef) -> Result<Directive<W::Platform>, Error> {
         catch_panics(record.id, || {
             let execution = decode::<W>(record)?;
             let directive = directive(&execution, ticket);
@@ -102,43 +102,43 @@ impl<W: Workflow> Machine<W::Platform> for Of<W> {
         })
     }
 
-    fn show(&self, record: &Record) -> Result<Shown, Error> {
+    fn show(&self, record: &Record) -> Result<ExecutionView, Error> {
         let execution = decode::<W>(record)?;
         let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
         let (plan, digest) = (execution.data.plan(), execution.digest());
         let body = serde_json::to_value(&execution).map_err(unreadable)?;
-        Ok(Shown { body, plan, digest, children: Vec::new() })
+        Ok(ExecutionView { body, plan, digest, children: Vec::new() })
     }
 
-    fn standing(&self, record: &Record) -> Result<Standing, Error> {
+    fn standing(&self, record: &Record) -> Result<ParentAuthority, Error> {
         let execution = decode::<W>(record)?;
         let (plan, digest) = (execution.data.plan(), execution.digest());
         let authoriser = execution.authorisation.map(|given| given.by);
-        Ok(Standing { plan, digest, authoriser, requester: execution.requester })
+        Ok(ParentAuthority { plan, digest, authoriser, requester: execution.requester })
     }
 
-    fn ended(&self, record: &Record) -> Result<Option<Ended>, Error> {
+    fn ended(&self, record: &Record) -> Result<Option<FinishedChild>, Error> {
         let execution = decode::<W>(record)?;
         let Phase::Finished { outcome, cause, leaks } = execution.phase else { return Ok(None) };
         let stands = outcome == Outcome::Completed || execution.pivot.is_some() || !leaks.is_empty();
         let data = serde_json::to_value(&execution.data)
             .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
-        Ok(Some(Ended { outcome, cause, stands, data }))
+        Ok(Some(FinishedChild { outcome, cause, stands, data }))
     }
 
     #[cfg(feature = "testing")]
-    fn awaits(&self, record: &Record) -> Result<Awaits, Error> {
+    fn awaits(&self, record: &Record) -> Result<AwaitedInput, Error> {
         let execution = decode::<W>(record)?;
         if !matches!(execution.phase, Phase::Forward) {
-            return Ok(Awaits::Nothing);
+            return Ok(AwaitedInput::Nothing);
         }
         Ok(match execution.data.step(execution.state) {
-            Step::Approval(_) => Awaits::People {
+            Step::Approval(_) => AwaitedInput::People {
                 visit: execution.visit,
                 stage: execution.ballot.as_ref().map_or(0, Ballot::stage),
             },
-            Step::Wait(wait) => wait.signal.map_or(Awaits::Nothing, Awaits::Signal),
-            Step::Act(_) | Step::Choose(_) | Step::End(_) => Awaits::Nothing,
+            Step::Wait(wait) => wait.signal.map_or(AwaitedInput::Nothing, AwaitedInput::Signal),
+            Step::Act(_) | Step::Choose(_) | Step::End(_) => AwaitedInput::Nothing,
         })
     }
 }

@@ -1,49 +1,49 @@
 //! Passing the keys of an attempt: all or none, by one commit that is conditional on what stands there.
 
-use super::limiter_update::Changing;
+use super::limiter_update::LimiterUpdate;
 use crate::{
-    Barred, BreakerRule, Deed, Engine, Error, Limit, MINUTE, SECOND,
+    BreakerRule, Deferral, Engine, ErasedAction, Error, Limit, MINUTE, SECOND,
     limits::{
-        limiter::{Hold, Terms},
-        rule::Rules,
-        state::Inside,
+        limiter::{Denied, KeyTerms},
+        rule::LimitRules,
+        state::ActiveTask,
         waiters::Waiter,
     },
-    runtime::commit::MOST_TRIES,
+    runtime::commit::MAX_TRIES,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::{Lease, TaskId, Timestamp};
 use tokio::sync::Notify;
 
-/// How long the first in a line sleeps if nobody wakes it; those behind it longer, up to [`LOOK_AT_MOST`]. Only places that
+/// How long the first in a line sleeps if nobody wakes it; those behind it longer, up to [`MAX_RETRY_INTERVAL`]. Only places that
 /// other processes give back are found so late.
-const LOOK_AGAIN: Duration = SECOND.saturating_mul(5);
-const LOOK_AT_MOST: Duration = MINUTE.saturating_mul(2);
+const RETRY_INTERVAL: Duration = SECOND.saturating_mul(5);
+const MAX_RETRY_INTERVAL: Duration = MINUTE.saturating_mul(2);
 /// What is closed may be opened by another process before its time.
-const CLOSED_AT_MOST: Duration = MINUTE.saturating_mul(5);
+const MAX_CLOSED_INTERVAL: Duration = MINUTE.saturating_mul(5);
 
 /// The keys that an attempt has passed.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct AcquiredLimits {
     pub(crate) task: TaskId,
     pub(crate) action: &'static str,
     pub(crate) declared: Vec<String>,
-    pub(crate) keys: Vec<Keyed>,
+    pub(crate) keys: Vec<LimitedKey>,
     /// Told when the task is not wanted any more.
     pub(crate) revoked: Arc<Notify>,
 }
 
 /// A key and what holds there.
 #[derive(Clone, Debug)]
-pub(crate) struct Keyed {
+pub(crate) struct LimitedKey {
     pub(crate) name: String,
     pub(crate) limit: Option<Arc<Limit>>,
     pub(crate) breaker: Option<BreakerRule>,
 }
 
-impl Keyed {
-    fn terms(&self, before: usize) -> Terms<'_> {
-        Terms { limit: self.limit.as_deref(), breaker: self.breaker, before }
+impl LimitedKey {
+    fn terms(&self, before: usize) -> KeyTerms<'_> {
+        KeyTerms { limit: self.limit.as_deref(), breaker: self.breaker, before }
     }
 
     pub(crate) fn holds_places(&self) -> bool {
@@ -55,17 +55,17 @@ impl Keyed {
 struct Attempt<'a> {
     lease: &'a Lease,
     tenant: &'a str,
-    keys: Vec<Keyed>,
+    keys: Vec<LimitedKey>,
 }
 
 /// The keys of an attempt: its tenant's, its action's, and those that step and action name. A rate is meant for new work and does not
 /// hold up an `undo`.
 fn limited_keys(
-    rules: &Rules,
+    rules: &LimitRules,
     tenant: &str,
     (action, declared): (&str, &[String]),
     undo: bool,
-) -> Vec<Keyed> {
+) -> Vec<LimitedKey> {
     let mut keys: BTreeMap<String, bool> = declared.iter().map(|key| (key.clone(), true)).collect();
     if !tenant.is_empty() {
         keys.entry(format!("tenant/{tenant}")).or_default();
@@ -80,7 +80,7 @@ fn limited_keys(
         // By default only what an action names as what it depends on: a tenant or an action is not down.
         let named = limit.as_ref().and_then(|limit| limit.breaker);
         let breaker = named.or_else(|| declared.then(BreakerRule::default));
-        Keyed { name, limit, breaker: breaker.filter(|rule| rule.after > 0) }
+        LimitedKey { name, limit, breaker: breaker.filter(|rule| rule.after > 0) }
     };
     keys.into_iter().map(keyed).collect()
 }
@@ -95,9 +95,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         lease: &Lease,
         tenant: &str,
-        deed: &Deed<P>,
+        deed: &ErasedAction<P>,
         undo: bool,
-    ) -> Result<Option<Pass>, Error> {
+    ) -> Result<Option<AcquiredLimits>, Error> {
         let at = Attempt {
             lease,
             tenant,
@@ -105,10 +105,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         // Most find nothing in their way and leave nothing behind. They need not wait for each other.
         let found = self.try_keys(&at).await?;
-        if found.is_ok_and(|gates| gates.iter().all(Changing::stays)) {
+        if found.is_ok_and(|gates| gates.iter().all(LimiterUpdate::stays)) {
             return Ok(Some(self.enter(at, deed)));
         }
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             // Whoever gives a place back waits for this too, so that nobody is looked for in a line before standing there.
             let _turn = self.inner.limits.lock_keys(at.keys.iter().map(|key| key.name.as_str())).await;
             match self.try_keys(&at).await? {
@@ -130,7 +130,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     async fn try_keys<'a>(
         &self,
         at: &'a Attempt<'_>,
-    ) -> Result<Result<Vec<Changing>, (&'a str, Hold)>, Error> {
+    ) -> Result<Result<Vec<LimiterUpdate>, (&'a str, Denied)>, Error> {
         let (now, task) = (self.inner.clock.now(), at.lease.task.id);
         let since = self.since(at.lease, now);
         let mut gates = self.gates(at.keys.iter().map(|key| key.name.as_str())).await?;
@@ -151,7 +151,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Notes that an attempt has passed.
-    fn enter(&self, at: Attempt<'_>, deed: &Deed<P>) -> Pass {
+    fn enter(&self, at: Attempt<'_>, deed: &ErasedAction<P>) -> AcquiredLimits {
         let (limits, task) = (&self.inner.limits, at.lease.task.id);
         let mut lines = limits.lines();
         lines.leave(task);
@@ -162,23 +162,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let names = at.keys.iter().map(|key| key.name.clone()).collect();
         limits
             .inside()
-            .insert(task, Inside { keys: names, at_work: true, revoked: revoked.clone(), beats: None });
-        Pass { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
+            .insert(task, ActiveTask { keys: names, at_work: true, revoked: revoked.clone(), beats: None });
+        AcquiredLimits { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
     }
 
     /// Hands a task back as if it had not been handed out.
-    async fn defer(&self, key: &str, at: &Attempt<'_>, hold: Hold) -> Result<(), Error> {
+    async fn defer(&self, key: &str, at: &Attempt<'_>, hold: Denied) -> Result<(), Error> {
         let (lease, task) = (at.lease, at.lease.task.id);
         let now = self.inner.clock.now();
         let since = self.since(lease, now);
         let due = match (&hold.why, hold.until) {
-            (Barred::Full { before, .. }, _) => {
+            (Deferral::Full { before, .. }, _) => {
                 let place = u32::try_from(*before).unwrap_or(u32::MAX).saturating_add(1);
-                now.after(LOOK_AGAIN.saturating_mul(place).min(LOOK_AT_MOST))
+                now.after(RETRY_INTERVAL.saturating_mul(place).min(MAX_RETRY_INTERVAL))
             }
-            (Barred::Paced { .. }, until) => until.unwrap_or(now),
-            (Barred::Closed(_) | Barred::Tripped { .. }, until) => {
-                let most = now.after(CLOSED_AT_MOST);
+            (Deferral::Paced { .. }, until) => until.unwrap_or(now),
+            (Deferral::Closed(_) | Deferral::Tripped { .. }, until) => {
+                let most = now.after(MAX_CLOSED_INTERVAL);
                 until.unwrap_or(most).min(most)
             }
         };

@@ -1,17 +1,17 @@
 //! Reading what stands at keys, and changing it in one commit that holds only if nothing has changed meanwhile.
 
-use crate::{Engine, Entity as _, Error, Gate, model::documents::parse::parse};
+use crate::{Engine, Entity as _, Error, Limiter, model::documents::parse::parse};
 use store::{Commit, Document, Key, Put, Read};
 
 /// A gate as it was read, and what it is to become.
-pub(crate) struct Changing {
+pub(crate) struct LimiterUpdate {
     key: Key,
     read: Read,
-    pub(crate) before: Gate,
-    pub(crate) after: Gate,
+    pub(crate) before: Limiter,
+    pub(crate) after: Limiter,
 }
 
-impl Changing {
+impl LimiterUpdate {
     /// Whether nothing has to be written.
     pub(crate) fn stays(&self) -> bool {
         self.before == self.after || (self.read.version.is_none() && self.after.is_plain())
@@ -31,21 +31,21 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub(crate) async fn gates<'a>(
         &self,
         keys: impl Iterator<Item = &'a str>,
-    ) -> Result<Vec<Changing>, Error> {
+    ) -> Result<Vec<LimiterUpdate>, Error> {
         let mut gates = Vec::new();
         for name in keys {
-            let key = Key::new(Gate::COLLECTION, name);
+            let key = Key::new(Limiter::COLLECTION, name);
             let found = self.inner.store.document(&key).await?;
             let read = Read { key: key.clone(), version: found.as_ref().map(|document| document.version) };
-            let before = found.as_ref().and_then(parse_limiter).unwrap_or_else(|| Gate::of(name));
-            gates.push(Changing { key, read, after: before.clone(), before });
+            let before = found.as_ref().and_then(parse_limiter).unwrap_or_else(|| Limiter::of(name));
+            gates.push(LimiterUpdate { key, read, after: before.clone(), before });
         }
         Ok(gates)
     }
 
     /// Commits what has changed, if all is still as it was read; false when it is not.
-    pub(crate) async fn change_gates(&self, gates: Vec<Changing>) -> Result<bool, Error> {
-        let documents: Vec<Put> = gates.iter().filter_map(Changing::put).collect();
+    pub(crate) async fn change_gates(&self, gates: Vec<LimiterUpdate>) -> Result<bool, Error> {
+        let documents: Vec<Put> = gates.iter().filter_map(LimiterUpdate::put).collect();
         if documents.is_empty() {
             return Ok(true);
         }
@@ -62,7 +62,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// What stands at a key. What cannot be read is written anew, rather than be in everybody's way for ever.
-fn parse_limiter(found: &Document) -> Option<Gate> {
-    let gate = parse::<Gate>(found);
+fn parse_limiter(found: &Document) -> Option<Limiter> {
+    let gate = parse::<Limiter>(found);
     gate.inspect_err(|error| tracing::error!(%error, "what stands at a key is forgotten")).ok()
 }

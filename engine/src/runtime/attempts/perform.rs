@@ -1,12 +1,12 @@
 //! One attempt of one action: on a task of its own, within its limits, while its lease is renewed.
 
-use super::acquire::Pass;
+use super::acquire::AcquiredLimits;
 use crate::{
-    ActionError, Bend, Call, Class, Deed, Engine, Event, Probe, Repeat, Stopwatch, Ticket, TimeLimit,
-    TimedOut, Tried,
+    ActionError, AttemptRecord, Call, Class, Engine, ErasedAction, Event, InjectedFault, Probe, Repeat,
+    Stopwatch, TaskRef, TimeLimit, TimedOut,
     model::{
-        definition::{action::Beat, erased_action::DeedKind},
-        execution::directive::Limits,
+        definition::{action::Heartbeat, erased_action::ErasedActionKind},
+        execution::directive::AttemptLimits,
     },
 };
 use serde_json::Value;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 /// Why an attempt has no result that could be delivered.
-pub(crate) enum Lost {
+pub(crate) enum AttemptLost {
     /// The lease passed to another worker.
     Lease,
     /// The lease could not be prolonged: whether it has passed to another is not known.
@@ -35,22 +35,22 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Performs an attempt, after asking what became of an earlier one when that is in doubt.
     pub(crate) async fn perform(
         &self,
-        deed: Deed<P>,
+        deed: ErasedAction<P>,
         mut call: Call,
         doubt: bool,
-        limits: Limits,
+        limits: AttemptLimits,
         lease: &Lease,
-        pass: &Pass,
-    ) -> Result<Event, Lost> {
-        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
-        let (beats, seen) = watch::channel(Beat::default());
+        pass: &AcquiredLimits,
+    ) -> Result<Event, AttemptLost> {
+        let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
+        let (beats, seen) = watch::channel(Heartbeat::default());
         call.beats = Some(Arc::new(beats));
         self.inner.limits.listen(lease.task.id, seen.clone());
-        let lease = Held { lease, pass };
+        let lease = AttemptLease { lease, pass };
         let (name, repeat) = (deed.name, deed.repeat);
         let cluster = deed.cluster().to_owned();
         let deed = Arc::new(deed);
-        let tried = Tried::of(name, &call, self.inner.clock.now());
+        let tried = AttemptRecord::of(name, &call, self.inner.clock.now());
         let watch = Stopwatch::start();
         if doubt {
             let probed = self.attempt(deed.clone(), call.clone(), true, limits, &lease, seen.clone()).await?;
@@ -92,14 +92,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Runs or probes so that a panic is that action's error.
     async fn attempt(
         &self,
-        deed: Arc<Deed<P>>,
+        deed: Arc<ErasedAction<P>>,
         call: Call,
         probe: bool,
-        limits: Limits,
-        held: &Held<'_>,
-        beats: watch::Receiver<Beat>,
-    ) -> Result<Result<Answer, ActionError>, Lost> {
-        let bend = if probe { Bend::Not } else { self.bend(&deed, &call) };
+        limits: AttemptLimits,
+        held: &AttemptLease<'_>,
+        beats: watch::Receiver<Heartbeat>,
+    ) -> Result<Result<Answer, ActionError>, AttemptLost> {
+        let bend = if probe { InjectedFault::Not } else { self.bend(&deed, &call) };
         let platform = self.inner.platform.clone();
         let number = call.attempt;
         let work = async move { run_action(&deed, &platform, &call, probe, bend).await };
@@ -115,10 +115,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         work: Attempted,
         number: u32,
-        limits: Limits,
-        held: &Held<'_>,
-        mut beats: watch::Receiver<Beat>,
-    ) -> Result<Result<Answer, ActionError>, Lost> {
+        limits: AttemptLimits,
+        held: &AttemptLease<'_>,
+        mut beats: watch::Receiver<Heartbeat>,
+    ) -> Result<Result<Answer, ActionError>, AttemptLost> {
         let mut work = AbortOnDrop(tokio::spawn(work));
         let deadline = tokio::time::sleep(limits.attempt);
         tokio::pin!(deadline);
@@ -145,7 +145,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
                 () = &mut lapse => {
                     tracing::warn!("the lease could not be prolonged; the attempt is given up before it lapses");
-                    return Err(Lost::Unheard);
+                    return Err(AttemptLost::Unheard);
                 }
                 () = held.pass.revoked.notified() => {
                     self.stay_leased(held).await?;
@@ -164,14 +164,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Prolongs the lease of an attempt, and with it what it holds at its keys. Says whether the store has heard of it.
-    async fn stay_leased(&self, held: &Held<'_>) -> Result<bool, Lost> {
+    async fn stay_leased(&self, held: &AttemptLease<'_>) -> Result<bool, AttemptLost> {
         let lease = self.inner.options.lease;
         let until = self.inner.clock.now().after(lease);
         let renewed = self.inner.store.renew(held.lease.task.id, held.lease.epoch, until);
         // A store that is away may keep its callers waiting.
         let renewed = tokio::time::timeout(lease / 4, renewed).await;
         if let Ok(Err(store::Error::Fenced { .. })) = renewed {
-            return Err(Lost::Lease);
+            return Err(AttemptLost::Lease);
         }
         let heard = matches!(renewed, Ok(Ok(())));
         if heard {
@@ -182,7 +182,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Does `work` while a lease is prolonged: a result that waits to be committed must not be worked on by another meanwhile. The
     /// commit says whether the lease was lost.
-    pub(crate) async fn while_leased<T>(&self, held: &Held<'_>, work: impl Future<Output = T> + Send) -> T {
+    pub(crate) async fn while_leased<T>(
+        &self,
+        held: &AttemptLease<'_>,
+        work: impl Future<Output = T> + Send,
+    ) -> T {
         tokio::pin!(work);
         let mut renew = self.renewals();
         loop {
@@ -196,8 +200,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    pub(crate) fn bend(&self, deed: &Deed<P>, call: &Call) -> Bend {
-        self.inner.options.tap.as_ref().map_or(Bend::Not, |tap| tap.bend(deed.name, &deed.arguments, call))
+    pub(crate) fn bend(&self, deed: &ErasedAction<P>, call: &Call) -> InjectedFault {
+        self.inner
+            .options
+            .tap
+            .as_ref()
+            .map_or(InjectedFault::Not, |tap| tap.bend(deed.name, &deed.arguments, call))
     }
 
     pub(crate) fn count(
@@ -226,9 +234,9 @@ fn usable_lease(lease: Duration) -> Duration {
 }
 
 /// What an attempt has to keep while it runs.
-pub(crate) struct Held<'a> {
+pub(crate) struct AttemptLease<'a> {
     pub(crate) lease: &'a Lease,
-    pub(crate) pass: &'a Pass,
+    pub(crate) pass: &'a AcquiredLimits,
 }
 
 /// An attempt under way.
@@ -241,13 +249,13 @@ enum Answer {
 }
 
 async fn run_action<P>(
-    deed: &Deed<P>,
+    deed: &ErasedAction<P>,
     on: &P,
     call: &Call,
     probe: bool,
-    bend: Bend,
+    bend: InjectedFault,
 ) -> Result<Answer, ActionError> {
-    let DeedKind::Actuator(action) = &deed.kind else {
+    let ErasedActionKind::Actuator(action) = &deed.kind else {
         return Err(ActionError::permanent(
             "engine.kind",
             "a ledger action is not performed on the platform",
@@ -257,10 +265,10 @@ async fn run_action<P>(
         return action.probe(on, call).await.map(Answer::Probed);
     }
     match bend {
-        Bend::Not => action.run(on, call).await.map(Answer::Ran),
-        Bend::Before(error) => Err(error),
-        Bend::After(error) => action.run(on, call).await.and(Err(error)),
-        Bend::Twice => {
+        InjectedFault::Not => action.run(on, call).await.map(Answer::Ran),
+        InjectedFault::Before(error) => Err(error),
+        InjectedFault::After(error) => action.run(on, call).await.and(Err(error)),
+        InjectedFault::Twice => {
             action.run(on, call).await?;
             action.run(on, call).await.map(Answer::Ran)
         }

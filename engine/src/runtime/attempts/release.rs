@@ -1,45 +1,45 @@
 //! Leaving the keys of an attempt, and whoever is woken by that.
 
 use super::{
-    acquire::{Keyed, Pass, action_key, key_kind},
-    limiter_update::Changing,
+    acquire::{AcquiredLimits, LimitedKey, action_key, key_kind},
+    limiter_update::LimiterUpdate,
 };
 use crate::{
-    ActionError, BreakerRule, Class, Closed, Engine, Error, Gate, Limit, limits::limiter::Verdict,
-    runtime::commit::MOST_TRIES,
+    ActionError, BreakerRule, Class, Engine, Error, KeyClosure, Limit, Limiter, limits::limiter::KeyVerdict,
+    runtime::commit::MAX_TRIES,
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use store::{TaskId, Timestamp};
 
 /// What an attempt's result says about its keys.
-pub(crate) fn key_verdict(result: &Result<Value, ActionError>) -> Verdict {
+pub(crate) fn key_verdict(result: &Result<Value, ActionError>) -> KeyVerdict {
     match result.as_ref().map_err(|error| error.class) {
-        Ok(_) | Err(Class::Pending { .. } | Class::Permanent) => Verdict::Answered,
-        Err(Class::Transient | Class::Unknown) => Verdict::Failed,
+        Ok(_) | Err(Class::Pending { .. } | Class::Permanent) => KeyVerdict::Answered,
+        Err(Class::Transient | Class::Unknown) => KeyVerdict::Failed,
     }
 }
 
 /// What an attempt leaves behind at its keys.
-pub(crate) struct Left {
-    pub(crate) verdict: Verdict,
+pub(crate) struct AttemptEnd {
+    pub(crate) verdict: KeyVerdict,
     /// What it was addressed to asks to be left alone for so long, and under which code.
     pub(crate) alone: Option<(Duration, String)>,
     /// Until when its places are kept all the same, for an action that is pending.
     pub(crate) keep: Option<Timestamp>,
 }
 
-impl Left {
+impl AttemptEnd {
     /// Nothing was learnt.
     pub(crate) fn unheard() -> Self {
-        Self { verdict: Verdict::Unheard, alone: None, keep: None }
+        Self { verdict: KeyVerdict::Unheard, alone: None, keep: None }
     }
 }
 
-impl Pass {
+impl AcquiredLimits {
     /// The keys that are to be left alone. What an action is told holds for all that it depends on; for itself where it says
     /// nothing of that.
-    fn closed_by(&self, left: &Left) -> Vec<String> {
+    fn closed_by(&self, left: &AttemptEnd) -> Vec<String> {
         match (&left.alone, self.declared.is_empty()) {
             (None, _) => Vec::new(),
             (Some(_), true) => vec![action_key(self.action)],
@@ -48,7 +48,7 @@ impl Pass {
     }
 
     /// Leaves one key; says whether that tripped its breaker.
-    fn release_key(&self, key: &Keyed, gate: &mut Gate, left: &Left, now: Timestamp) -> bool {
+    fn release_key(&self, key: &LimitedKey, gate: &mut Limiter, left: &AttemptEnd, now: Timestamp) -> bool {
         let place = gate.place(self.task).cloned();
         let tripped = gate.leave(self.task, now, left.verdict, key.breaker);
         if let (Some(until), Some(place)) = (left.keep, place) {
@@ -61,7 +61,7 @@ impl Pass {
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Gives back what an attempt took, and tells its keys how it ended. What fails to be given back lapses with the lease.
-    pub(crate) async fn release(&self, pass: &Pass, left: Left) {
+    pub(crate) async fn release(&self, pass: &AcquiredLimits, left: AttemptEnd) {
         {
             let mut inside = self.inner.limits.inside();
             match (left.keep, inside.get_mut(&pass.task)) {
@@ -75,11 +75,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    async fn try_release(&self, pass: &Pass, left: &Left) -> Result<(), Error> {
+    async fn try_release(&self, pass: &AcquiredLimits, left: &AttemptEnd) -> Result<(), Error> {
         let closed = pass.closed_by(left);
         let concerned =
-            |key: &&Keyed| key.holds_places() || key.breaker.is_some() || closed.contains(&key.name);
-        let keys: Vec<&Keyed> = pass.keys.iter().filter(concerned).collect();
+            |key: &&LimitedKey| key.holds_places() || key.breaker.is_some() || closed.contains(&key.name);
+        let keys: Vec<&LimitedKey> = pass.keys.iter().filter(concerned).collect();
         if keys.is_empty() {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if closed.is_empty() && self.changes_nothing(pass, &keys, left).await? {
             return Ok(());
         }
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let _turn = self.inner.limits.lock_keys(names.iter().copied()).await;
             let now = self.inner.clock.now();
             let mut gates = self.gates(names.iter().copied()).await?;
@@ -98,10 +98,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
                 if let Some((span, why)) = left.alone.as_ref().filter(|_| closed.contains(&key.name)) {
                     let until = Some(now.after(*span));
-                    gate.after.close(Closed { until, why: why.clone(), by: pass.action.into() });
+                    gate.after.close(KeyClosure { until, why: why.clone(), by: pass.action.into() });
                 }
             }
-            let after: Vec<Gate> = gates.iter().map(|gate| gate.after.clone()).collect();
+            let after: Vec<Limiter> = gates.iter().map(|gate| gate.after.clone()).collect();
             if !self.change_gates(gates).await? {
                 continue;
             }
@@ -122,7 +122,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Whether an attempt had no place at its keys and changes nothing there: then there is nobody to wake, and no turn to wait for.
-    async fn changes_nothing(&self, pass: &Pass, keys: &[&Keyed], left: &Left) -> Result<bool, Error> {
+    async fn changes_nothing(
+        &self,
+        pass: &AcquiredLimits,
+        keys: &[&LimitedKey],
+        left: &AttemptEnd,
+    ) -> Result<bool, Error> {
         if keys.iter().any(|key| key.holds_places()) {
             return Ok(false);
         }
@@ -131,11 +136,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for (key, gate) in keys.iter().zip(&mut gates) {
             pass.release_key(key, &mut gate.after, left, now);
         }
-        Ok(gates.iter().all(Changing::stays))
+        Ok(gates.iter().all(LimiterUpdate::stays))
     }
 
     /// Prolongs the places of an attempt with its lease.
-    pub(crate) async fn renew_permits(&self, pass: &Pass, until: Timestamp) {
+    pub(crate) async fn renew_permits(&self, pass: &AcquiredLimits, until: Timestamp) {
         let keys: Vec<&str> = pass
             .keys
             .iter()
@@ -181,14 +186,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     async fn vacate(&self, task: TaskId, keys: &[String]) -> Result<(), Error> {
         let rules = self.rules().await?;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let _turn = self.inner.limits.lock_keys(keys.iter().map(String::as_str)).await;
             let now = self.inner.clock.now();
             let mut gates = self.gates(keys.iter().map(String::as_str)).await?;
             for gate in &mut gates {
-                gate.after.leave(task, now, Verdict::Unheard, Some(BreakerRule::default()));
+                gate.after.leave(task, now, KeyVerdict::Unheard, Some(BreakerRule::default()));
             }
-            let after: Vec<Gate> = gates.iter().map(|gate| gate.after.clone()).collect();
+            let after: Vec<Limiter> = gates.iter().map(|gate| gate.after.clone()).collect();
             if self.change_gates(gates).await? {
                 for gate in &after {
                     self.wake(gate, rules.of(&gate.key).map(Arc::as_ref), now).await?;
@@ -200,7 +205,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Brings forward as many of those that wait at a key as could be let in.
-    pub(crate) async fn wake(&self, gate: &Gate, limit: Option<&Limit>, now: Timestamp) -> Result<(), Error> {
+    pub(crate) async fn wake(
+        &self,
+        gate: &Limiter,
+        limit: Option<&Limit>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let mut free = gate.room(limit, now);
         let mut woken = false;
         while free > 0 {

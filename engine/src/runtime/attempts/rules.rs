@@ -1,6 +1,6 @@
 //! The limits in force, as last read from the store.
 
-use crate::{Engine, Entity as _, Error, Gate, Limit, SECOND, limits::rule::Rules};
+use crate::{Engine, Entity as _, Error, Limit, Limiter, SECOND, limits::rule::LimitRules};
 use serde::de::DeserializeOwned;
 use std::{
     sync::{Arc, PoisonError},
@@ -10,19 +10,19 @@ use store::Document;
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// The limits in force, as of no more than two seconds ago.
-    pub(crate) async fn rules(&self) -> Result<Arc<Rules>, Error> {
+    pub(crate) async fn rules(&self) -> Result<Arc<LimitRules>, Error> {
         let now = self.inner.clock.now();
         let limits = &self.inner.limits;
         let known = limits.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((at, rules)) = &known
             && *at <= now
-            && now < at.after(READ_AGAIN)
+            && now < at.after(REFRESH_INTERVAL)
         {
             return Ok(rules.clone());
         }
-        let rules = Arc::new(Rules::new(self.every::<Limit>(Limit::COLLECTION).await?));
+        let rules = Arc::new(LimitRules::new(self.every::<Limit>(Limit::COLLECTION).await?));
         if known.is_none() {
-            limits.take_over(&self.every::<Gate>(Gate::COLLECTION).await?);
+            limits.take_over(&self.every::<Limiter>(Limiter::COLLECTION).await?);
         }
         *limits.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, rules.clone()));
         Ok(rules)
@@ -50,4 +50,4 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// How long the rules are used as they were read. An operator's change through this process is seen at once.
-const READ_AGAIN: Duration = SECOND.saturating_mul(2);
+const REFRESH_INTERVAL: Duration = SECOND.saturating_mul(2);

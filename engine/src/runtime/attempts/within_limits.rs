@@ -1,12 +1,12 @@
 //! An attempt of an action on the world, from the keys that it has to pass to those that it leaves.
 
 use super::{
-    perform::{Held, Lost},
-    release::{Left, key_verdict},
+    perform::{AttemptLease, AttemptLost},
+    release::{AttemptEnd, key_verdict},
 };
 use crate::{
-    Call, Class, Deed, Engine, Error, Event, SECOND, WhilePending, limits::limiter::Verdict,
-    model::execution::directive::Limits, runtime::worker::task::fenced_error,
+    Call, Class, Engine, ErasedAction, Error, Event, SECOND, WhilePending, limits::limiter::KeyVerdict,
+    model::execution::directive::AttemptLimits, runtime::worker::task::fenced_error,
 };
 use std::pin::pin;
 use store::{Lease, Settle, Timestamp};
@@ -18,10 +18,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         lease: &Lease,
         tenant: &str,
-        deed: Deed<P>,
+        deed: ErasedAction<P>,
         call: Call,
         doubt: bool,
-        limits: Limits,
+        limits: AttemptLimits,
     ) -> Result<(), Error> {
         let (task, epoch) = (lease.task.id, lease.epoch);
         let pass = match self.acquire(lease, tenant, &deed, call.undo).await {
@@ -36,12 +36,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         let event = match self.perform(deed, call, doubt, limits, lease, &pass).await {
             Ok(event) => event,
-            Err(Lost::Lease) => {
-                self.release(&pass, Left::unheard()).await;
+            Err(AttemptLost::Lease) => {
+                self.release(&pass, AttemptEnd::unheard()).await;
                 return Err(fenced_error(lease));
             }
-            Err(Lost::Unheard) => {
-                self.release(&pass, Left::unheard()).await;
+            Err(AttemptLost::Unheard) => {
+                self.release(&pass, AttemptEnd::unheard()).await;
                 // Whoever stood still finds that another has it, and that is for the history. Where the store alone was away
                 // nobody has, nothing was refused, and it is handed back.
                 let until = self.inner.clock.now().after(self.inner.options.lease);
@@ -52,7 +52,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         let (mut left, pending) = attempt_end(&event);
         let settling = pin!(self.deliver_settling(task.execution, event, Some(Settle { task, epoch })));
-        let settled = self.while_leased(&Held { lease, pass: &pass }, settling).await;
+        let settled = self.while_leased(&AttemptLease { lease, pass: &pass }, settling).await;
         if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
             left.keep = self.pending_until(lease).await;
         }
@@ -69,13 +69,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 /// What an attempt leaves behind, and whether it is not done yet.
-fn attempt_end(event: &Event) -> (Left, bool) {
+fn attempt_end(event: &Event) -> (AttemptEnd, bool) {
     let Event::Settled { result, .. } = event else {
         // It was asked about, and that was answered.
-        return (Left { verdict: Verdict::Answered, alone: None, keep: None }, false);
+        return (AttemptEnd { verdict: KeyVerdict::Answered, alone: None, keep: None }, false);
     };
     let error = result.as_ref().err();
     let alone = error.and_then(|error| Some((error.retry_after?, error.code.clone())));
     let pending = error.is_some_and(|error| matches!(error.class, Class::Pending { .. }));
-    (Left { verdict: key_verdict(result), alone, keep: None }, pending)
+    (AttemptEnd { verdict: key_verdict(result), alone, keep: None }, pending)
 }

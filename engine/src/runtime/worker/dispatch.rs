@@ -26,7 +26,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
         let places = Arc::new(Semaphore::new(self.inner.options.concurrency));
         let mut working: JoinSet<()> = JoinSet::new();
-        let closing = Closing::default();
+        let closing = Shutdown::default();
         tokio::pin!(stop);
         loop {
             if let Some(others_first) = self.inner.version_routing.yields(self.inner.clock.now()) {
@@ -67,7 +67,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         &self,
         places: &Arc<Semaphore>,
         working: &mut JoinSet<()>,
-        closing: &Closing,
+        closing: &Shutdown,
     ) -> Result<Duration, store::Error> {
         loop {
             let free = places.available_permits();
@@ -94,12 +94,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Works on a task, and on what is due next for as long as it is at hand: only what has to be fetched goes by way of the dispatcher.
-    async fn work_in(self, place: OwnedSemaphorePermit, lease: Lease, closing: Closing) {
+    async fn work_in(self, place: OwnedSemaphorePermit, lease: Lease, closing: Shutdown) {
         self.inner.metrics.in_flight(1);
         let mut next = Some(lease);
         while let Some(lease) = next {
             let give_back =
-                HandBack { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
+                ReleaseOnDrop { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
             self.work(lease).await;
             give_back.done();
             next = self.next_from_memory(&closing).await;
@@ -112,7 +112,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.inner.wakeup.notify();
     }
 
-    async fn next_from_memory(&self, closing: &Closing) -> Option<Lease> {
+    async fn next_from_memory(&self, closing: &Shutdown) -> Option<Lease> {
         let (now, options) = (self.inner.clock.now(), &self.inner.options);
         if closing.is_closing() || self.inner.version_routing.yields(now).is_some() {
             return None;
@@ -168,9 +168,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
 /// Told to the workers of one run once it is to end.
 #[derive(Clone, Default)]
-struct Closing(Arc<AtomicBool>);
+struct Shutdown(Arc<AtomicBool>);
 
-impl Closing {
+impl Shutdown {
     fn close(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -181,20 +181,20 @@ impl Closing {
 }
 
 /// Hands a task back when its worker is dropped half way, as in a stop that could not wait.
-struct HandBack<P: Send + Sync + 'static> {
+struct ReleaseOnDrop<P: Send + Sync + 'static> {
     engine: Engine<P>,
     task: TaskId,
     epoch: Epoch,
     armed: bool,
 }
 
-impl<P: Send + Sync + 'static> HandBack<P> {
+impl<P: Send + Sync + 'static> ReleaseOnDrop<P> {
     fn done(mut self) {
         self.armed = false;
     }
 }
 
-impl<P: Send + Sync + 'static> Drop for HandBack<P> {
+impl<P: Send + Sync + 'static> Drop for ReleaseOnDrop<P> {
     fn drop(&mut self) {
         if let (true, Ok(runtime)) = (self.armed, tokio::runtime::Handle::try_current()) {
             let (engine, task, epoch) = (self.engine.clone(), self.task, self.epoch);

@@ -3,10 +3,10 @@
 //! Invariant: the writes and the transition are one commit, conditional on all that was read.
 
 use crate::{
-    Bend, Call, Decided, Engine, Error, Event, Stopwatch, Ticket, Tried,
-    model::{definition::erased_action::DeedKind, execution::directive::Directive},
+    AttemptRecord, Call, Decided, Engine, Error, Event, InjectedFault, Stopwatch, TaskRef,
+    model::{definition::erased_action::ErasedActionKind, execution::directive::Directive},
     runtime::{
-        commit::{Also, MOST_TRIES},
+        commit::{ExtraWrites, MAX_TRIES},
         decisions::{batch::Batch, turn::Turn},
         ledger::decide_cached,
     },
@@ -17,11 +17,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Decides a ledger action and commits its writes with the transition, on what it read; again on conflict.
     pub(super) async fn settle_ledger(&self, lease: &Lease, call: &Call) -> Result<(), Error> {
         let id = lease.task.id.execution;
-        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
+        let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
         let mut until = lease.until;
         let mut turn = None;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
@@ -30,14 +30,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let Directive::Run(work) = machine.directive(&record, ticket)? else {
                 return Err(Error::Contended(id));
             };
-            let DeedKind::Ledger(action) = &work.deed.kind else { return Err(Error::Contended(id)) };
+            let ErasedActionKind::Ledger(action) = &work.deed.kind else { return Err(Error::Contended(id)) };
             let watch = Stopwatch::start();
             let now = self.inner.clock.now();
             let Decided { result, reads, puts, tasks } = match self.bend(&work.deed, call) {
-                Bend::Before(error) | Bend::After(error) => {
+                InjectedFault::Before(error) | InjectedFault::After(error) => {
                     Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
                 }
-                Bend::Not | Bend::Twice => {
+                InjectedFault::Not | InjectedFault::Twice => {
                     decide_cached(&self.inner.document_cache, &*self.inner.store, now, |view| {
                         action.decide(view, call)
                     })
@@ -51,9 +51,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     continue;
                 }
             }
-            let also = Also { reads, documents: puts, tasks, ..Also::default() };
+            let also = ExtraWrites { reads, documents: puts, tasks, ..ExtraWrites::default() };
             self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
-            let tried = Some(Tried::of(work.deed.name, call, now));
+            let tried = Some(AttemptRecord::of(work.deed.name, call, now));
             let settled = Event::Settled { ticket, result, tried };
             let next = machine.advance(&record, settled, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, also).await {

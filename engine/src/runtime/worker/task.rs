@@ -1,10 +1,10 @@
 //! One task, from its lease to its commit.
 
 use crate::{
-    ActionError, Call, Class, Engine, Error, Event, MINUTE, Refusal, SECOND, Ticket,
-    core::slots::{POISONED, TOO_LATE},
+    ActionError, Call, Class, Engine, Error, Event, MINUTE, Refusal, SECOND, TaskRef,
+    core::slots::{POISONED, STATE_DEADLINE},
     model::{
-        definition::erased_action::DeedKind,
+        definition::erased_action::ErasedActionKind,
         execution::{
             directive::{Directive, Work},
             message::Message,
@@ -78,7 +78,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     async fn try_work(&self, lease: Lease) -> Result<(), Error> {
         let id = lease.task.id.execution;
-        let ticket = Ticket { visit: lease.task.id.visit, slot: lease.task.id.slot };
+        let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
         if Message::is_one(lease.task.id) {
             return Box::pin(self.deliver_message(&lease)).await;
@@ -105,11 +105,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Directive::AwaitResume => Event::Held { ticket, doubt: lease.deliveries > 1 },
             Directive::DeliverTimer(event) => event,
             // It is too late, and an earlier worker may have done it.
-            Directive::GiveUp(error) if lease.deliveries > 1 && error.code == TOO_LATE => Event::Settled {
-                ticket,
-                result: Err(ActionError { class: Class::Unknown, ..error }),
-                tried: None,
-            },
+            Directive::GiveUp(error) if lease.deliveries > 1 && error.code == STATE_DEADLINE => {
+                Event::Settled {
+                    ticket,
+                    result: Err(ActionError { class: Class::Unknown, ..error }),
+                    tried: None,
+                }
+            }
             Directive::GiveUp(error) => Event::Settled { ticket, result: Err(error), tried: None },
             Directive::Run(_) if lease.deliveries > self.inner.options.poison_after => {
                 let error = format!("delivered {} times without a result", lease.deliveries - 1);
@@ -140,9 +142,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let doubt = work.doubt || lease.deliveries > 1;
         // What is not the common way has room of its own, so that the common one needs less.
         match work.deed.kind {
-            DeedKind::Ledger(_) => Box::pin(self.settle_ledger(lease, &call)).await,
-            DeedKind::Child(_) | DeedKind::CancelChild => Box::pin(self.settle_child(lease, &call)).await,
-            DeedKind::Actuator(_) => {
+            ErasedActionKind::Ledger(_) => Box::pin(self.settle_ledger(lease, &call)).await,
+            ErasedActionKind::Child(_) | ErasedActionKind::CancelChild => {
+                Box::pin(self.settle_child(lease, &call)).await
+            }
+            ErasedActionKind::Actuator(_) => {
                 self.act_within_limits(lease, tenant, work.deed, call, doubt, work.limits).await
             }
         }

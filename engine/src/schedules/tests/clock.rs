@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Backfill, CatchUp, Clock as _, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Origin, Overlap,
-    Schedule, Standing,
+    Schedule, ScheduleStatus,
 };
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -181,7 +181,7 @@ async fn a_standing_that_is_ahead_of_the_clock_says_by_how_much_until_time_has_p
 
 #[test]
 fn where_a_schedule_stood_before_this_version_is_still_read() {
-    let standing: Standing = serde_json::from_value(json!({ "name": "reclaim", "done": 7 })).unwrap();
+    let standing: ScheduleStatus = serde_json::from_value(json!({ "name": "reclaim", "done": 7 })).unwrap();
     assert!(standing.set_back.is_none() && standing.failing.is_none());
     let told = serde_json::to_value(&standing).unwrap();
     assert!(told.get("set_back").is_none() && told.get("failing").is_none(), "an earlier version reads it");
@@ -190,11 +190,11 @@ fn where_a_schedule_stood_before_this_version_is_still_read() {
 /// R10 of the public bugs of schedulers: a schedule that fails each time does not look as well as before.
 #[test]
 fn the_last_failure_stands_until_an_occurrence_has_gone_well() {
-    use crate::schedules::decide::Tried;
+    use crate::schedules::decide::StartOutcome;
     let mut world = World::of(nightly(), at("2026-11-21T00:30:00Z"));
     let moment = at("2026-11-21T01:00:00Z");
     world.now = moment;
-    world.tried.insert(moment, Tried::Refused("user walt is unknown".into()));
+    world.tried.insert(moment, StartOutcome::Refused("user walt is unknown".into()));
     world.look();
     let failing = world.standing.failing.clone().unwrap();
     assert!(failing.nominal == moment && failing.reason.contains("walt"), "{failing:?}");

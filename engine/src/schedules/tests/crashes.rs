@@ -3,14 +3,14 @@
 use crate::schedules::tests::fixture::{Bench, Errand, hourly};
 use crate::{
     Engine, Error, HOUR, MINUTE, OccurrenceFate as Fate, Overlap, Schedule,
-    testing::{crash_store::Cuttable, script::Cut},
+    testing::{crash_store::CrashStore, script::CrashPoint},
 };
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 use store::Filter;
 
 /// Does it until it is done, in a new process each time the old one died.
-async fn again<T>(store: &Cuttable, mut work: impl AsyncFnMut() -> Result<T, Error>) -> T {
+async fn again<T>(store: &CrashStore, mut work: impl AsyncFnMut() -> Result<T, Error>) -> T {
     for _ in 0..3 {
         match work().await {
             Ok(done) => return done,
@@ -22,10 +22,10 @@ async fn again<T>(store: &Cuttable, mut work: impl AsyncFnMut() -> Result<T, Err
 }
 
 /// Five hours of an hourly schedule, whose runs are told to end only later, with one cut. How many commits there were.
-async fn five_hours(cut: Option<Cut>) -> usize {
+async fn five_hours(cut: Option<CrashPoint>) -> usize {
     let schedule = Schedule { overlap: Overlap::BufferAll, ..hourly(json!({})) };
     let bench = Bench::with(schedule).await;
-    let store = Arc::new(Cuttable::new(bench.store.clone(), cut));
+    let store = Arc::new(CrashStore::new(bench.store.clone(), cut));
     let engine = Engine::new(store.clone(), bench.clock.clone(), ()).with::<Errand>().unwrap();
     for _ in 0..5 {
         bench.clock.advance(HOUR);
@@ -58,7 +58,7 @@ async fn a_crash_around_any_commit_leaves_an_occurrence_started_once_or_not_yet(
     let commits = five_hours(None).await;
     assert!(commits >= 20, "{commits}");
     for nth in 1..=commits {
-        five_hours(Some(Cut::Before(nth))).await;
-        five_hours(Some(Cut::After(nth))).await;
+        five_hours(Some(CrashPoint::Before(nth))).await;
+        five_hours(Some(CrashPoint::After(nth))).await;
     }
 }

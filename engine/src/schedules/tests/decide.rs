@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Backfill, CatchUp, Exclusion, Fold, Gap, Occurrence, OccurrenceFate as Fate, Origin, Overlap, Paused,
-    Schedule, schedules::occurrence_decision::PUNCTUAL,
+    Schedule, schedules::occurrence_decision::ON_TIME,
 };
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
@@ -95,8 +95,8 @@ fn check(world: &World, case: u32) {
         if row.origin == Origin::Clock && !world.buffered.contains(&row.nominal) {
             let late = row.at.since(row.due());
             let most = match schedule.catch_up {
-                CatchUp::None => PUNCTUAL,
-                CatchUp::Latest | CatchUp::All => schedule.window.unwrap_or(Duration::MAX).max(PUNCTUAL),
+                CatchUp::None => ON_TIME,
+                CatchUp::Latest | CatchUp::All => schedule.window.unwrap_or(Duration::MAX).max(ON_TIME),
             };
             assert!(late <= most, "case {case}: {late:?} late, of {most:?}: {row:?}");
         }

@@ -3,7 +3,7 @@
 use super::at;
 use crate::{
     Action, ActionError, Call, DAY, Engine, ManualClock, Occurrence, OccurrenceFate as Fate, Options,
-    Outcome, Plan, Schedule, Standing, Step, Subject, Target, Workflow, act, await_signal, end, when,
+    Outcome, Plan, Schedule, ScheduleStatus, Step, Subject, Target, Workflow, act, await_signal, end, when,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -149,7 +149,7 @@ impl Bench {
         self.engine.run_until_idle().await.unwrap();
     }
 
-    pub(super) async fn standing(&self) -> Standing {
+    pub(super) async fn standing(&self) -> ScheduleStatus {
         self.engine.schedule_standing("hourly").await.unwrap().unwrap()
     }
 

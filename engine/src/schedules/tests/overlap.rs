@@ -6,7 +6,7 @@ use crate::schedules::tests::{
 };
 use crate::{
     OccurrenceFate as Fate, Overlap, Schedule,
-    schedules::decide::{Ask, Tried},
+    schedules::decide::{EndRequest, StartOutcome},
 };
 use std::time::Duration;
 
@@ -52,7 +52,9 @@ fn beside_a_long_run_each_policy_does_as_its_table_says() {
 /// S51.
 #[test]
 fn an_earlier_run_is_told_to_end_once() {
-    for (overlap, ask) in [(Overlap::CancelOther, Ask::Cancel), (Overlap::TerminateOther, Ask::Terminate)] {
+    for (overlap, ask) in
+        [(Overlap::CancelOther, EndRequest::Cancel), (Overlap::TerminateOther, EndRequest::Terminate)]
+    {
         let (world, _) = three_hours(overlap);
         let first = world.rows.values().next().unwrap().execution.unwrap();
         assert_eq!(world.orders, [(first, ask)], "{overlap:?}");
@@ -76,7 +78,7 @@ fn where_another_execution_holds_the_subject_the_same_table_holds() {
     for (overlap, fate) in hindered {
         let mut world = World::of(Schedule { overlap, ..nightly() }, at("2026-11-21T00:30:00Z"));
         world.advance(HOUR);
-        world.tried.insert(at("2026-11-21T01:00:00Z"), Tried::Busy("held by another".into()));
+        world.tried.insert(at("2026-11-21T01:00:00Z"), StartOutcome::Busy("held by another".into()));
         assert!(world.look().is_empty());
         let row = world.rows.values().next().unwrap();
         assert_eq!((row.fate, row.reason.as_str()), (fate, "held by another"), "{overlap:?}");
@@ -91,14 +93,14 @@ fn what_cannot_be_started_fails_and_what_cannot_be_started_here_waits() {
     let mut world = World::of(Schedule { pause_on_failure: true, ..nightly() }, at("2026-11-21T00:30:00Z"));
     let (one, two) = (at("2026-11-21T01:00:00Z"), at("2026-11-21T02:00:00Z"));
     world.advance(HOUR);
-    world.tried.insert(one, Tried::Later);
+    world.tried.insert(one, StartOutcome::Later);
     assert!(world.look().is_empty());
     assert_eq!(world.fates(), [Fate::Pending]);
     world.tried.clear();
     assert_eq!(world.look(), [one]);
     world.end_runs("completed");
     world.advance(HOUR);
-    world.tried.insert(two, Tried::Refused("no such tenant".into()));
+    world.tried.insert(two, StartOutcome::Refused("no such tenant".into()));
     assert!(world.look().is_empty());
     assert_eq!(world.fates(), [Fate::Fired, Fate::Failed]);
     assert!(world.standing.paused.unwrap().reason.contains("no such tenant"));

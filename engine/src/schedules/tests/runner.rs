@@ -2,14 +2,14 @@
 
 use crate::schedules::tests::fixture::{Bench, hourly, oclock};
 use crate::{
-    Engine, Entity as _, Event, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Order, Overlap, Request,
-    Schedule, Target,
+    Attribution, Engine, Entity as _, Event, HOUR, MINUTE, Occurrence, OccurrenceFate as Fate, Overlap,
+    Request, Schedule, Target,
 };
 use serde_json::json;
 use std::time::Duration;
 
-fn order() -> Order {
-    Order { by: "olga".into(), reason: "test".into() }
+fn order() -> Attribution {
+    Attribution { by: "olga".into(), reason: "test".into() }
 }
 
 /// S54. The row and the execution are of one commit, so whoever comes second finds both.
@@ -19,7 +19,7 @@ async fn of_two_engines_one_starts_an_occurrence_once() {
     let mut bench = Bench::with(Schedule { overlap: Overlap::Allow, ..hourly(json!({})) }).await;
     use store::Store as _;
     // Each gets on while the other is between what it read and what it commits.
-    let store = std::sync::Arc::new(crate::testing::Cuttable::new(bench.store.clone(), None));
+    let store = std::sync::Arc::new(crate::testing::CrashStore::new(bench.store.clone(), None));
     let engine = || {
         Engine::new(store.clone(), bench.clock.clone(), ())
             .with::<crate::schedules::tests::fixture::Errand>()

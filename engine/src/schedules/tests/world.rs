@@ -1,9 +1,9 @@
 //! A schedule with its whole history, on which the decision is tried.
 
 use crate::{
-    Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule, Standing, Target, Times,
+    Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule, ScheduleStatus, Target, Times,
     schedules::{
-        decide::{Ask, Decision, Facts, Tried, backfill_moments, decide},
+        decide::{Decision, EndRequest, Facts, StartOutcome, backfill_moments, decide},
         set_back::recorded_moments,
     },
 };
@@ -18,11 +18,11 @@ use store::{ExecutionId, Timestamp};
 pub(super) struct World {
     pub(super) schedule: Schedule,
     pub(super) times: Times,
-    pub(super) standing: Standing,
+    pub(super) standing: ScheduleStatus,
     pub(super) rows: BTreeMap<Timestamp, Occurrence>,
     pub(super) ended: BTreeMap<ExecutionId, Option<String>>,
-    pub(super) tried: BTreeMap<Timestamp, Tried>,
-    pub(super) orders: Vec<(ExecutionId, Ask)>,
+    pub(super) tried: BTreeMap<Timestamp, StartOutcome>,
+    pub(super) orders: Vec<(ExecutionId, EndRequest)>,
     pub(super) begun: Timestamp,
     pub(super) now: Timestamp,
     /// Moments that waited for a run to end at some time.
@@ -39,7 +39,12 @@ impl World {
     pub(super) fn of(schedule: Schedule, now: Timestamp) -> Self {
         let schedule = Schedule { set_at: now, version: 1, ..schedule };
         let times = schedule.checked().unwrap();
-        let standing = Standing { name: schedule.name.clone(), done: now, version: 1, ..Standing::default() };
+        let standing = ScheduleStatus {
+            name: schedule.name.clone(),
+            done: now,
+            version: 1,
+            ..ScheduleStatus::default()
+        };
         Self {
             schedule,
             times,

@@ -18,7 +18,8 @@ use std::{
 use tempfile::TempDir;
 use tests::kit::{self, Subject, Trouble};
 use workflows::platform::{
-    DriveTechnique, Estate, Eyes, Found, LUKS_KEY, Machines, SanitiseStatus, Stamp, Thing,
+    CallMetadata, DriveTechnique, FoundObject, LUKS_KEY, Machines, Observer, SanitiseStatus, TenantResource,
+    TenantResources,
 };
 
 const CLUSTER: &str = "eu-1";
@@ -87,8 +88,8 @@ impl Way {
     }
 }
 
-fn found(uid: String) -> Found {
-    Found { uid, tenant: TENANT.into(), step: String::new(), spec: Value::Null, terminating: false }
+fn found(uid: String) -> FoundObject {
+    FoundObject { uid, tenant: TENANT.into(), step: String::new(), spec: Value::Null, terminating: false }
 }
 
 /// Whether the case is about taking something away again.
@@ -127,24 +128,24 @@ impl Subject for Erasures {
         "drives (a stand-in of nvme-cli)"
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         let (technique, word) = technique(amount);
         self.asked.lock().unwrap().insert((thing.to_owned(), word), amount);
         self.machine(thing).sanitise(CLUSTER, NODE, thing, technique, stamp).await?;
         Ok(found("1".into()))
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         let log = self.machine(thing).log(CLUSTER, NODE, thing, stamp).await?;
         let never = log.status == SanitiseStatus::Never && log.begun == 0;
         Ok((!never).then(|| found(log.begun.to_string())))
     }
 
-    async fn change(&self, _: &str, _: u64, _: u64, _: &Stamp) -> Result<Found, ActionError> {
+    async fn change(&self, _: &str, _: u64, _: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         unreachable!("excused")
     }
 
-    async fn remove(&self, _: &str, _: &Found, _: &Stamp) -> Result<(), ActionError> {
+    async fn remove(&self, _: &str, _: &FoundObject, _: &CallMetadata) -> Result<(), ActionError> {
         // What a case leaves behind stays with its drive.
         Ok(())
     }
@@ -240,8 +241,8 @@ impl Volumes {
         self.folder.path().join(format!("{thing}.img"))
     }
 
-    fn key(uuid: &str) -> Thing {
-        Thing::new("storage", CLUSTER, LUKS_KEY, &format!("{NODE}/{uuid}"))
+    fn key(uuid: &str) -> TenantResource {
+        TenantResource::new("storage", CLUSTER, LUKS_KEY, &format!("{NODE}/{uuid}"))
     }
 
     fn uuid(&self, thing: &str) -> String {
@@ -256,7 +257,7 @@ impl Subject for Volumes {
     }
 
     /// By cryptsetup itself.
-    async fn make(&self, thing: &str, amount: u64, _: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         let (file, key) = (self.file(thing), self.folder.path().join("key"));
         fs::File::create(&file).unwrap().set_len(20 << 20).unwrap();
         let (path, key) = (file.to_str().unwrap(), key.to_str().unwrap());
@@ -269,17 +270,19 @@ impl Subject for Volumes {
         Ok(found(uuid))
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        let seen = Estate::look(&self.machine, &Self::key(&self.uuid(thing)), Eyes::Platform, stamp).await?;
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+        let seen =
+            TenantResources::look(&self.machine, &Self::key(&self.uuid(thing)), Observer::Platform, stamp)
+                .await?;
         Ok(seen.map(|seen| found(seen.uid)))
     }
 
-    async fn change(&self, _: &str, _: u64, _: u64, _: &Stamp) -> Result<Found, ActionError> {
+    async fn change(&self, _: &str, _: u64, _: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         unreachable!("excused")
     }
 
-    async fn remove(&self, _: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
-        Estate::remove(&self.machine, &Self::key(&found.uid), &found.uid, stamp).await
+    async fn remove(&self, _: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError> {
+        TenantResources::remove(&self.machine, &Self::key(&found.uid), &found.uid, stamp).await
     }
 
     /// Whether the key that made it opens it.

@@ -14,13 +14,13 @@ use store::{Commit, ExecutionId, Memory, Store, Timestamp};
 use tempfile::TempDir;
 use workflows::{
     destruction::{
-        Method, Outcome, SanitisationRecord, Technique,
-        certificate::{Basis, Kept, LegalBasis, Verification, certificate_file, verify},
+        Method, SanitisationOutcome, SanitisationRecord, Technique,
+        certificate::{ErasureBasis, LegalBasis, StoredCertificate, Verification, certificate_file, verify},
     },
     offboarding::Offboarding,
     platform::{
-        Devices, DriveTechnique, Environment, FilledGpu, Machines, Platform, Reset, Samples, SanitiseLog,
-        Segment, Stamp,
+        CallMetadata, Devices, DriveTechnique, Environment, FilledGpu, Machines, Platform, Reset, Samples,
+        SanitiseLog, Segment,
     },
     policy::{PlatformPolicy, publish},
     signing::Moment,
@@ -43,16 +43,34 @@ impl Machines for Mixed {
         "drives, and a simulated machine around them"
     }
 
-    async fn devices(&self, at: &str, node: &str, gpus: u64, stamp: &Stamp) -> Result<Devices, ActionError> {
+    async fn devices(
+        &self,
+        at: &str,
+        node: &str,
+        gpus: u64,
+        stamp: &CallMetadata,
+    ) -> Result<Devices, ActionError> {
         let devices = self.rest.devices(at, node, gpus, stamp).await?;
         Ok(Devices { drives: self.drives.drives(&patient(stamp)).await?, ..devices })
     }
 
-    async fn connect(&self, at: &str, node: &str, to: Segment, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn connect(
+        &self,
+        at: &str,
+        node: &str,
+        to: Segment,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.rest.connect(at, node, to, stamp).await
     }
 
-    async fn boot(&self, at: &str, node: &str, into: Environment, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn boot(
+        &self,
+        at: &str,
+        node: &str,
+        into: Environment,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.rest.boot(at, node, into, stamp).await
     }
 
@@ -62,7 +80,7 @@ impl Machines for Mixed {
         node: &str,
         uuid: &str,
         reset: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<FilledGpu, ActionError> {
         self.rest.scrub_gpu(at, node, uuid, reset, stamp).await
     }
@@ -73,7 +91,7 @@ impl Machines for Mixed {
         node: &str,
         serial: &str,
         technique: DriveTechnique,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.drives.sanitise(at, node, serial, technique, &patient(stamp)).await
     }
@@ -83,7 +101,7 @@ impl Machines for Mixed {
         at: &str,
         node: &str,
         serial: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError> {
         self.drives.log(at, node, serial, &patient(stamp)).await
     }
@@ -94,19 +112,19 @@ impl Machines for Mixed {
         node: &str,
         serial: &str,
         seed: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Samples, ActionError> {
         self.drives.sample(at, node, serial, seed, &patient(stamp)).await
     }
 
-    async fn reset(&self, at: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError> {
+    async fn reset(&self, at: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError> {
         self.rest.reset(at, node, stamp).await
     }
 }
 
 /// An emulated machine on a busy one is slower than any node.
-fn patient(of: &Stamp) -> Stamp {
-    Stamp { deadline: stamp("").deadline, ..of.clone() }
+fn patient(of: &CallMetadata) -> CallMetadata {
+    CallMetadata { deadline: stamp("").deadline, ..of.clone() }
 }
 
 /// A tenant with one node, which leaves.
@@ -136,7 +154,7 @@ impl Leaving {
             let text = PlatformPolicy::amended(policy).unwrap();
             engine.ledger(true, |view| publish(view, &text, "rita")).await.unwrap();
         }
-        let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
+        let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
         let asked =
             Offboarding::new(ready.tenant, basis, "rita".into(), Moment::from(BEGIN), "the end".into());
         let by = Asked::by(&Person::new("rita", ["platform_ops", "compliance", "security"]));
@@ -190,7 +208,7 @@ impl Leaving {
         let (_, key) = self.engine.platform().signer.sign(b"any").await.unwrap();
         let found = verify(file.as_bytes(), &[key]);
         assert_eq!(found.problems, []);
-        (found, self.all::<Kept>().await[0].exceptions)
+        (found, self.all::<StoredCertificate>().await[0].exceptions)
     }
 
     async fn node(&self) -> NodeState {
@@ -219,7 +237,7 @@ async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_excepti
     assert!(exceptions > 0);
     let record = drive(&certificate);
     assert!(record.passes().is_err());
-    let Outcome::Failed { reason } = &record.result else { panic!("{record:?}") };
+    let SanitisationOutcome::Failed { reason } = &record.result else { panic!("{record:?}") };
     assert!(reason.contains("no technique that policy accepts"), "{reason}");
     assert!(vm.scan("LEAVE001", SECRET) > 0, "and the data is there, as the certificate says");
     drop(turn);
@@ -265,6 +283,6 @@ async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_
     let (certificate, exceptions) = leaving.certificate().await;
     assert!(exceptions > 0);
     let record = self::drive(&certificate);
-    let Outcome::Failed { reason } = &record.result else { panic!("{record:?}") };
+    let SanitisationOutcome::Failed { reason } = &record.result else { panic!("{record:?}") };
     assert!(reason.contains("did not take the command") && record.passes().is_err(), "{reason}");
 }

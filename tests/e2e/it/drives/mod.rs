@@ -10,10 +10,10 @@ mod volumes;
 
 use std::time::Duration;
 use store::Epoch;
-use workflows::platform::Stamp;
+use workflows::platform::CallMetadata;
 
-fn stamp(step: &str) -> Stamp {
-    Stamp {
+fn stamp(step: &str) -> CallMetadata {
+    CallMetadata {
         action: "test",
         step: step.into(),
         key: step.into(),

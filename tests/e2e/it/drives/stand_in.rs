@@ -11,7 +11,7 @@ use engine::Class;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 use store::Epoch;
 use tempfile::TempDir;
-use workflows::platform::{DriveTechnique, Machines, SanitiseStatus, Stamp, codes};
+use workflows::platform::{CallMetadata, DriveTechnique, Machines, SanitiseStatus, codes};
 
 const BLOCK_ERASE: DriveTechnique = DriveTechnique::BlockErase;
 
@@ -103,7 +103,7 @@ impl Drive {
         DrivesTarget { nvme, lsblk, ..DrivesTarget::new(self.file("state")) }
     }
 
-    async fn begin(&self, stamp: &Stamp) -> Result<(), engine::ActionError> {
+    async fn begin(&self, stamp: &CallMetadata) -> Result<(), engine::ActionError> {
         self.machine().sanitise("eu-1", "gpu-7", "SAN0001", BLOCK_ERASE, stamp).await
     }
 
@@ -137,7 +137,7 @@ async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_proce
     let drive = Drive::new();
     fs::write(drive.file("hangs"), "").unwrap();
 
-    let hurried = Stamp { deadline: Duration::from_secs(3), ..stamp("first") };
+    let hurried = CallMetadata { deadline: Duration::from_secs(3), ..stamp("first") };
     let lost = drive.begin(&hurried).await.unwrap_err();
 
     assert_eq!(lost.class, Class::Unknown, "{lost}");
@@ -158,9 +158,9 @@ async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothin
     assert_eq!(drive.status().await, (SanitiseStatus::Never, 0));
 
     fs::remove_file(drive.file("refuses")).unwrap();
-    drive.begin(&Stamp { epoch: Epoch(7), ..stamp("first") }).await.unwrap();
+    drive.begin(&CallMetadata { epoch: Epoch(7), ..stamp("first") }).await.unwrap();
     drive.log("log", 0x101, 2);
-    let late = Stamp { key: "first/again".into(), ..stamp("first") };
+    let late = CallMetadata { key: "first/again".into(), ..stamp("first") };
     assert_eq!(drive.begin(&late).await.unwrap_err().code, codes::FENCED);
     assert_eq!(drive.told(), 2);
 }

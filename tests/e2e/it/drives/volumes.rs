@@ -11,7 +11,7 @@ use backends::{
 use engine::Action as _;
 use std::{fs, sync::Arc};
 use tests::actions::calls::Calls;
-use workflows::platform::{Estate, Eyes, ShredKey, codes};
+use workflows::platform::{Observer, ShredKey, TenantResources, codes};
 
 const PLAIN: &str = "plaintext of acme, 7";
 
@@ -35,9 +35,9 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     let target = DrivesTarget { known_keys: Some(keys.path().into()), ..vm.target(state.path()) };
     let machine = Arc::new(LocalMachine::connect(CLUSTER, NODE, target).unwrap());
 
-    let found = machine.survey("storage", "acme", Eyes::Platform, &stamp("survey")).await.unwrap();
+    let found = machine.survey("storage", "acme", Observer::Platform, &stamp("survey")).await.unwrap();
     assert_eq!(found.iter().map(|seen| seen.uid.as_str()).collect::<Vec<_>>(), [uuid.as_str()]);
-    assert_eq!(machine.survey("storage", "zeta", Eyes::Platform, &stamp("survey")).await.unwrap(), []);
+    assert_eq!(machine.survey("storage", "zeta", Observer::Platform, &stamp("survey")).await.unwrap(), []);
     let thing = found[0].thing.clone();
     let open = machine.remove(&thing, &uuid, &stamp("open")).await.unwrap_err();
     assert_eq!(open.code, codes::NODE_BUSY, "while it is open, the kernel has the key: {open}");
@@ -54,7 +54,7 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     let said = "has 0 key slots; the known key opened it before, and does not open it now";
     assert!(shredded.transcript.contains(said), "{}", shredded.transcript);
     assert!(opens("/tmp/1") != 0 && opens("/tmp/2") != 0);
-    assert_eq!(machine.look(&thing, Eyes::Verifier, &stamp("look")).await.unwrap(), None);
+    assert_eq!(machine.look(&thing, Observer::Verifier, &stamp("look")).await.unwrap(), None);
     assert_eq!(vm.scan("LUKS0001", PLAIN), 0);
     assert!(vm.scan("LUKS0001", &uuid) > 0, "it was the right file that was scanned");
 }

@@ -9,7 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tests::actions::calls::Calls;
-use workflows::platform::{ReadGpuLayout, Stamp};
+use workflows::platform::{CallMetadata, ReadGpuLayout};
 
 pub const CLUSTER: &str = "c1";
 pub const NODE: &str = "n1";
@@ -145,14 +145,14 @@ impl Stamps {
         Self(Calls::new().await)
     }
 
-    pub fn next(&mut self, state: &str) -> Stamp {
+    pub fn next(&mut self, state: &str) -> CallMetadata {
         let call = self.0.next(state, false);
-        Stamp::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
+        CallMetadata::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
     }
 
-    pub fn at(&self, state: &str, epoch: u64) -> Stamp {
+    pub fn at(&self, state: &str, epoch: u64) -> CallMetadata {
         let call = self.0.at(state, false, epoch);
-        Stamp::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
+        CallMetadata::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
     }
 }
 

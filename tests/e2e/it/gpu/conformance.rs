@@ -4,7 +4,7 @@
 use super::bench::{Bench, CLUSTER, NODE};
 use async_trait::async_trait;
 use backends::{
-    agents::{Agents, Answer, Hand, Order, Output, Pull},
+    agents::{Agents, Answer, Executor, IssuedCommand, Output, PullRequest},
     nvml::LocalNode,
 };
 use e2e::excuses::holds;
@@ -17,7 +17,7 @@ use std::{
 };
 use tests::kit::{self, Subject, Trouble};
 use tokio::task::JoinHandle;
-use workflows::platform::{Found, Gpus, Stamp};
+use workflows::platform::{CallMetadata, FoundObject, Gpus};
 
 const OFF: &str = "all-disabled";
 /// By amount: the layout, and the profiles of its instances as the driver numbers them.
@@ -134,7 +134,7 @@ impl Layouts {
         }
         let bench = Bench::one(json!({}));
         let agent = self.agents.as_ref().map(|agents| {
-            let hand = Arc::new(Hand::connect(bench.target(json!({}))).unwrap());
+            let hand = Arc::new(Executor::connect(bench.target(json!({}))).unwrap());
             let agent =
                 Agent { agents: agents.clone(), node: thing.to_owned(), hand, trouble: self.trouble.clone() };
             tokio::spawn(agent.run())
@@ -160,7 +160,12 @@ impl Layouts {
         }
     }
 
-    async fn set(&self, thing: &str, profile: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn set(
+        &self,
+        thing: &str,
+        profile: &str,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let node = self.machine(thing).await;
         match &self.agents {
             Some(agents) => agents.set_layout(CLUSTER, thing, profile, stamp).await?,
@@ -171,9 +176,9 @@ impl Layouts {
 }
 
 /// A layout has no identity and bears no mark.
-fn found() -> Found {
+fn found() -> FoundObject {
     let (uid, tenant, step) = ("layout".to_owned(), "acme".to_owned(), String::new());
-    Found { uid, tenant, step, spec: Value::Null, terminating: false }
+    FoundObject { uid, tenant, step, spec: Value::Null, terminating: false }
 }
 
 #[async_trait]
@@ -182,11 +187,11 @@ impl Subject for Layouts {
         if self.agents.is_some() { "agents (the same, by orders)" } else { "nvml (a stand-in of the driver)" }
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.set(thing, profile(amount), stamp).await
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         let node = self.machine(thing).await;
         let layout = match &self.agents {
             Some(agents) => agents.layout(CLUSTER, thing, stamp).await?,
@@ -195,11 +200,17 @@ impl Subject for Layouts {
         Ok((layout.profile != OFF).then(found))
     }
 
-    async fn change(&self, thing: &str, _: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn change(
+        &self,
+        thing: &str,
+        _: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.set(thing, profile(to), stamp).await
     }
 
-    async fn remove(&self, thing: &str, _: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(&self, thing: &str, _: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.set(thing, OFF, stamp).await.map(drop)
     }
 
@@ -267,7 +278,7 @@ impl Subject for Layouts {
 struct Agent {
     agents: Arc<Agents>,
     node: String,
-    hand: Arc<Hand>,
+    hand: Arc<Executor>,
     trouble: Arc<Mutex<Trouble>>,
 }
 
@@ -278,7 +289,7 @@ impl Agent {
         loop {
             held.retain(|_, task| !task.is_finished());
             let (instance, holding) = (format!("process-{process}"), held.keys().cloned().collect());
-            let pull = Pull { instance, version: "kit".into(), holding, wait_ms: 50 };
+            let pull = PullRequest { instance, version: "kit".into(), holding, wait_ms: 50 };
             if *self.trouble.lock().unwrap() == Trouble::Down {
                 self.agents.leave(CLUSTER, &self.node, &pull);
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -301,7 +312,7 @@ impl Agent {
     }
 
     /// Whether the process dies of this order, before it or after.
-    async fn dies_of(&self, order: &Order) -> bool {
+    async fn dies_of(&self, order: &IssuedCommand) -> bool {
         let next = *self.trouble.lock().unwrap();
         if !matches!(next, Trouble::LoseRequest | Trouble::LoseAnswer) || !order.command.changes() {
             return false;
@@ -313,7 +324,7 @@ impl Agent {
         true
     }
 
-    fn begun(&self, order: Order) -> impl Future<Output = ()> + Send + 'static {
+    fn begun(&self, order: IssuedCommand) -> impl Future<Output = ()> + Send + 'static {
         let (agents, node, hand) = (self.agents.clone(), self.node.clone(), self.hand.clone());
         let next = *self.trouble.lock().unwrap();
         async move {

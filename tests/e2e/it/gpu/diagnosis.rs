@@ -4,7 +4,7 @@ use super::bench::{Bench, CLUSTER, NODE, Stamps};
 use engine::{ActionError, Class};
 use serde_json::json;
 use std::{env, fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
-use workflows::platform::{Diagnosis, Gpus, Level};
+use workflows::platform::{Diagnosis, DiagnosisLevel, Gpus};
 
 const RECIPE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/recipes/dcgm/diagnosis.sh");
 
@@ -17,7 +17,7 @@ fn program(bench: &Bench, name: &str, text: &str) -> PathBuf {
 }
 
 /// What comes of a program of this text.
-async fn said(text: &str, level: Level) -> Result<Diagnosis, ActionError> {
+async fn said(text: &str, level: DiagnosisLevel) -> Result<Diagnosis, ActionError> {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     let program = program(&bench, "program", text);
     let mut stamp = stamps.next("look");
@@ -27,20 +27,20 @@ async fn said(text: &str, level: Level) -> Result<Diagnosis, ActionError> {
 
 #[tokio::test]
 async fn a_program_says_whether_gpus_are_fit_and_why() {
-    let fit = said("echo tested $1; exit 0", Level::Medium).await.unwrap();
+    let fit = said("echo tested $1; exit 0", DiagnosisLevel::Medium).await.unwrap();
     assert_eq!(fit, Diagnosis { fit: true, report: "tested medium".into() });
-    let unfit = said("echo GPU 0: memory; exit 1", Level::Long).await.unwrap();
+    let unfit = said("echo GPU 0: memory; exit 1", DiagnosisLevel::Long).await.unwrap();
     assert_eq!(unfit, Diagnosis { fit: false, report: "GPU 0: memory".into() });
-    let mute = said("echo broken >&2; exit 1", Level::Long).await.unwrap();
+    let mute = said("echo broken >&2; exit 1", DiagnosisLevel::Long).await.unwrap();
     assert_eq!(mute.report, "it said nothing: broken");
-    let long = said("head -c 100000 /dev/zero | tr '\\0' x", Level::Long).await.unwrap();
+    let long = said("head -c 100000 /dev/zero | tr '\\0' x", DiagnosisLevel::Long).await.unwrap();
     assert!(long.fit && long.report.len() < 5_000 && long.report.ends_with("x […]"), "{}", long.report.len());
 }
 
 #[tokio::test]
 async fn a_program_that_ends_otherwise_says_nothing_about_gpus() {
     for text in ["echo fine; exit 2", "exit 69", "exit 127", "kill -9 $$", "sleep 60"] {
-        let error = said(text, Level::Medium).await.unwrap_err();
+        let error = said(text, DiagnosisLevel::Medium).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), ("platform.unavailable", Class::Transient), "{text}");
         assert!(error.message.contains("nothing is known"), "{text}: {}", error.message);
     }
@@ -53,7 +53,8 @@ async fn without_a_program_there_is_no_diagnosis_and_it_is_said_what_to_do() {
         [json!({}), json!({ "diagnosis": "/nowhere/dcgm.sh" }), json!({ "diagnosis": "/etc/passwd" })]
     {
         let node = bench.node_with(settings.clone());
-        let error = node.diagnose(CLUSTER, NODE, Level::Medium, &stamps.next("look")).await.unwrap_err();
+        let error =
+            node.diagnose(CLUSTER, NODE, DiagnosisLevel::Medium, &stamps.next("look")).await.unwrap_err();
         assert_eq!(
             (error.code.as_str(), error.class),
             ("platform.unsupported", Class::Permanent),

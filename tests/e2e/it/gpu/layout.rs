@@ -91,7 +91,7 @@ async fn what_cannot_be_is_refused_before_anything_is_touched() {
     assert_eq!(code(unfit), "gpu.layout_failed");
     assert_eq!(bench.log(), ["mig 1 1", "mig 1 0"]);
     assert_eq!(bench.stands(), json!(vec![json!({ "mode": [0, 0], "instances": [] }); 2]));
-    let dry = workflows::platform::Stamp { dry_run: true, ..stamps.next("dry") };
+    let dry = workflows::platform::CallMetadata { dry_run: true, ..stamps.next("dry") };
     node.set_layout(CLUSTER, NODE, "all-1g.10gb", &dry).await.unwrap();
     assert_eq!(code(node.set_layout(CLUSTER, NODE, "all-1g.5gb", &dry).await), "platform.unsupported");
     assert_eq!(bench.log(), [""; 0], "a dry run changes nothing");

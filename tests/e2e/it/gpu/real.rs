@@ -15,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
-use workflows::platform::{Gpus, Recovery, ScrubLevel, Stamp};
+use workflows::platform::{CallMetadata, Gpus, Recovery, ScrubLevel};
 
 const TENANT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../servers/gpu-tenant.py");
 const WITHIN: Duration = Duration::from_secs(300);
@@ -92,7 +92,7 @@ impl Tenant {
     }
 }
 
-async fn clients(node: &LocalNode, stamp: &Stamp) -> Vec<Client> {
+async fn clients(node: &LocalNode, stamp: &CallMetadata) -> Vec<Client> {
     node.clients(&BTreeSet::from([0]), stamp).await.unwrap()
 }
 
@@ -146,7 +146,7 @@ async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() 
         println!("skipped: there is a GPU with partitions, or one that can have none: {modes:?}");
         return;
     }
-    let dry = |mut stamp: Stamp| {
+    let dry = |mut stamp: CallMetadata| {
         stamp.dry_run = true;
         stamp
     };

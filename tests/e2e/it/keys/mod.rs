@@ -6,13 +6,13 @@ mod vault;
 
 use std::time::Duration;
 use store::Epoch;
-use workflows::platform::{Stamp, Thing};
+use workflows::platform::{CallMetadata, TenantResource};
 
 const TENANT: &str = "acme";
 const NAME: &str = "t-acme";
 
-fn stamp(step: &str, epoch: u64) -> Stamp {
-    Stamp {
+fn stamp(step: &str, epoch: u64) -> CallMetadata {
+    CallMetadata {
         action: "test",
         step: step.into(),
         key: step.into(),
@@ -23,6 +23,6 @@ fn stamp(step: &str, epoch: u64) -> Stamp {
     }
 }
 
-fn thing() -> Thing {
-    Thing::new("keys", "", "Key", NAME)
+fn thing() -> TenantResource {
+    TenantResource::new("keys", "", "Key", NAME)
 }

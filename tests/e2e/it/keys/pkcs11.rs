@@ -16,7 +16,7 @@ use e2e::{
 use engine::Class;
 use std::{fs, path::PathBuf, time::Duration};
 use tests::kit;
-use workflows::platform::{Estate, Eyes, Keys, Stamp, codes};
+use workflows::platform::{CallMetadata, Keys, Observer, TenantResources, codes};
 
 fn target() -> Pkcs11Target {
     let of = |name| inside(name).expect("this runs in a process with a token");
@@ -41,7 +41,7 @@ fn a_destroyed_key_unwraps_nothing() {
 async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
     let hsm = Pkcs11::connect(&target()).unwrap();
     let (one, off) = (stamp("one", 1), stamp("offboard", 1));
-    hsm.create(NAME, TENANT, &Stamp { dry_run: true, ..one.clone() }).await.unwrap();
+    hsm.create(NAME, TENANT, &CallMetadata { dry_run: true, ..one.clone() }).await.unwrap();
     assert_eq!((hsm.read(NAME, &one).await.unwrap(), files_inside()), (None, 0));
     hsm.create("t-other", "other", &one).await.unwrap();
     hsm.create(NAME, TENANT, &one).await.unwrap();
@@ -55,19 +55,19 @@ async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
     let alive = hsm.undecryptable(&thing(), &one).await.unwrap();
     assert!(!alive.held && alive.transcript.contains("key t-acme unwraps"), "{}", alive.transcript);
 
-    let surveyed = hsm.survey("keys", TENANT, Eyes::Verifier, &off).await.unwrap();
+    let surveyed = hsm.survey("keys", TENANT, Observer::Verifier, &off).await.unwrap();
     assert_eq!((surveyed.len(), &surveyed[0].uid), (1, &found.uid));
-    hsm.remove(&thing(), &found.uid, &Stamp { dry_run: true, ..off.clone() }).await.unwrap();
+    hsm.remove(&thing(), &found.uid, &CallMetadata { dry_run: true, ..off.clone() }).await.unwrap();
     assert_eq!(labels_inside().len(), 2);
     hsm.remove(&thing(), &found.uid, &off).await.unwrap();
     hsm.remove(&thing(), &found.uid, &off).await.unwrap();
 
     assert_eq!((labels_inside(), files_inside()), (vec!["t-other".to_owned()], 3));
-    assert_eq!(hsm.look(&thing(), Eyes::Verifier, &off).await.unwrap(), None);
+    assert_eq!(hsm.look(&thing(), Observer::Verifier, &off).await.unwrap(), None);
     let dead = hsm.undecryptable(&thing(), &off).await.unwrap();
     assert!(dead.held && dead.transcript.contains("none of the 1 keys"), "{}", dead.transcript);
 
-    let undo = Stamp { undo: true, ..one.clone() };
+    let undo = CallMetadata { undo: true, ..one.clone() };
     let (other, _) = hsm.read("t-other", &one).await.unwrap().unwrap();
     hsm.destroy("t-other", &other, &undo).await.unwrap();
     assert_eq!(files_inside(), 1);
@@ -110,7 +110,7 @@ async fn in_a_process_with_a_token_others_are_left_alone() {
     }
     assert_eq!(labels_inside().len(), 1, "eight at once make one");
     let (found, _) = hsm.read(NAME, &one).await.unwrap().unwrap();
-    let fenced = hsm.create(NAME, TENANT, &Stamp { step: found.step.clone(), ..stamp("", 4) }).await;
+    let fenced = hsm.create(NAME, TENANT, &CallMetadata { step: found.step.clone(), ..stamp("", 4) }).await;
     assert_eq!(fenced.unwrap_err().code, codes::FENCED);
     let stale = hsm.remove(&thing(), "another", &one).await.unwrap_err();
     assert_eq!((stale.code.as_str(), labels_inside().len()), (codes::OBJECT_CHANGED, 1));

@@ -6,7 +6,7 @@ use e2e::excuses::{alike, keyless, unchanging};
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tests::kit::{Subject, Trouble, proxy::Proxy};
-use workflows::platform::{Found, Keys, Stamp};
+use workflows::platform::{CallMetadata, FoundObject, Keys};
 
 /// Looks and meddles past the backend.
 pub(super) trait Behind: Send + Sync {
@@ -40,27 +40,37 @@ impl<K: Keys, B: Behind> Subject for KeysOf<K, B> {
         self.name
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         if !self.behind.there(thing) {
             self.amounts.lock().unwrap().insert(thing.to_owned(), amount);
         }
         self.keys.create(thing, TENANT, stamp).await?;
         let made = self.keys.read(thing, stamp).await?.map(|(found, _)| found);
         let (tenant, step) = (TENANT.to_owned(), stamp.step.clone());
-        let as_if =
-            Found { uid: "dry".into(), tenant, step, spec: serde_json::Value::Null, terminating: false };
+        let as_if = FoundObject {
+            uid: "dry".into(),
+            tenant,
+            step,
+            spec: serde_json::Value::Null,
+            terminating: false,
+        };
         Ok(made.unwrap_or(as_if))
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         Ok(self.keys.read(thing, stamp).await?.map(|(found, _)| found))
     }
 
-    async fn change(&self, _: &str, _: u64, _: u64, _: &Stamp) -> Result<Found, ActionError> {
+    async fn change(&self, _: &str, _: u64, _: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         unreachable!("excused")
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let removed = self.keys.destroy(thing, found, stamp).await;
         tokio::time::sleep(self.apart).await;
         removed

@@ -18,7 +18,7 @@ use tests::{
     },
     servers::vault::{Rights, StandIn},
 };
-use workflows::platform::{Estate, Eyes, Keys, Stamp, codes};
+use workflows::platform::{CallMetadata, Keys, Observer, TenantResources, codes};
 
 const MARK: &str = "tenure/keys/t-acme";
 
@@ -70,7 +70,7 @@ impl Stage {
 async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     let on = stage().await;
     let (one, off) = (stamp("one", 1), stamp("offboard", 1));
-    on.vault.create(NAME, TENANT, &Stamp { dry_run: true, ..one.clone() }).await.unwrap();
+    on.vault.create(NAME, TENANT, &CallMetadata { dry_run: true, ..one.clone() }).await.unwrap();
     assert_eq!(on.server.keys(), Vec::<String>::new());
     on.vault.create(NAME, TENANT, &one).await.unwrap();
     on.vault.create(NAME, TENANT, &one).await.unwrap();
@@ -82,15 +82,15 @@ async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     let alive = on.vault.undecryptable(&thing(), &one).await.unwrap();
     assert!(!alive.held && alive.transcript.contains("succeeded"), "{}", alive.transcript);
 
-    let surveyed = on.vault.survey("keys", TENANT, Eyes::Verifier, &off).await.unwrap();
+    let surveyed = on.vault.survey("keys", TENANT, Observer::Verifier, &off).await.unwrap();
     assert_eq!((surveyed.len(), &surveyed[0].uid), (1, &found.uid));
-    on.vault.remove(&thing(), &found.uid, &Stamp { dry_run: true, ..off.clone() }).await.unwrap();
+    on.vault.remove(&thing(), &found.uid, &CallMetadata { dry_run: true, ..off.clone() }).await.unwrap();
     assert_eq!(on.server.keys(), [NAME]);
     on.vault.remove(&thing(), &found.uid, &off).await.unwrap();
     on.vault.remove(&thing(), &found.uid, &off).await.unwrap();
 
     assert_eq!(on.server.keys(), Vec::<String>::new());
-    assert_eq!(on.vault.look(&thing(), Eyes::Verifier, &off).await.unwrap(), None);
+    assert_eq!(on.vault.look(&thing(), Observer::Verifier, &off).await.unwrap(), None);
     let dead = on.vault.undecryptable(&thing(), &off).await.unwrap();
     assert!(dead.held && dead.transcript.contains("kept since before"), "{}", dead.transcript);
     assert!(dead.transcript.contains("encryption key not found"), "{}", dead.transcript);
@@ -100,11 +100,11 @@ async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
 #[tokio::test]
 async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
     let on = stage().await;
-    let undo = Stamp { undo: true, ..stamp("one", 1) };
+    let undo = CallMetadata { undo: true, ..stamp("one", 1) };
     on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
     let (found, _) = on.vault.read(NAME, &undo).await.unwrap().unwrap();
     assert!(found.may_be_removed(TENANT, &undo) && on.server.metadata(MARK).is_some());
-    assert!(!found.may_be_removed(TENANT, &Stamp { undo: true, ..stamp("two", 1) }));
+    assert!(!found.may_be_removed(TENANT, &CallMetadata { undo: true, ..stamp("two", 1) }));
 
     on.vault.destroy(NAME, &found, &undo).await.unwrap();
 
@@ -154,7 +154,7 @@ async fn nothing_but_absence_is_read_as_absence() {
     on.server.seal(false);
     assert!(on.vault.read(NAME, &one).await.unwrap().is_some());
     let blind = on.with(|target| target.verifier_token_file = None);
-    let refused = blind.look(&thing(), Eyes::Verifier, &one).await.unwrap_err();
+    let refused = blind.look(&thing(), Observer::Verifier, &one).await.unwrap_err();
     assert!(refused.message.contains("verifier_token_file"), "{}", refused.message);
 }
 
@@ -186,7 +186,7 @@ async fn each_namespace_has_keys_of_its_own() {
     on.vault.create(NAME, TENANT, &one).await.unwrap();
 
     assert_eq!(other.read(NAME, &one).await.unwrap(), None);
-    assert_eq!(other.survey("keys", TENANT, Eyes::Platform, &one).await.unwrap(), vec![]);
+    assert_eq!(other.survey("keys", TENANT, Observer::Platform, &one).await.unwrap(), vec![]);
     other.create(NAME, TENANT, &one).await.unwrap();
 
     assert_eq!(on.server.keys(), [NAME, "teams/ml:t-acme"]);
@@ -230,7 +230,7 @@ async fn keys_in_vault_hold_what_actuators_promise() {
 #[tokio::test]
 async fn whatever_call_is_the_last_to_arrive_a_repeat_ends_the_work() {
     let Stage { server, target, .. } = &stage().await;
-    let undo = Stamp { undo: true, ..stamp("one", 1) };
+    let undo = CallMetadata { undo: true, ..stamp("one", 1) };
     for last in 1..9 {
         let proxy = Proxy::before(&server.url()).await.unwrap();
         let vault = Vault::connect(&VaultTarget { endpoint: proxy.url(), ..target.clone() }).unwrap();

@@ -14,18 +14,18 @@ fn some(tenant: &str, steps: &[&str]) -> Vec<Pair> {
     onboarding(tenant, 1).into_iter().filter(|pair| steps.contains(&pair.step)).collect()
 }
 
-fn quota(tenant: &str) -> (Place, String) {
+fn quota(tenant: &str) -> (ObjectRef, String) {
     let name = namespace(tenant);
     let path = format!("/api/v1/namespaces/{name}/resourcequotas/tenure");
-    (Place::within(CLUSTER, Kind::ResourceQuota, &name, "tenure"), path)
+    (ObjectRef::within(CLUSTER, ObjectKind::ResourceQuota, &name, "tenure"), path)
 }
 
 /// The swap of the GPUs in a quota as it is found.
-fn gpus(found: &Found, to: u64) -> Swap {
+fn gpus(found: &FoundObject, to: u64) -> FieldSwap {
     let from = found.spec["hard"].clone();
     let mut hard = from.clone();
     hard["requests.nvidia.com/gpu"] = json!(to);
-    Swap { field: "hard".into(), from, to: hard }
+    FieldSwap { field: "hard".into(), from, to: hard }
 }
 
 /// A field that another manager has taken is not taken back: the refusal names the manager and the field, so that people can

@@ -44,12 +44,12 @@ impl<'a> Quotas<'a> {
         format!("/api/v1/namespaces/{NAMESPACE}/resourcequotas/{thing}")
     }
 
-    fn thing(thing: &str) -> Thing {
-        Thing::new("kubernetes", CLUSTER, "ResourceQuota", &format!("{NAMESPACE}/{thing}"))
+    fn thing(thing: &str) -> TenantResource {
+        TenantResource::new("kubernetes", CLUSTER, "ResourceQuota", &format!("{NAMESPACE}/{thing}"))
     }
 
-    fn place(thing: &str) -> Place {
-        Place::within(CLUSTER, Kind::ResourceQuota, NAMESPACE, thing)
+    fn place(thing: &str) -> ObjectRef {
+        ObjectRef::within(CLUSTER, ObjectKind::ResourceQuota, NAMESPACE, thing)
     }
 }
 
@@ -59,28 +59,39 @@ impl Subject for Quotas<'_> {
         if self.left { "kubernetes 1.20.2, what is left" } else { "kubernetes 1.20.2" }
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         let spec = json!({ "hard": { GPUS: amount } });
         let manifest = Manifest { place: Self::place(thing), tenant: TENANT.into(), spec };
         self.cluster.apply(&manifest, stamp).await
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        if self.left && self.cluster.look(&Self::thing(thing), Eyes::Platform, stamp).await?.is_none() {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+        if self.left && self.cluster.look(&Self::thing(thing), Observer::Platform, stamp).await?.is_none() {
             return Ok(None);
         }
         self.cluster.read(&Self::place(thing), stamp).await
     }
 
-    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn change(
+        &self,
+        thing: &str,
+        from: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let hard = |amount: u64| json!({ GPUS: amount });
-        let swap = Swap { field: "hard".into(), from: hard(from), to: hard(to) };
+        let swap = FieldSwap { field: "hard".into(), from: hard(from), to: hard(to) };
         self.cluster.swap(&Self::place(thing), TENANT, &swap, stamp).await
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         if self.left {
-            return Estate::remove(&self.cluster, &Self::thing(thing), &found.uid, stamp).await;
+            return TenantResources::remove(&self.cluster, &Self::thing(thing), &found.uid, stamp).await;
         }
         self.cluster.delete(&Self::place(thing), &found.uid, stamp).await
     }

@@ -23,9 +23,9 @@ async fn running(world: &World, pods: &str, name: &str) {
     world.merge(&format!("{pods}/{name}/status"), status).await;
 }
 
-async fn seen(stage: &Stage, door: &Thing) -> Value {
+async fn seen(stage: &Stage, door: &TenantResource) -> Value {
     let stamp = stage.stamp("look", 100);
-    stage.on.estate.look(door, Eyes::Platform, &stamp).await.unwrap().unwrap().spec
+    stage.on.estate.look(door, Observer::Platform, &stamp).await.unwrap().unwrap().spec
 }
 
 /// Held, what runs runs on. Closed, nothing begins and what runs is evicted, except what a budget keeps, which is waited for by name;
@@ -49,17 +49,17 @@ async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "kept" } } },
     });
     let before = world.snapshot().await;
-    let door = Thing::new("kubernetes", CLUSTER, "ClusterQueue", &space);
+    let door = TenantResource::new("kubernetes", CLUSTER, "ClusterQueue", &space);
     let set = |admits| SetAdmission { thing: door.clone(), tenant: "door".into(), admits };
     let idle = AwaitIdle { thing: door.clone() };
     assert_eq!(seen(&stage, &door).await, json!({ "stopPolicy": "None", "running": 2, "unfinished": false }));
 
-    stage.done(&set(Admits::ReadOnly), "freeze", false).await;
+    stage.done(&set(AccessMode::ReadOnly), "freeze", false).await;
     assert_eq!(seen(&stage, &door).await, json!({ "stopPolicy": "Hold", "running": 2, "unfinished": false }));
 
     world.post(&budgets, budget).await;
     let stamp = stage.stamp("drain", 100);
-    let kept = stage.on.estate.admit(&door, "door", Admits::Nothing, &stamp).await.unwrap_err();
+    let kept = stage.on.estate.admit(&door, "door", AccessMode::Nothing, &stamp).await.unwrap_err();
     assert_eq!(kept.code, codes::DRAINING, "{kept}");
     assert!(matches!(kept.class, engine::Class::Pending { .. }), "{kept}");
     assert!(kept.message.contains("pod kept") && kept.message.contains("keeper"), "{kept}");
@@ -70,13 +70,13 @@ async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
     assert_eq!(stage.once(&idle, "idle", false).await.unwrap_err().code, codes::DRAINING);
 
     world.delete(&format!("{budgets}/keeper")).await;
-    stage.done(&set(Admits::Nothing), "drain", false).await;
+    stage.done(&set(AccessMode::Nothing), "drain", false).await;
     stage.done(&idle, "idle", false).await;
     let closed = seen(&stage, &door).await;
     assert_eq!(closed, json!({ "stopPolicy": "HoldAndDrain", "running": 0, "unfinished": false }));
 
-    stage.done(&set(Admits::ReadOnly), "drain", true).await;
-    stage.done(&set(Admits::All), "freeze", true).await;
+    stage.done(&set(AccessMode::ReadOnly), "drain", true).await;
+    stage.done(&set(AccessMode::All), "freeze", true).await;
     let left = differences(&before, &world.snapshot().await);
     let ours = ["metadata annotations tenure.dev/calls", "metadata generation", "gone: /api/v1/pods"];
     let left: Vec<_> = left.iter().filter(|line| !ours.iter().any(|one| line.contains(one))).collect();
@@ -84,11 +84,11 @@ async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
     assert_eq!(world.try_post(&pods, pod("late")).await.0, 201);
 
     // The same by the namespace alone, where there is no queue.
-    let space = Thing::new("kubernetes", CLUSTER, "Namespace", &space);
+    let space = TenantResource::new("kubernetes", CLUSTER, "Namespace", &space);
     let set = |admits| SetAdmission { thing: space.clone(), tenant: "door".into(), admits };
-    stage.done(&set(Admits::Nothing), "close", false).await;
+    stage.done(&set(AccessMode::Nothing), "close", false).await;
     assert_eq!(seen(&stage, &space).await["admits"], "nothing");
-    stage.done(&set(Admits::All), "close", true).await;
+    stage.done(&set(AccessMode::All), "close", true).await;
     assert_eq!(seen(&stage, &space).await, json!({ "admits": "all", "running": 0 }));
     stage.roll_back(&pairs).await;
 }

@@ -10,11 +10,11 @@ use serde_json::json;
 use std::path::Path;
 use workflows::platform::*;
 
-fn thing(kind: &str, name: &str) -> Thing {
-    Thing::new("kubernetes", CLUSTER, kind, name)
+fn thing(kind: &str, name: &str) -> TenantResource {
+    TenantResource::new("kubernetes", CLUSTER, kind, name)
 }
 
-async fn look(stage: &Stage, thing: &Thing, eyes: Eyes) -> Option<Seen> {
+async fn look(stage: &Stage, thing: &TenantResource, eyes: Observer) -> Option<ObservedResource> {
     stage.on.estate.look(thing, eyes, &stage.stamp("look", 100)).await.unwrap()
 }
 
@@ -33,14 +33,14 @@ async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
     });
     world.post(&format!("/api/v1/namespaces/{name}/configmaps"), held).await;
     let space = thing("Namespace", &name);
-    let uid = look(&stage, &space, Eyes::Platform).await.unwrap().uid;
+    let uid = look(&stage, &space, Observer::Platform).await.unwrap().uid;
     let removal = RemoveThing { thing: space.clone(), tenant: "going".into(), uid };
 
     let asked = stage.once(&removal, "removal", false).await.unwrap_err();
     assert_eq!(asked.code, codes::TERMINATING, "{asked}");
     world
         .until(|| async {
-            let seen = look(&stage, &space, Eyes::Verifier).await.unwrap();
+            let seen = look(&stage, &space, Observer::Verifier).await.unwrap();
             assert!(seen.terminating, "{seen:?}");
             seen.text("held").is_some_and(|held| held.contains("storage.example/volume"))
         })
@@ -53,13 +53,13 @@ async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
     assert_eq!(stage.once(&gone, "verify", false).await.unwrap_err().code, codes::REMAINS);
     // With the webhook's guard, which ends with its namespace.
     let left = [format!("Namespace/{name}"), format!("ValidatingAdmissionPolicy/{name}")];
-    assert_eq!(found(&stage, "going", Eyes::Verifier).await.unwrap(), left);
+    assert_eq!(found(&stage, "going", Observer::Verifier).await.unwrap(), left);
 
     let path = format!("/api/v1/namespaces/{name}/configmaps/held");
     world.merge(&path, json!({ "metadata": { "finalizers": null } })).await;
     stage.done(&removal, "removal", false).await;
     stage.done(&gone, "verify", false).await;
-    assert_eq!(found(&stage, "going", Eyes::Verifier).await.unwrap(), [""; 0]);
+    assert_eq!(found(&stage, "going", Observer::Verifier).await.unwrap(), [""; 0]);
 }
 
 /// What was made again under a name since it was listed is another, and stays.
@@ -71,21 +71,21 @@ async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
         onboarding("twice", 1).into_iter().filter(|one| ["namespace", "quota"].contains(&one.step)).collect();
     stage.onboard(&pairs).await;
     let quota = thing("ResourceQuota", &format!("{}/tenure", namespace("twice")));
-    let first = look(&stage, &quota, Eyes::Platform).await.unwrap();
+    let first = look(&stage, &quota, Observer::Platform).await.unwrap();
     world.delete(&format!("/api/v1/namespaces/{}/resourcequotas/tenure", namespace("twice"))).await;
     stage.done(pairs[1].act.as_ref(), "quota-again", false).await;
-    let second = look(&stage, &quota, Eyes::Platform).await.unwrap();
+    let second = look(&stage, &quota, Observer::Platform).await.unwrap();
     assert_ne!(first.uid, second.uid);
 
     let stamp = stage.stamp("removal", 100);
     let error: ActionError = stage.on.estate.remove(&quota, &first.uid, &stamp).await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient));
-    assert_eq!(look(&stage, &quota, Eyes::Verifier).await, Some(second.clone()));
+    assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()));
     stage.on.estate.remove(&quota, &second.uid, &stamp.dry()).await.unwrap();
-    assert_eq!(look(&stage, &quota, Eyes::Verifier).await, Some(second.clone()), "that was a dry run");
+    assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()), "that was a dry run");
     stage.on.estate.remove(&quota, &second.uid, &stamp).await.unwrap();
-    assert_eq!(look(&stage, &quota, Eyes::Verifier).await, None);
+    assert_eq!(look(&stage, &quota, Observer::Verifier).await, None);
     stage.roll_back(&pairs).await;
 }
 
@@ -131,11 +131,11 @@ async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() 
         ["Namespace", "ValidatingAdmissionPolicy"].map(|kind| format!("{kind}/{}", namespace("vols")));
     let both = ["PersistentVolume/vols-goes", "PersistentVolume/vols-stays"];
     let all = [space.as_str(), both[0], both[1], guard.as_str()];
-    assert_eq!(found(&stage, "vols", Eyes::Verifier).await.unwrap(), all);
+    assert_eq!(found(&stage, "vols", Observer::Verifier).await.unwrap(), all);
     let mut removals = Vec::new();
     for name in ["vols-goes", "vols-stays"] {
         let thing = thing("PersistentVolume", name);
-        let uid = look(&stage, &thing, Eyes::Platform).await.unwrap().uid;
+        let uid = look(&stage, &thing, Observer::Platform).await.unwrap().uid;
         removals.push(RemoveThing { thing, tenant: "vols".into(), uid });
     }
 
@@ -149,11 +149,11 @@ async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() 
     assert!(world.get(&claim).await.unwrap()["metadata"]["deletionTimestamp"].is_null());
 
     stage.roll_back(&pairs).await;
-    assert_eq!(found(&stage, "vols", Eyes::Verifier).await.unwrap(), [both[1]]);
+    assert_eq!(found(&stage, "vols", Observer::Verifier).await.unwrap(), [both[1]]);
     assert!(stays.join("weights").exists());
     let policy = json!({ "spec": { "persistentVolumeReclaimPolicy": "Delete" } });
     world.merge("/api/v1/persistentvolumes/vols-stays", policy).await;
     stage.done(&removals[1], "stays", false).await;
     assert!(!stays.exists(), "its data is left");
-    assert_eq!(found(&stage, "vols", Eyes::Verifier).await.unwrap(), [""; 0]);
+    assert_eq!(found(&stage, "vols", Observer::Verifier).await.unwrap(), [""; 0]);
 }

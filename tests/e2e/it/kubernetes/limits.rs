@@ -111,7 +111,7 @@ async fn the_largest_container_follows_the_quota() {
 }
 
 fn keep(of: &LimitNames, cores: u64) -> KeepLimits {
-    KeepLimits { of: of.clone(), limits: Limits { hard: Some(cores), ..Limits::default() } }
+    KeepLimits { of: of.clone(), limits: LayerLimits { hard: Some(cores), ..LayerLimits::default() } }
 }
 
 /// S-54. The class of a service level is made once for all tenants, ranks their pods, and stays when they go. One of its name that
@@ -125,7 +125,7 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     let (first, second) = (limited("first"), limited("second"));
 
     let rehearsal = Manifest {
-        place: Place::new(CLUSTER, Kind::PriorityClass, CLASS),
+        place: ObjectRef::new(CLUSTER, ObjectKind::PriorityClass, CLASS),
         tenant: String::new(),
         spec: json!({ "value": 100, "preemption": "Never" }),
     };
@@ -175,7 +175,7 @@ async fn a_survey_names_neither_the_limit_range_nor_the_class() {
     stage.onboard(&pairs[5..6]).await;
 
     let found =
-        stage.on.estate.survey("kubernetes", "surveyed", Eyes::Platform, &stage.stamp("survey", 1)).await;
+        stage.on.estate.survey("kubernetes", "surveyed", Observer::Platform, &stage.stamp("survey", 1)).await;
     let mut kinds: Vec<_> = found.unwrap().into_iter().map(|seen| seen.thing.kind).collect();
     kinds.sort();
 

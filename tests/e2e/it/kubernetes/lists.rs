@@ -38,7 +38,7 @@ async fn a_survey_whose_list_has_expired_is_begun_anew() {
         world.post(maps, map("many-new")).await;
         world.compact().await;
     });
-    let (seen, meanwhile) = tokio::join!(found(&stage, "many", Eyes::Platform), meanwhile);
+    let (seen, meanwhile) = tokio::join!(found(&stage, "many", Observer::Platform), meanwhile);
 
     meanwhile.unwrap();
     let mut wanted: Vec<String> = (1..MANY).map(|n| format!("ConfigMap/default/many-{n:03}")).collect();

@@ -277,7 +277,8 @@ async fn a_layout_that_cannot_be_is_refused_before_anything_is_written() {
     let _manager = Manager::on(&server, node).await;
     let stage = stage(&server).await;
     let gpus = &stage.on.gpus;
-    let ask = async |profile: &str, stamp: &Stamp| gpus.set_layout(CLUSTER, node, profile, stamp).await;
+    let ask =
+        async |profile: &str, stamp: &CallMetadata| gpus.set_layout(CLUSTER, node, profile, stamp).await;
     let says = async |labels: Value| {
         server.merge(&path(node), json!({ "metadata": { "labels": labels } })).await;
     };

@@ -225,7 +225,7 @@ async fn a_cluster_without_admission_policies_is_told_plainly() {
     let Some(world) = world().await else { return };
     let target = backends::kubernetes::KubernetesTarget { admission_webhook: None, ..world.target() };
     let stage = Stage::with(&target).await;
-    let place = Place::new(super::steps::CLUSTER, Kind::ValidatingAdmissionPolicy, "t-none--prod");
+    let place = ObjectRef::new(super::steps::CLUSTER, ObjectKind::ValidatingAdmissionPolicy, "t-none--prod");
 
     let error = stage.on.kubernetes.read(&place, &stage.stamp("look", 1)).await.unwrap_err();
     assert_eq!(error.code, codes::UNSUPPORTED);

@@ -49,13 +49,13 @@ impl Scene {
         Self { stage, tenant, kubelets }
     }
 
-    async fn probe(&self, kind: IsolationKind, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn probe(&self, kind: IsolationKind, stamp: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         self.stage.on.kubernetes.probe_isolation(CLUSTER, self.tenant, WORKSPACE, kind, stamp).await
     }
 
     /// The circumstances of a call that has as long as it has in earnest.
-    fn stamp(&self, step: &str, epoch: u64) -> Stamp {
-        Stamp { deadline: Duration::from_secs(30), ..self.stage.stamp(step, epoch) }
+    fn stamp(&self, step: &str, epoch: u64) -> CallMetadata {
+        CallMetadata { deadline: Duration::from_secs(30), ..self.stage.stamp(step, epoch) }
     }
 
     async fn end(self, world: &World) {
@@ -108,7 +108,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     }
     scene.kubelets.play(|play| play.reaches = Box::new(|one, other| one == other));
     scene.kubelets.play(|play| play.places = false);
-    let short = Stamp { deadline: Duration::from_secs(4), ..stamp.clone() };
+    let short = CallMetadata { deadline: Duration::from_secs(4), ..stamp.clone() };
     for kind in [CrossTenantTraffic, ForeignPod] {
         let error = scene.probe(kind, &short).await.unwrap_err();
         assert_eq!(error.code, codes::PROBE_UNDECIDED, "{error}");
@@ -137,7 +137,7 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     // Without a node of the tenant's neither is placed, which is no evidence.
     world.delete(&format!("/api/v1/nodes/{NODE}")).await;
     scene.kubelets.play(|play| play.heeds_taints = true);
-    let short = Stamp { deadline: Duration::from_secs(4), ..stamp };
+    let short = CallMetadata { deadline: Duration::from_secs(4), ..stamp };
     let none = scene.probe(ForeignPod, &short).await.unwrap_err();
     assert_eq!(none.code, codes::PROBE_UNDECIDED, "{none}");
     scene.end(&world).await;
@@ -190,7 +190,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
 async fn a_pod_of_somebody_elses_is_never_removed_by_a_probe() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "namesake").await;
-    let stamp = Stamp { deadline: Duration::from_secs(4), ..scene.stage.stamp("traffic", 1) };
+    let stamp = CallMetadata { deadline: Duration::from_secs(4), ..scene.stage.stamp("traffic", 1) };
     scene.kubelets.play(|play| play.places = false);
     let name = async {
         loop {

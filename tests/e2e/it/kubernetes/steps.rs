@@ -133,9 +133,9 @@ impl Stage {
     }
 
     /// The circumstances of a step's call.
-    pub fn stamp(&self, step: &str, epoch: u64) -> Stamp {
+    pub fn stamp(&self, step: &str, epoch: u64) -> CallMetadata {
         let call = self.calls.at(step, false, epoch);
-        Stamp {
+        CallMetadata {
             action: "Test",
             step: call.key(),
             key: call.key(),

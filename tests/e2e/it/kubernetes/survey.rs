@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use workflows::platform::*;
 
 /// What a survey finds, as `Kind/name`.
-pub async fn found(stage: &Stage, tenant: &str, eyes: Eyes) -> Result<Vec<String>, ActionError> {
+pub async fn found(stage: &Stage, tenant: &str, eyes: Observer) -> Result<Vec<String>, ActionError> {
     let all = stage.on.estate.survey("kubernetes", tenant, eyes, &stage.stamp("survey", 100)).await?;
     assert!(all.iter().all(|seen| seen.tenant == tenant && seen.thing.place == CLUSTER), "{all:#?}");
     Ok(all.into_iter().map(|seen| format!("{}/{}", seen.thing.kind, seen.thing.name)).collect())
@@ -54,8 +54,8 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
     let taint = json!({ "key": "tenure.dev/tenant", "value": "left", "effect": "NoSchedule" });
     world.merge("/api/v1/nodes/strange", json!({ "spec": { "taints": [taint] } })).await;
 
-    let platform = found(&stage, "left", Eyes::Platform).await.unwrap();
-    let verifier = found(&stage, "left", Eyes::Verifier).await.unwrap();
+    let platform = found(&stage, "left", Observer::Platform).await.unwrap();
+    let verifier = found(&stage, "left", Observer::Verifier).await.unwrap();
 
     assert_eq!(
         platform,
@@ -79,9 +79,9 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
     );
     assert_eq!(platform, verifier);
     // What is not among our kinds may not be deleted by us either: that is said, and nothing is.
-    let map = Thing::new("kubernetes", CLUSTER, "ConfigMap", "default/left-extra");
+    let map = TenantResource::new("kubernetes", CLUSTER, "ConfigMap", "default/left-extra");
     let stamp = stage.stamp("removal", 100);
-    let seen = stage.on.estate.look(&map, Eyes::Platform, &stamp).await.unwrap().unwrap();
+    let seen = stage.on.estate.look(&map, Observer::Platform, &stamp).await.unwrap().unwrap();
     let denied = stage.on.estate.remove(&map, &seen.uid, &stamp).await.unwrap_err();
     assert!(denied.code == codes::DENIED && denied.message.contains("configmaps"), "{denied}");
 
@@ -91,14 +91,14 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
     world.delete(&format!("{MAPS}/others")).await;
     world.delete("/api/v1/nodes/strange").await;
     stage.roll_back(&pairs).await;
-    assert_eq!(found(&stage, "left", Eyes::Verifier).await.unwrap(), [""; 0]);
+    assert_eq!(found(&stage, "left", Observer::Verifier).await.unwrap(), [""; 0]);
 }
 
 /// Looks until the survey says what is wanted: rights and discovery follow a change.
 async fn comes_to(
     world: &World,
     stage: &Stage,
-    eyes: Eyes,
+    eyes: Observer,
     wanted: impl Fn(&Result<Vec<String>, ActionError>) -> bool,
 ) -> Result<Vec<String>, ActionError> {
     let last = std::sync::Mutex::new(Ok(Vec::new()));
@@ -120,7 +120,7 @@ async fn comes_to(
 async fn what_cannot_be_listed_is_an_error_that_names_it() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
-    assert_eq!(found(&stage, "gaps", Eyes::Platform).await.unwrap(), [""; 0]);
+    assert_eq!(found(&stage, "gaps", Observer::Platform).await.unwrap(), [""; 0]);
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": "widgets.example.org" },
@@ -136,7 +136,7 @@ async fn what_cannot_be_listed_is_an_error_that_names_it() {
     world.until(|| async { world.get("/apis/example.org/v1/widgets").await.is_some() }).await;
     world.post("/apis/example.org/v1/widgets", marked("Widget", "example.org/v1", "w", "gaps")).await;
 
-    for eyes in [Eyes::Platform, Eyes::Verifier] {
+    for eyes in [Observer::Platform, Observer::Verifier] {
         let error = comes_to(&world, &stage, eyes, Result::is_err).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), (codes::DENIED, Class::Permanent), "{error}");
         assert!(error.message.contains("widgets.example.org"), "{error}");
@@ -145,7 +145,7 @@ async fn what_cannot_be_listed_is_an_error_that_names_it() {
     role["metadata"]["labels"] = json!({ "tenure.dev/survey": "true" });
     role["rules"] = json!([{ "apiGroups": ["example.org"], "resources": ["widgets"], "verbs": ["list"] }]);
     world.post(ROLES, role).await;
-    let seen = comes_to(&world, &stage, Eyes::Verifier, Result::is_ok).await.unwrap();
+    let seen = comes_to(&world, &stage, Observer::Verifier, Result::is_ok).await.unwrap();
     assert_eq!(seen, ["Widget.example.org/w"]);
 
     let dead = json!({
@@ -158,35 +158,38 @@ async fn what_cannot_be_listed_is_an_error_that_names_it() {
     });
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
     world.post(services, dead).await;
-    let error = comes_to(&world, &stage, Eyes::Platform, Result::is_err).await.unwrap_err();
+    let error = comes_to(&world, &stage, Observer::Platform, Result::is_err).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::UNAVAILABLE, Class::Transient), "{error}");
     assert!(error.message.contains("dead.example/v1"), "{error}");
 
     world.delete(&format!("{services}/v1.dead.example")).await;
     world.delete(&format!("{definitions}/widgets.example.org")).await;
     world.delete(&format!("{ROLES}/survey-widgets")).await;
-    assert_eq!(comes_to(&world, &stage, Eyes::Verifier, Result::is_ok).await.unwrap(), [""; 0]);
+    assert_eq!(comes_to(&world, &stage, Observer::Verifier, Result::is_ok).await.unwrap(), [""; 0]);
 }
 
 /// Who removed things does not verify that they are gone: without a verifier nothing is verified, and one that may delete is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_credentials_that_cannot_delete_verify() {
     let Some(world) = world().await else { return };
-    let thing = Thing::new("kubernetes", CLUSTER, "Namespace", "t-gone--prod");
+    let thing = TenantResource::new("kubernetes", CLUSTER, "Namespace", "t-gone--prod");
     for (verifier, says) in [(None, "set verifier_kubeconfig"), (Some("admin"), "may delete")] {
         let verifier_kubeconfig = verifier.map(|who| world.kubeconfig(who));
         let stage = Stage::with(&KubernetesTarget { verifier_kubeconfig, ..world.target() }).await;
         let stamp = stage.stamp("verify", 1);
 
-        let look = stage.on.estate.look(&thing, Eyes::Verifier, &stamp).await.unwrap_err();
-        let survey = found(&stage, "gone", Eyes::Verifier).await.unwrap_err();
+        let look = stage.on.estate.look(&thing, Observer::Verifier, &stamp).await.unwrap_err();
+        let survey = found(&stage, "gone", Observer::Verifier).await.unwrap_err();
 
         assert_eq!((look.code.as_str(), survey.code.as_str()), (codes::REFUSED, codes::REFUSED));
         assert!(look.message.contains(says) && survey.message.contains(says), "{look} {survey}");
-        assert_eq!(stage.on.estate.look(&thing, Eyes::Platform, &stamp).await.unwrap(), None);
+        assert_eq!(stage.on.estate.look(&thing, Observer::Platform, &stamp).await.unwrap(), None);
     }
     let itself = KubernetesTarget { verifier_kubeconfig: Some(world.kubeconfig("tenure")), ..world.target() };
     assert!(KubernetesCluster::connect(&itself).await.is_err());
     let stage = Stage::new(&world).await;
-    assert_eq!(stage.on.estate.look(&thing, Eyes::Verifier, &stage.stamp("verify", 1)).await.unwrap(), None);
+    assert_eq!(
+        stage.on.estate.look(&thing, Observer::Verifier, &stage.stamp("verify", 1)).await.unwrap(),
+        None
+    );
 }

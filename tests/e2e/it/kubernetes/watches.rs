@@ -47,13 +47,13 @@ async fn let_go(world: &World, tenant: &str) {
     world.merge(&format!("{}/configmaps/held", space(tenant)), free).await;
 }
 
-fn place(tenant: &str) -> Place {
-    Place::new(CLUSTER, Kind::Namespace, &namespace(tenant))
+fn place(tenant: &str) -> ObjectRef {
+    ObjectRef::new(CLUSTER, ObjectKind::Namespace, &namespace(tenant))
 }
 
 /// The stamp of a call that has two minutes.
-fn stamp(stage: &Stage) -> Stamp {
-    Stamp { deadline: Duration::from_secs(120), ..stage.stamp("wait", 1) }
+fn stamp(stage: &Stage) -> CallMetadata {
+    CallMetadata { deadline: Duration::from_secs(120), ..stage.stamp("wait", 1) }
 }
 
 /// What is being deleted is waited for by one watch, and the wait ends as it goes: with a handful of requests, however long it took.

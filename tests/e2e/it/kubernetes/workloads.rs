@@ -111,7 +111,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     assert!(error.message.contains("keep-one") && error.message.contains("serve-0"), "{error}");
     assert!(scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null());
     allow(1).await;
-    scene.on.evict(&of, &seen.uid, &Stamp { dry_run: true, ..scene.stamp("dry", 1) }).await.unwrap();
+    scene.on.evict(&of, &seen.uid, &CallMetadata { dry_run: true, ..scene.stamp("dry", 1) }).await.unwrap();
     assert!(
         scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
         "a dry run evicts nobody"
@@ -150,12 +150,13 @@ async fn what_a_borrower_was_told_is_taken_back() {
     scene.pod("llm-0", "gpu-1", labelled("llm")).await;
     let (workload, pod) =
         (format!("{KUEUE}/namespaces/{}/workloads/llm", scene.space), format!("{}/llm-0", scene.pods()));
-    let unrouted = scene.on.tell(&of, &Telling::Weight(0), &scene.stamp("drain-early", 1)).await.unwrap_err();
+    let unrouted =
+        scene.on.tell(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain-early", 1)).await.unwrap_err();
     assert!(
         unrouted.code == codes::UNSUPPORTED && unrouted.message.contains("tenure.dev/route"),
         "{unrouted}"
     );
-    scene.on.tell(&of, &Telling::Weight(100), &scene.stamp("restore-early", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::Weight(100), &scene.stamp("restore-early", 1)).await.unwrap();
     world
         .merge(&workload, json!({ "metadata": { "annotations": { "tenure.dev/route": "chat/llm" } } }))
         .await;
@@ -176,9 +177,9 @@ async fn what_a_borrower_was_told_is_taken_back() {
     );
 
     let ends_at = 1_800_000_000_123;
-    scene.on.tell(&of, &Telling::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
-    scene.on.tell(&of, &Telling::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
-    scene.on.tell(&of, &Telling::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
     assert!(!scene.on.checkpoint(&of, &scene.stamp("save", 1)).await.unwrap());
     let drained = world.get(&format!("{routes}/chat")).await.unwrap();
     let weights = |route: &Value| -> Vec<u64> {
@@ -199,14 +200,14 @@ async fn what_a_borrower_was_told_is_taken_back() {
     world.merge(&pod, answer.clone()).await;
     assert!(scene.on.checkpoint(&of, &scene.stamp("save", 1)).await.unwrap(), "every pod has answered");
 
-    scene.on.tell(&of, &Telling::GoesOn, &scene.stamp("withdraw", 1)).await.unwrap();
-    scene.on.tell(&of, &Telling::Weight(100), &scene.stamp("restore", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::GoesOn, &scene.stamp("withdraw", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::Weight(100), &scene.stamp("restore", 1)).await.unwrap();
     let after = world.get(&format!("{routes}/chat")).await.unwrap();
     assert_eq!(after["spec"], before["spec"]);
     assert!(after["metadata"]["annotations"]["tenure.dev/weights"].is_null(), "{after}");
     assert_eq!(scene.seen("llm").await.unwrap(), before_told);
     // A late call of the notice does not come back to life.
-    scene.on.tell(&of, &Telling::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
+    scene.on.tell(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
     assert_eq!(scene.seen("llm").await.unwrap().reclaim_at, None);
     // The owner's late answer is to a question that is no more.
     world.merge(&workload, answer).await;
@@ -370,8 +371,8 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         let stamp = |step: &str| scene.stamp(&format!("{step}-{n}"), 1);
         let (bare, kueued) = (scene.of("bare"), scene.of("kueued"));
         let answers = [
-            scene.on.tell(&kueued, &Telling::Weight(0), &stamp("drain")).await,
-            scene.on.tell(&kueued, &Telling::EndsAt(1), &stamp("notify")).await,
+            scene.on.tell(&kueued, &WorkloadNotice::Weight(0), &stamp("drain")).await,
+            scene.on.tell(&kueued, &WorkloadNotice::EndsAt(1), &stamp("notify")).await,
             scene.on.evict(&bare, &uid, &stamp("evict")).await,
             scene.on.force(&bare, &uid, &stamp("force")).await,
         ];
@@ -385,7 +386,7 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         assert!(denied.iter().any(|said| said.contains(&missed)), "{verb} {resource}: {denied:?}");
         world.merge(ROLE, json!({ "rules": rules })).await;
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-        scene.on.tell(&kueued, &Telling::Weight(100), &stamp("restore")).await.unwrap();
+        scene.on.tell(&kueued, &WorkloadNotice::Weight(100), &stamp("restore")).await.unwrap();
         scene.gone(&pod).await;
     }
     world.merge(PROBES, json!({ "rules": probes })).await;

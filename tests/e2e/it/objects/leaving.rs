@@ -4,7 +4,9 @@ use super::{Stage, bucket, stage, staged, stamp};
 use e2e::gateway::{Gateway, Raw, between};
 use engine::ActionError;
 use reqwest::Method;
-use workflows::platform::{Emptied, Estate, Eyes, Objects, Seen, Stamp, Thing, codes};
+use workflows::platform::{
+    CallMetadata, EmptyProgress, Objects, ObservedResource, Observer, TenantResource, TenantResources, codes,
+};
 
 const SECRET: &str = "the launch code is 0000, as planted by a test";
 
@@ -25,18 +27,23 @@ pub async fn plant(raw: &Raw, name: &str, secret: &str) {
 }
 
 /// Empties until nothing is left that can be removed; how often that took.
-async fn emptied(on: &Stage, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(Emptied, u64), ActionError> {
-    let (mut all, mut calls) = (Emptied { left: 1, ..Emptied::default() }, 0);
+async fn emptied(
+    on: &Stage,
+    thing: &TenantResource,
+    uid: &str,
+    stamp: &CallMetadata,
+) -> Result<(EmptyProgress, u64), ActionError> {
+    let (mut all, mut calls) = (EmptyProgress { left: 1, ..EmptyProgress::default() }, 0);
     while all.left > 0 {
         let page = on.s3.empty(thing, uid, stamp).await?;
-        all = Emptied { removed: all.removed + page.removed, ..page };
+        all = EmptyProgress { removed: all.removed + page.removed, ..page };
         calls += 1;
         assert!(calls < 50, "it comes to an end: {all:?}");
     }
     Ok((all, calls))
 }
 
-async fn looked(on: &Stage, thing: &Thing, eyes: Eyes) -> Option<Seen> {
+async fn looked(on: &Stage, thing: &TenantResource, eyes: Observer) -> Option<ObservedResource> {
     on.s3.look(thing, eyes, &stamp("look", 1)).await.unwrap()
 }
 
@@ -52,10 +59,10 @@ async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_remov
     Objects::create(&on.s3, &bucket, "leaver", &stamp("onboard", 1)).await.unwrap();
     plant(&platform, &bucket.name, SECRET).await;
     assert!(verifier.serves(SECRET).await && gateway.stores(SECRET), "the scans find what is there");
-    let thing = Thing::new("objects", super::REGION, "Bucket", &bucket.name);
+    let thing = TenantResource::new("objects", super::REGION, "Bucket", &bucket.name);
 
-    let surveyed = on.s3.survey("objects", "leaver", Eyes::Platform, &step).await.unwrap();
-    let seen = looked(&on, &thing, Eyes::Platform).await.unwrap();
+    let surveyed = on.s3.survey("objects", "leaver", Observer::Platform, &step).await.unwrap();
+    let seen = looked(&on, &thing, Observer::Platform).await.unwrap();
     assert_eq!((surveyed.len(), &surveyed[0].thing, &surveyed[0].uid), (1, &thing, &seen.uid));
     assert_eq!((seen.number("versions"), seen.number("markers"), seen.number("uploads")), (18, 7, 1));
     let early = on.s3.remove(&thing, &seen.uid, &step).await.unwrap_err();
@@ -64,8 +71,8 @@ async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_remov
     assert_eq!((all.removed, all.locked), (26, 0));
     on.s3.remove(&thing, &seen.uid, &step).await.unwrap();
 
-    assert_eq!(looked(&on, &thing, Eyes::Verifier).await, None);
-    assert_eq!(on.s3.survey("objects", "leaver", Eyes::Verifier, &step).await.unwrap(), vec![]);
+    assert_eq!(looked(&on, &thing, Observer::Verifier).await, None);
+    assert_eq!(on.s3.survey("objects", "leaver", Observer::Verifier, &step).await.unwrap(), vec![]);
     assert_eq!(verifier.listings(&bucket.name).await, None);
     assert!(!verifier.serves(SECRET).await, "served");
     assert!(!gateway.stores(SECRET), "stored");
@@ -89,8 +96,8 @@ async fn a_bucket_with_more_than_a_page_is_emptied_page_by_page() {
         });
     }
     puts.join_all().await;
-    let thing = Thing::new("objects", super::REGION, "Bucket", &bucket.name);
-    let seen = looked(&on, &thing, Eyes::Platform).await.unwrap();
+    let thing = TenantResource::new("objects", super::REGION, "Bucket", &bucket.name);
+    let seen = looked(&on, &thing, Observer::Platform).await.unwrap();
     assert_eq!((seen.number("versions"), seen.spec["more"].as_bool()), (1_000, Some(true)));
 
     let (all, calls) = emptied(&on, &thing, &seen.uid, &step).await.unwrap();
@@ -107,15 +114,15 @@ async fn another_bucket_of_the_same_name_is_not_emptied_and_not_removed() {
     let (on, step) = (stage(&gateway), stamp("offboard", 1));
     let bucket = bucket("again");
     Objects::create(&on.s3, &bucket, "again", &step).await.unwrap();
-    let thing = Thing::new("objects", super::REGION, "Bucket", &bucket.name);
-    let first = looked(&on, &thing, Eyes::Platform).await.unwrap();
+    let thing = TenantResource::new("objects", super::REGION, "Bucket", &bucket.name);
+    let first = looked(&on, &thing, Observer::Platform).await.unwrap();
     on.s3.remove(&thing, &first.uid, &step).await.unwrap();
     Objects::create(&on.s3, &bucket, "again", &step).await.unwrap();
 
     assert_eq!(on.s3.empty(&thing, &first.uid, &step).await.unwrap_err().code, codes::OBJECT_CHANGED);
     assert_eq!(on.s3.remove(&thing, &first.uid, &step).await.unwrap_err().code, codes::OBJECT_CHANGED);
 
-    let second = looked(&on, &thing, Eyes::Platform).await.unwrap();
+    let second = looked(&on, &thing, Observer::Platform).await.unwrap();
     assert_ne!(second.uid, first.uid);
     on.s3.remove(&thing, &second.uid, &step).await.unwrap();
 }
@@ -131,11 +138,11 @@ async fn a_verifier_that_cannot_see_our_buckets_verifies_nothing() {
         verifier.secret_key_file = secret.1.clone();
     });
     let nobody = staged(&gateway, |target| target.verifier = None);
-    let thing = Thing::new("objects", super::REGION, "Bucket", "t-nobody--eu-west");
+    let thing = TenantResource::new("objects", super::REGION, "Bucket", "t-nobody--eu-west");
 
     let refused = |on: &Stage| {
         let (s3, thing) = (backends::s3::S3::connect(&on.target).unwrap(), thing.clone());
-        async move { s3.look(&thing, Eyes::Verifier, &stamp("look", 1)).await.unwrap_err() }
+        async move { s3.look(&thing, Observer::Verifier, &stamp("look", 1)).await.unwrap_err() }
     };
 
     assert_eq!(refused(&stranger).await.code, codes::DENIED);

@@ -4,7 +4,7 @@ use super::{bucket, stage, staged, stamp};
 use chrono::{Duration, SecondsFormat, Utc};
 use e2e::gateway::Gateway;
 use reqwest::Method;
-use workflows::platform::{Estate, Eyes, Thing, codes};
+use workflows::platform::{Observer, TenantResource, TenantResources, codes};
 
 /// A lock in governance mode is lifted only where the settings say so; one in compliance mode and a hold never.
 #[tokio::test(flavor = "multi_thread")]
@@ -22,8 +22,8 @@ async fn locked_versions_are_reported_as_kept_until_their_day_and_the_others_go(
         assert!(raw.send(Method::PUT, &format!("/{name}/{key}"), &lock, b"kept").await.0.is_success());
     }
     raw.ok(Method::PUT, &format!("/{name}/free"), b"free").await;
-    let thing = Thing::new("objects", super::REGION, "Bucket", &name);
-    let seen = on.s3.look(&thing, Eyes::Platform, &step).await.unwrap().unwrap();
+    let thing = TenantResource::new("objects", super::REGION, "Bucket", &name);
+    let seen = on.s3.look(&thing, Observer::Platform, &step).await.unwrap().unwrap();
     assert_eq!((seen.number("versions"), seen.number("locked")), (1, 2));
     assert_eq!(seen.text("locked_until"), Some(governed.as_str()));
 

@@ -5,10 +5,10 @@ use backends::s3::Encryption;
 use e2e::gateway::Gateway;
 use engine::Class;
 use reqwest::Method;
-use workflows::platform::{Objects, Stamp, codes};
+use workflows::platform::{CallMetadata, Objects, codes};
 
-fn undo(step: &str) -> Stamp {
-    Stamp { undo: true, ..stamp(step, 1) }
+fn undo(step: &str) -> CallMetadata {
+    CallMetadata { undo: true, ..stamp(step, 1) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,7 +16,7 @@ async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
     let Some(gateway) = Gateway::shared() else { return };
     let (on, raw, wanted) = (stage(&gateway), gateway.raw("PLATFORM"), bucket("maker"));
 
-    let dry = Stamp { dry_run: true, ..stamp("one", 5) };
+    let dry = CallMetadata { dry_run: true, ..stamp("one", 5) };
     on.s3.create(&wanted, "maker", &dry).await.unwrap();
     assert_eq!(on.s3.read(super::REGION, &wanted.name, &stamp("one", 5)).await.unwrap(), None);
     let made = on.s3.create(&wanted, "maker", &stamp("one", 5)).await.unwrap();

@@ -11,7 +11,7 @@ use e2e::gateway::Gateway;
 use std::{io::Write, path::PathBuf, time::Duration};
 use store::Epoch;
 use tempfile::NamedTempFile;
-use workflows::platform::{Bucket, Stamp};
+use workflows::platform::{Bucket, CallMetadata};
 
 const REGION: &str = "eu-west";
 
@@ -59,8 +59,8 @@ fn staged(gateway: &Gateway, change: impl FnOnce(&mut S3Target)) -> Stage {
 }
 
 /// What a step says with a call: at this epoch.
-fn stamp(step: &str, epoch: u64) -> Stamp {
-    Stamp {
+fn stamp(step: &str, epoch: u64) -> CallMetadata {
+    CallMetadata {
         action: "test",
         step: step.into(),
         key: step.into(),

@@ -13,7 +13,7 @@ use tests::kit::{
     self, Subject, Trouble,
     proxy::{Asked, Proxy},
 };
-use workflows::platform::{Bucket, Found, Objects, Stamp};
+use workflows::platform::{Bucket, CallMetadata, FoundObject, Objects};
 
 struct Buckets {
     on: Stage,
@@ -41,20 +41,25 @@ impl Subject for Buckets {
         "s3 (Ceph)"
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.on.s3.create(&bucket(thing, amount), thing, stamp).await
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         let there = self.on.s3.read(super::REGION, &bucket(thing, 1).name, stamp).await?;
         Ok(there.map(|(found, _)| found))
     }
 
-    async fn change(&self, _: &str, _: u64, _: u64, _: &Stamp) -> Result<Found, ActionError> {
+    async fn change(&self, _: &str, _: u64, _: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         unreachable!("excused")
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.on.s3.delete(super::REGION, &bucket(thing, 1).name, found, stamp).await
     }
 

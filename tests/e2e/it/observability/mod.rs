@@ -2,7 +2,7 @@
 
 mod prometheus;
 
-use backends::simulated::{Fault, LocalWorld, Script, What};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script};
 use prometheus::{Prometheus, checked, programs, promtool};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
 /// waits for nodes, and one that waits for people.
 async fn in_trouble(dir: &Path) -> (Server, Caller) {
     let world = Arc::new(LocalWorld::default());
-    let refuses = |action| Fault::on(action, What::RefuseBefore).named("*broken*").times(0);
+    let refuses = |action| Fault::on(action, FaultKind::RefuseBefore).named("*broken*").times(0);
     let faults = vec![refuses("CreateIdentity"), refuses("DestroyTenantKey")];
     world.script(Script { faults, random: None });
     let platform = format!("http://{}", tests::servers::world::serve_here(world).await.unwrap());

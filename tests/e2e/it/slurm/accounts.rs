@@ -5,13 +5,13 @@ use engine::Class;
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 use tokio::task::JoinSet;
-use workflows::platform::{Associations, Found, Slurm, Stamp, Swap, codes};
+use workflows::platform::{Associations, CallMetadata, FieldSwap, FoundObject, Slurm, codes};
 
-fn to(from: Value, to: &Associations) -> Swap {
-    Swap { field: "associations".into(), from, to: json!(to) }
+fn to(from: Value, to: &Associations) -> FieldSwap {
+    FieldSwap { field: "associations".into(), from, to: json!(to) }
 }
 
-fn now(found: &Found) -> Value {
+fn now(found: &FoundObject) -> Value {
     found.spec["associations"].clone()
 }
 
@@ -145,7 +145,7 @@ async fn tenants_who_come_at_once_leave_the_tree_of_accounts_whole() {
     for n in 0..6 {
         let slurm = if n % 2 == 0 { cluster.backend() } else { cluster.with(&json!({ "conf": elsewhere })) };
         coming.spawn(async move {
-            let patient = Stamp { deadline: Duration::from_secs(90), ..stamp("make") };
+            let patient = CallMetadata { deadline: Duration::from_secs(90), ..stamp("make") };
             let (account, tenant) = (format!("t-many{n}"), format!("many{n}"));
             slurm.create_account("gpu", &account, &tenant, &gpus(&[("prod", 1)]), &patient).await
         });

@@ -17,7 +17,7 @@ use std::{
 };
 use store::Epoch;
 use tempfile::TempDir;
-use workflows::platform::{Associations, Stamp, WorkloadRef};
+use workflows::platform::{Associations, CallMetadata, WorkloadRef};
 
 /// The GPUs of a node, and what Slurm calls one of them.
 pub(crate) const GPU: &str = "gres/gpu:h200";
@@ -237,8 +237,8 @@ fn down(dir: &Path) {
     let _ended = Command::new(e2e::scripts().join("slurm-down.sh")).arg(dir).status();
 }
 
-pub(crate) fn stamp(step: &str) -> Stamp {
-    Stamp {
+pub(crate) fn stamp(step: &str) -> CallMetadata {
+    CallMetadata {
         action: "Test",
         step: step.to_owned(),
         key: step.to_owned(),

@@ -7,7 +7,7 @@ use engine::ActionError;
 use serde_json::json;
 use std::{fs, path::PathBuf, sync::Arc, time::Instant};
 use tests::kit::{self, Subject, Table, Trouble, proxy::Proxy};
-use workflows::platform::{Found, Slurm, Stamp, Swap};
+use workflows::platform::{CallMetadata, FieldSwap, FoundObject, Slurm};
 
 const TENANT: &str = "kit";
 const CANNOT_COMPARE: &str =
@@ -62,21 +62,32 @@ impl Subject for Limits {
         "slurm account"
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.slurm.create_account("gpu", thing, TENANT, &gpus(&[("w", amount)]), stamp).await
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         self.slurm.account("gpu", thing, stamp).await
     }
 
-    async fn change(&self, thing: &str, from: u64, to: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn change(
+        &self,
+        thing: &str,
+        from: u64,
+        to: u64,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let (from, to) = (json!(gpus(&[("w", from)])), json!(gpus(&[("w", to)])));
-        let swap = Swap { field: "associations".into(), from, to };
+        let swap = FieldSwap { field: "associations".into(), from, to };
         self.slurm.swap("gpu", thing, TENANT, &swap, stamp).await
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.slurm.delete_account("gpu", thing, found, stamp).await
     }
 

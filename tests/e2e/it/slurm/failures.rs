@@ -5,7 +5,7 @@ use backends::slurm::SlurmCluster;
 use engine::{ActionError, Class};
 use serde_json::json;
 use std::time::Duration;
-use workflows::platform::{Slurm, Stamp, Swap, Workloads, codes};
+use workflows::platform::{CallMetadata, FieldSwap, Slurm, Workloads, codes};
 
 /// A backend whose `sacctmgr` runs as it is, until its nth call, before which a daemon is killed.
 fn dying(cluster: &Cluster, daemon: &str, nth: u32) -> SlurmCluster {
@@ -35,7 +35,7 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
     for daemon in ["slurmdbd", "slurmrestd", "slurmctld"] {
         let (tenant, wanted) = (format!("half-{daemon}"), gpus(&[("dev", 1), ("prod", 8)]));
         let (name, slurm) = (format!("t-{tenant}"), dying(&cluster, daemon, 2));
-        let hurried = Stamp { deadline: Duration::from_secs(12), ..stamp("0A/CreatingAccount/1") };
+        let hurried = CallMetadata { deadline: Duration::from_secs(12), ..stamp("0A/CreatingAccount/1") };
 
         let first = slurm.create_account("gpu", &name, &tenant, &wanted, &hurried).await;
 
@@ -50,14 +50,14 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
         assert_eq!(made.spec, json!({ "associations": wanted }), "{daemon}");
         assert_eq!(cluster.limits(&format!("{name}--prod")), format!("{name}--prod|{GPU}=8"));
 
-        let more = Swap {
+        let more = FieldSwap {
             field: "associations".into(),
             from: json!(wanted),
             to: json!(gpus(&[("dev", 2), ("prod", 4)])),
         };
         cluster.kill(daemon);
         let grown = slurm
-            .swap("gpu", &name, &tenant, &more, &Stamp { step: "0A/Grow/1".into(), ..hurried.clone() })
+            .swap("gpu", &name, &tenant, &more, &CallMetadata { step: "0A/Grow/1".into(), ..hurried.clone() })
             .await;
         if let Err(error) = &grown {
             passing(error);

@@ -4,7 +4,9 @@ use super::cluster::{Cluster, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
 use serde_json::json;
 use std::time::Duration;
-use workflows::platform::{Admits, Estate, Eyes, Kubernetes, Ownership, Slurm, Thing, codes};
+use workflows::platform::{
+    AccessMode, Kubernetes, Observer, Ownership, Slurm, TenantResource, TenantResources, codes,
+};
 
 /// Account, users, QOS and reservation go; what the jobs did stays on record.
 #[tokio::test]
@@ -27,11 +29,11 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     cluster.says(&["sacctmgr", "-i", "add", "qos", "t-leaves--gold"]);
     let job = slurm.submit(&sleeper(&workload("leaves", "train"), 1), &stamp("0A/Job/1")).await.unwrap();
     until("it runs", Duration::from_secs(20), || async { cluster.job_state(job) == "RUNNING" }).await;
-    let account = Thing::new("slurm", "gpu", "Account", "t-leaves");
-    let look = || async { slurm.look(&account, Eyes::Platform, &stamp("look")).await.unwrap() };
+    let account = TenantResource::new("slurm", "gpu", "Account", "t-leaves");
+    let look = || async { slurm.look(&account, Observer::Platform, &stamp("look")).await.unwrap() };
 
     // Frozen: what runs goes on, nothing new is let in; and the other way round.
-    slurm.admit(&account, "leaves", Admits::ReadOnly, &stamp("0B/Freeze/1")).await.unwrap();
+    slurm.admit(&account, "leaves", AccessMode::ReadOnly, &stamp("0B/Freeze/1")).await.unwrap();
     let frozen = look().await.unwrap();
     assert_eq!((frozen.text("admits"), frozen.number("jobs")), (Some("read_only"), 1));
     let refused =
@@ -39,17 +41,17 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     assert_eq!(refused.code, codes::REFUSED, "{refused}");
     let in_use = slurm.remove(&account, &frozen.uid, &stamp("0B/Remove/1")).await.unwrap_err();
     assert_eq!((in_use.class, in_use.code.as_str()), (Class::Permanent, codes::ACCOUNT_IN_USE));
-    slurm.admit(&account, "leaves", Admits::Nothing, &stamp("0B/Drain/1")).await.unwrap();
+    slurm.admit(&account, "leaves", AccessMode::Nothing, &stamp("0B/Drain/1")).await.unwrap();
     until("it is drained", Duration::from_secs(30), || async { look().await.unwrap().number("jobs") == 0 })
         .await;
 
     let owner = Ownership { tenant: Some("leaves".into()), owner_epoch: 1, cordoned: false };
     slurm.take_node("gpu", "gpu0", &owner, &stamp("0A/Taking/1")).await.unwrap();
-    let all = slurm.survey("slurm", "leaves", Eyes::Platform, &stamp("survey")).await.unwrap();
+    let all = slurm.survey("slurm", "leaves", Observer::Platform, &stamp("survey")).await.unwrap();
     let names: Vec<String> = all.iter().map(|seen| seen.thing.to_string()).collect();
     assert_eq!(names, ["slurm/gpu/Account/t-leaves", "slurm/gpu/Qos/t-leaves--gold"]);
     assert_eq!(all[0].spec["users"], json!(["daemon", "root"]));
-    assert!(slurm.survey("keys", "leaves", Eyes::Platform, &stamp("survey")).await.unwrap().is_empty());
+    assert!(slurm.survey("keys", "leaves", Observer::Platform, &stamp("survey")).await.unwrap().is_empty());
     for seen in all.iter().rev().chain(&all) {
         let call = || async { slurm.remove(&seen.thing, &seen.uid, &stamp("0B/Remove/2")).await };
         repeated(call).await;
@@ -61,9 +63,9 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     slurm.return_node("gpu", "gpu0", &owner, &stamp("0A/Taking/1")).await.unwrap();
     assert!(!reserved().contains("gpu0"), "{}", reserved());
 
-    assert!(slurm.survey("slurm", "leaves", Eyes::Verifier, &stamp("verify")).await.unwrap().is_empty());
+    assert!(slurm.survey("slurm", "leaves", Observer::Verifier, &stamp("verify")).await.unwrap().is_empty());
     for seen in &all {
-        assert_eq!(slurm.look(&seen.thing, Eyes::Verifier, &stamp("verify")).await.unwrap(), None);
+        assert_eq!(slurm.look(&seen.thing, Observer::Verifier, &stamp("verify")).await.unwrap(), None);
     }
     let (accounts, users) = (
         cluster.says(&["sacctmgr", "-nP", "show", "account"]),

@@ -4,7 +4,7 @@ use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use backends::slurm::{NewJob, SlurmCluster};
 use engine::Class;
 use std::time::Duration;
-use workflows::platform::{Kubernetes, Ownership, Slurm, Stamp, codes};
+use workflows::platform::{CallMetadata, Kubernetes, Ownership, Slurm, codes};
 
 fn owner(tenant: &str, owner_epoch: u64) -> Ownership {
     Ownership { tenant: Some(tenant.to_owned()), owner_epoch, cordoned: false }
@@ -75,7 +75,7 @@ async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
     slurm.take_node("gpu", node, &of, &stamp("0A/Taking/1")).await.unwrap();
     let (first, second) = (stamp("0B/Cordon/1"), stamp("0C/Cordon/1"));
     let drained = || cluster.says(&["sinfo", "-h", "-n", node, "-o", "%T"]).starts_with("drain");
-    let lift = |by: &Stamp| {
+    let lift = |by: &CallMetadata| {
         let (by, slurm, of) = (by.clone(), &slurm, &of);
         async move { slurm.uncordon_node("gpu", node, of, &by.step, &stamp("0D/Uncordon/1")).await.unwrap() }
     };

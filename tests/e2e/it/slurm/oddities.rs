@@ -8,7 +8,7 @@ use std::{
     fs,
     time::{Duration, Instant},
 };
-use workflows::platform::{Slurm, Stamp, WorkloadRef, Workloads, codes};
+use workflows::platform::{CallMetadata, Slurm, WorkloadRef, Workloads, codes};
 
 #[tokio::test]
 async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
@@ -195,7 +195,7 @@ async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     cluster.kill("munged");
     let began = Instant::now();
 
-    let hurried = Stamp { deadline: Duration::from_secs(3), ..stamp("make") };
+    let hurried = CallMetadata { deadline: Duration::from_secs(3), ..stamp("make") };
     // `slurmrestd` goes by tokens and needs no munge, so that the account is looked for and then made.
     let unknown =
         slurm.create_account("gpu", "t-hang", "hang", &gpus(&[("prod", 1)]), &hurried).await.unwrap_err();

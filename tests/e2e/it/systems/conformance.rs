@@ -10,7 +10,7 @@ use e2e::excuses::{holds, keyless, unchanging};
 use engine::ActionError;
 use reqwest::Method;
 use tests::kit::{self, Subject, Trouble, proxy::Proxy};
-use workflows::platform::{Found, Identity, Stamp};
+use workflows::platform::{CallMetadata, FoundObject, Identity};
 
 struct Groups {
     identity: System,
@@ -39,21 +39,26 @@ impl Subject for Groups {
         "hooked system (SCIM)"
     }
 
-    async fn make(&self, thing: &str, amount: u64, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.identity
             .create(&format!("t-{thing}"), thing, &[group(thing, amount), format!("{thing}-all")], stamp)
             .await
     }
 
-    async fn look(&self, thing: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         self.identity.read(&format!("t-{thing}"), stamp).await
     }
 
-    async fn change(&self, _: &str, _: u64, _: u64, _: &Stamp) -> Result<Found, ActionError> {
+    async fn change(&self, _: &str, _: u64, _: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         unreachable!("excused")
     }
 
-    async fn remove(&self, thing: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.identity.delete(&format!("t-{thing}"), found, stamp).await
     }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use backends::hooks::System;
 use engine::Class;
-use workflows::platform::{Admits, Estate, Eyes, Identity, Thing, codes};
+use workflows::platform::{AccessMode, Identity, Observer, TenantResource, TenantResources, codes};
 
 const GROUPS: [&str; 2] = ["acme-admins", "acme-members"];
 
@@ -33,7 +33,7 @@ fn dns(server: &Dns) -> System {
 
 /// The names of what the verifier sees of a tenant.
 async fn seen(system: &System, tenant: &str) -> Vec<String> {
-    let all = system.survey(system.name(), tenant, Eyes::Verifier, &stamp("look")).await.unwrap();
+    let all = system.survey(system.name(), tenant, Observer::Verifier, &stamp("look")).await.unwrap();
     let mut names: Vec<_> =
         all.iter().map(|seen| format!("{}/{}", seen.thing.kind, seen.thing.name)).collect();
     names.sort();
@@ -42,9 +42,9 @@ async fn seen(system: &System, tenant: &str) -> Vec<String> {
 
 /// Removes everything of a tenant, one thing after the other.
 async fn cleared(system: &System, tenant: &str) {
-    for seen in system.survey(system.name(), tenant, Eyes::Platform, &stamp("clear")).await.unwrap() {
+    for seen in system.survey(system.name(), tenant, Observer::Platform, &stamp("clear")).await.unwrap() {
         system.remove(&seen.thing, &seen.uid, &stamp("clear")).await.unwrap();
-        assert_eq!(system.look(&seen.thing, Eyes::Verifier, &stamp("clear")).await.unwrap(), None);
+        assert_eq!(system.look(&seen.thing, Observer::Verifier, &stamp("clear")).await.unwrap(), None);
     }
 }
 
@@ -63,9 +63,9 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
     assert!(identity.published("t-acme", &made).await.unwrap().is_some());
     assert_eq!(seen(&identity, "acme").await, ["Credentials/t-acme", "Groups/t-acme"]);
 
-    let door = Thing::new("identity", "", "Groups", "t-acme");
+    let door = TenantResource::new("identity", "", "Groups", "t-acme");
     for (admits, members) in
-        [(Admits::ReadOnly, 1), (Admits::Nothing, 0), (Admits::Nothing, 0), (Admits::All, 1)]
+        [(AccessMode::ReadOnly, 1), (AccessMode::Nothing, 0), (AccessMode::Nothing, 0), (AccessMode::All, 1)]
     {
         identity.admit(&door, "acme", admits, &stamp("door")).await.unwrap();
         let groups = server.groups().await;
@@ -77,8 +77,8 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
             "whoever waits outside is not forgotten: {admits:?}"
         );
     }
-    identity.admit(&door, "acme", Admits::Nothing, &stamp("door")).await.unwrap();
-    let all = identity.survey("identity", "acme", Eyes::Platform, &made).await.unwrap();
+    identity.admit(&door, "acme", AccessMode::Nothing, &stamp("door")).await.unwrap();
+    let all = identity.survey("identity", "acme", Observer::Platform, &made).await.unwrap();
     let order =
         ["Credentials", "Groups"].map(|kind| all.iter().find(|seen| seen.thing.kind == kind).unwrap());
     for seen in order {
@@ -142,7 +142,9 @@ async fn of_a_removed_name_the_name_server_knows_nothing() {
     assert_eq!(seen(&network, "acme").await, [""; 0]);
     assert_eq!(server.answer("acme.gpus.example", "A"), "");
     assert_eq!(server.answer("notacme.gpus.example", "A"), "10.0.0.3");
-    let late = network.remove(&Thing::new("network", "", "Record", names[1]), names[1], &stamp("late")).await;
+    let late = network
+        .remove(&TenantResource::new("network", "", "Record", names[1]), names[1], &stamp("late"))
+        .await;
     late.unwrap();
 }
 
@@ -197,7 +199,7 @@ async fn a_failure_to_look_is_never_an_absence() {
     for (name, recipe, arguments, code) in looks {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let one = system(name, recipe, &arguments, &arguments);
-        for eyes in [Eyes::Platform, Eyes::Verifier] {
+        for eyes in [Observer::Platform, Observer::Verifier] {
             let error = one.survey(name, "acme", eyes, &stamp("look")).await.unwrap_err();
             assert_eq!(error.code, code, "{recipe} {arguments:?}: {error}");
         }

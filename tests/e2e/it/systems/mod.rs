@@ -8,15 +8,15 @@ mod servers;
 
 use backends::{
     exec::{ExecTarget, Program},
-    hooks::{OneHook, System},
+    hooks::{HookBackend, System},
 };
 use serde_json::{Value, json};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::platform::Stamp;
+use workflows::platform::CallMetadata;
 
-fn stamp(step: &str) -> Stamp {
-    Stamp {
+fn stamp(step: &str) -> CallMetadata {
+    CallMetadata {
         action: "test",
         step: step.into(),
         key: step.into(),
@@ -39,7 +39,7 @@ fn exec(name: &str, arguments: &[&str]) -> Value {
     json!({ "exec": { "program": recipe(name), "arguments": arguments, "environment": ["PATH"] } })
 }
 
-fn program(name: &str, arguments: &[&str]) -> Arc<dyn OneHook> {
+fn program(name: &str, arguments: &[&str]) -> Arc<dyn HookBackend> {
     let mut target = ExecTarget::new(recipe(name));
     target.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     target.environment = vec!["PATH".into()];

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command};
 use workflows::{
     destruction::{
-        AssetType, Method, Outcome, Technique,
-        certificate::{Entry, Verification, verify},
+        AssetType, Method, SanitisationOutcome, Technique,
+        certificate::{CertificateEntry, Verification, verify},
     },
     signing::PublicKey,
 };
@@ -106,15 +106,15 @@ fn offline(certificate: &[u8], key: &str) -> Verification {
     found
 }
 
-fn entry<'a>(of: &'a Verification, kind: AssetType, serial: Option<&str>) -> &'a Entry {
-    let is = |entry: &&Entry| {
+fn entry<'a>(of: &'a Verification, kind: AssetType, serial: Option<&str>) -> &'a CertificateEntry {
+    let is = |entry: &&CertificateEntry| {
         entry.asset.kind == kind && (serial.is_none() || entry.asset.serial.as_deref() == serial)
     };
     of.assets.iter().find(is).unwrap_or_else(|| panic!("no {kind} {serial:?}"))
 }
 
 /// By what, and with what in which version, and whether that counts.
-fn done(entry: &Entry) -> (Option<Method>, Technique, String, bool) {
+fn done(entry: &CertificateEntry) -> (Option<Method>, Technique, String, bool) {
     let record = entry.record.as_ref().unwrap_or_else(|| panic!("{:?}", entry.asset.id));
     let tool = format!("{} {}", record.tool.name, record.tool.version);
     (record.method, record.technique, tool, record.passes().is_ok())
@@ -157,7 +157,7 @@ fn says_what_was_not(certificate: &Verification, left: &Planted) {
     for serial in [FILES, VOLUME] {
         let entry = entry(certificate, AssetType::Nvme, Some(serial));
         let record = entry.record.as_ref().unwrap();
-        let Outcome::Failed { reason } = &record.result else { panic!("{record:?}") };
+        let SanitisationOutcome::Failed { reason } = &record.result else { panic!("{record:?}") };
         assert!(reason.contains("no technique that policy accepts"), "{reason}");
     }
     for (kind, serial) in

@@ -9,7 +9,10 @@ use std::{
 use store::ExecutionId;
 use tests::books::account::{self, World, tenant, workspace};
 use workflows::{
-    scheduling::admission::{self, Allowances, Demand, Fence, Fenced, Gone, Granted, News, Request},
+    scheduling::admission::{
+        self, AdmissionEffects, Allowances, Fence, FenceOutcome, GrantOutcome, ReclaimDemand, VictimExit,
+        WorkloadRequest,
+    },
     tenancy::*,
 };
 
@@ -85,7 +88,7 @@ impl History {
         self.world.decide(decide)
     }
 
-    fn reclaim(&self) -> Option<Reclaiming> {
+    fn reclaim(&self) -> Option<ActiveReclaim> {
         self.world.cohort().reclaims.get(&self.kind).cloned()
     }
 
@@ -118,7 +121,7 @@ impl History {
             Event::Gone(nth, evicted) => {
                 let Some(reclaim) = self.reclaim() else { return Ok(()) };
                 let Some(victim) = reclaim.victims.iter().nth(*nth).cloned() else { return Ok(()) };
-                let gone = if *evicted { Gone::Evicted } else { Gone::Ended };
+                let gone = if *evicted { VictimExit::Evicted } else { VictimExit::Ended };
                 self.decide(crashes, |view| {
                     admission::release_victim(view, &acme, reclaim.execution, &victim, gone)
                 })?
@@ -131,17 +134,17 @@ impl History {
             }
             Event::Drain(nth, exited) => {
                 self.begin_eviction(*nth, *exited, crashes)?;
-                News::default()
+                AdmissionEffects::default()
             }
             Event::Pass(seconds) => {
                 self.pass(Duration::from_secs(*seconds));
-                News::default()
+                AdmissionEffects::default()
             }
             Event::Freeze(nth) => {
                 self.decide(crashes, |view| {
                     admission::freeze(view, &acme, &[workspace(NAMES[*nth])], by(99))
                 })?;
-                News::default()
+                AdmissionEffects::default()
             }
             Event::Thaw(nth) => {
                 self.decide(crashes, |view| admission::thaw(view, &acme, &[workspace(NAMES[*nth])], by(99)))?
@@ -154,19 +157,19 @@ impl History {
     }
 
     /// What more could be admitted than one commit takes.
-    fn drain(&mut self, mut news: News) -> Result<(), ActionError> {
+    fn drain(&mut self, mut news: AdmissionEffects) -> Result<(), ActionError> {
         while news.more {
-            news = self.world.decide(|view| admission::wake(view, &tenant()))?;
+            news = self.world.decide(|view| admission::admit_queued(view, &tenant()))?;
         }
         Ok(())
     }
 
-    fn submit(&mut self, event: &Event, crashes: bool) -> Result<News, ActionError> {
+    fn submit(&mut self, event: &Event, crashes: bool) -> Result<AdmissionEffects, ActionError> {
         let Event::Submit { workspace: nth, gpus, together, preemptible, service, priority } = event else {
-            return Ok(News::default());
+            return Ok(AdmissionEffects::default());
         };
         self.submitted += 1;
-        let request = Request {
+        let request = WorkloadRequest {
             tenant: tenant(),
             workspace: workspace(NAMES[*nth]),
             name: format!("w-{:03}", self.submitted),
@@ -186,31 +189,31 @@ impl History {
         Ok(submitted.news)
     }
 
-    fn fence(&mut self, nth: usize, crashes: bool) -> Result<News, ActionError> {
+    fn fence(&mut self, nth: usize, crashes: bool) -> Result<AdmissionEffects, ActionError> {
         let demands = self.world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0;
         let Some(demand) = demands.get(nth % demands.len().max(1)).cloned() else {
-            return Ok(News::default());
+            return Ok(AdmissionEffects::default());
         };
         let mut victims = self.world.victims(&demand);
         if victims.is_empty() {
-            return Ok(News::default());
+            return Ok(AdmissionEffects::default());
         }
         // Another that waits inside its own may be served besides; its victims can be the demand's as well, and too few.
         let others = if nth.is_multiple_of(2) { self.another(&demand) } else { None };
         if let Some(other) = &others {
             victims.extend(self.world.victims(other));
         }
-        let others: Vec<Served> = others.into_iter().map(served).collect();
+        let others: Vec<Beneficiary> = others.into_iter().map(served).collect();
         self.reclaims = self.reclaims.wrapping_add(1);
         let fence = Fence { others, ..fencing(&demand, by(self.reclaims), victims) };
         let fenced = self.decide(crashes, |view| admission::fence(view, &fence))?;
-        if matches!(fenced, Fenced::Stale { .. }) && !fence.others.is_empty() {
-            return Ok(News::default());
+        if matches!(fenced, FenceOutcome::Stale { .. }) && !fence.others.is_empty() {
+            return Ok(AdmissionEffects::default());
         }
-        assert!(matches!(fenced, Fenced::Done { .. }), "{fenced:?} for {fence:?}");
+        assert!(matches!(fenced, FenceOutcome::Done { .. }), "{fenced:?} for {fence:?}");
         let again = self.world.decide(|view| admission::fence(view, &fence))?;
         assert_eq!(again, fenced, "fenced again");
-        Ok(News::default())
+        Ok(AdmissionEffects::default())
     }
 
     /// The eviction of a victim begins, or it is spared: never while anybody who is served lacks anything, and always when nobody is left.
@@ -234,16 +237,16 @@ impl History {
     }
 
     /// The first of another workspace that waits inside its own quota.
-    fn another(&self, demand: &Demand) -> Option<Demand> {
+    fn another(&self, demand: &ReclaimDemand) -> Option<ReclaimDemand> {
         let inside = |name: &'static str| {
             let balance = self.balance(name);
             let account = &self.world.cohort().accounts[&workspace(name)];
             let room = balance.allowance.nominal.saturating_sub(balance.taken());
             let first =
                 self.world.waiting(name).into_iter().find(|waits| waits.requests[&self.kind] <= room)?;
-            let open = account.admitting == Admitting::Open && demand.workspace != workspace(name);
+            let open = account.admitting == AccountState::Open && demand.workspace != workspace(name);
             let wanted = first.requests[&self.kind];
-            open.then(|| Demand {
+            open.then(|| ReclaimDemand {
                 workspace: workspace(name),
                 workload: first.workload,
                 wanted,
@@ -253,29 +256,29 @@ impl History {
         NAMES.into_iter().find_map(inside)
     }
 
-    fn grant(&mut self, crashes: bool) -> Result<News, ActionError> {
-        let Some(reclaim) = self.reclaim() else { return Ok(News::default()) };
+    fn grant(&mut self, crashes: bool) -> Result<AdmissionEffects, ActionError> {
+        let Some(reclaim) = self.reclaim() else { return Ok(AdmissionEffects::default()) };
         let kind = self.kind.clone();
         let granted =
             self.decide(crashes, |view| admission::grant(view, &tenant(), &kind, reclaim.execution))?;
         match granted {
-            Granted::Done { admission, news, .. } => {
+            GrantOutcome::Done { admission, news, .. } => {
                 if let (Some(admission), Some(demand)) = (admission, reclaim.workload) {
                     assert_eq!(admission.workload, demand);
                     assert_eq!(self.world.workload(&demand).state, WorkloadState::Admitted);
                 }
                 Ok(news)
             }
-            Granted::NotYet { .. } => Ok(News::default()),
+            GrantOutcome::NotYet { .. } => Ok(AdmissionEffects::default()),
         }
     }
 
-    fn hardware(&mut self, event: &Event, crashes: bool) -> Result<News, ActionError> {
+    fn hardware(&mut self, event: &Event, crashes: bool) -> Result<AdmissionEffects, ActionError> {
         let acme = tenant();
         match *event {
             Event::Rest(n) => {
                 self.decide(crashes, |view| admission::rest_nodes(view, &acme, &[node(n)]))?;
-                Ok(News::default())
+                Ok(AdmissionEffects::default())
             }
             Event::Serve(n) => {
                 let news = self.decide(crashes, |view| admission::serve_nodes(view, &acme, &[node(n)]))?;
@@ -293,7 +296,7 @@ impl History {
                 let cut = cut.then_some((&profile, 7));
                 self.decide(crashes, |view| admission::cut_gpus(view, &acme, &node(n), &[gpu].into(), cut))
             }
-            _ => Ok(News::default()),
+            _ => Ok(AdmissionEffects::default()),
         }
     }
 
@@ -308,11 +311,11 @@ impl History {
     }
 }
 
-fn served(demand: Demand) -> Served {
-    Served { workspace: demand.workspace, workload: demand.workload, wanted: demand.wanted, aside: 0 }
+fn served(demand: ReclaimDemand) -> Beneficiary {
+    Beneficiary { workspace: demand.workspace, workload: demand.workload, wanted: demand.wanted, aside: 0 }
 }
 
-fn fencing(demand: &Demand, execution: ExecutionId, victims: BTreeSet<String>) -> Fence {
+fn fencing(demand: &ReclaimDemand, execution: ExecutionId, victims: BTreeSet<String>) -> Fence {
     let fence = account::fencing(execution, demand.workspace.as_str(), &demand.workload, victims);
     Fence { resource: demand.resource.clone(), ..fence }
 }

@@ -26,7 +26,7 @@ fn a_plan_that_frees_far_more_than_was_asked_for_needs_an_approval() {
     assert!(one.needs_approval());
 
     let hard = Settings { guard: Some(Guard { hard: true, ..guard }), ..Settings::default() };
-    assert_eq!(why(&snapshot, &demand(3), &hard), Why::Guard { breaches: vec![ratio] });
+    assert_eq!(why(&snapshot, &demand(3), &hard), InfeasibleReason::Guard { breaches: vec![ratio] });
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn while_gpus_are_in_transit_for_a_demand_it_waits() {
 
     let again = plan(&snapshot, &demand(4), &free());
 
-    assert_eq!(again, Ok(Answer::Wait { freeing: ["r-2".to_owned(), "r-3".to_owned()].into() }));
+    assert_eq!(again, Ok(PlanAnswer::Wait { freeing: ["r-2".to_owned(), "r-3".to_owned()].into() }));
     let other = reclaim(&snapshot, &Demand { id: "d-2".to_owned(), ..demand(2) }, &free());
     assert_eq!(victims(&other), ["r-1"], "nobody else counts on them");
 }
@@ -35,13 +35,17 @@ fn a_victim_that_does_not_end_is_replaced_by_the_next_within_the_guard() {
     assert_eq!(*verdict(&more.explanation, "r-3"), Verdict::Filtered(Filter::Stuck));
     let breach =
         Breach::Ratio { resource: "nvidia.com/gpu".to_owned(), victims: 6, requested: 4, percent: 149 };
-    assert_eq!(why(&snapshot, &stuck, &guard(149, true)), Why::Guard { breaches: vec![breach.clone()] });
+    assert_eq!(
+        why(&snapshot, &stuck, &guard(149, true)),
+        InfeasibleReason::Guard { breaches: vec![breach.clone()] }
+    );
     assert_eq!(reclaim(&snapshot, &stuck, &guard(149, false)).breaches, [breach], "what is stuck counts too");
 }
 
 #[test]
 fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
-    let (mut reclaims, calm) = (Reclaims::default(), Calm { cooldown: 100, ..Calm::default() });
+    let (mut reclaims, calm) =
+        (RecentReclaims::default(), CoolDownRules { cooldown: 100, ..CoolDownRules::default() });
 
     reclaims.victim("r-0", 1000);
 
@@ -52,7 +56,7 @@ fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
 
 #[test]
 fn a_pair_that_reclaims_three_times_in_an_hour_halves_what_may_be_borrowed() {
-    let (mut reclaims, calm) = (Reclaims::default(), Calm::default());
+    let (mut reclaims, calm) = (RecentReclaims::default(), CoolDownRules::default());
 
     for at in [0, HOUR, HOUR + 1, HOUR + 2] {
         assert_eq!(reclaims.borrowing_limit("research", 9, at), 9, "{at}");
@@ -64,5 +68,5 @@ fn a_pair_that_reclaims_three_times_in_an_hour_halves_what_may_be_borrowed() {
     assert_eq!(reclaims.borrowing_limit("research", 9, last + HOUR), 9);
     assert_eq!(reclaims.borrowing_limit("other", 9, last), 9);
     reclaims.forget(last + HOUR, &calm);
-    assert_eq!(reclaims, Reclaims::default());
+    assert_eq!(reclaims, RecentReclaims::default());
 }

@@ -2,7 +2,7 @@
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent, transient};
-use workflows::platform::{Found, codes};
+use workflows::platform::{FoundObject, codes};
 
 pub(super) const CASES: &[Case] = &[
     case("make.makes", "what was made is there, with the amount that was asked for", |b| Box::pin(make(b))),
@@ -94,7 +94,7 @@ async fn change(b: &Bench<'_>) -> Ended {
     let changed = answer.map_err(|e| broken(format!("changing it failed: {e}")))?;
     b.really(Some(9)).await?;
     let seen = b.there().await?;
-    let same = |found: &Found| found.uid == made.uid && found.step == made.step;
+    let same = |found: &FoundObject| found.uid == made.uid && found.step == made.step;
     holds(same(&changed) && same(&seen), || format!("it was {made:?} and is {seen:?} after a change"))
 }
 
@@ -179,7 +179,8 @@ async fn made_again(b: &Bench<'_>) -> Ended {
 
 async fn never_ran(b: &Bench<'_>) -> Ended {
     let (tenant, spec) = ("nobody".to_owned(), serde_json::Value::Null);
-    let never = Found { uid: "never".into(), tenant, step: b.stamp("make").step, spec, terminating: false };
+    let never =
+        FoundObject { uid: "never".into(), tenant, step: b.stamp("make").step, spec, terminating: false };
     let undone = b.subject.remove(&b.thing, &never, &b.undo("make")).await;
     undone.map_err(|e| broken(format!("undoing what never ran failed: {e}")))?;
     b.really(None).await

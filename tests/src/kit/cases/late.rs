@@ -7,7 +7,7 @@ use crate::kit::{
 };
 use std::time::Duration;
 use store::Epoch;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -38,8 +38,8 @@ pub(super) const CASES: &[Case] = &[
     case("cancel.ends", "nothing of ours goes on after a call was given up", |b| Box::pin(cancel_ends(b))),
 ];
 
-fn at(stamp: Stamp, epoch: u64) -> Stamp {
-    Stamp { epoch: Epoch(epoch), ..stamp }
+fn at(stamp: CallMetadata, epoch: u64) -> CallMetadata {
+    CallMetadata { epoch: Epoch(epoch), ..stamp }
 }
 
 async fn make(b: &Bench<'_>) -> Ended {

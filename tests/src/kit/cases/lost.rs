@@ -6,7 +6,7 @@ use crate::kit::{
     bench::{Bench, Ended, broken, failure, holds, unknown},
 };
 use engine::{ActionError, Class};
-use workflows::platform::Found;
+use workflows::platform::FoundObject;
 
 pub(super) const CASES: &[Case] = &[
     case("lost_answer.make", "a making whose answer is lost is said to be unknown, never failed", |b| {
@@ -46,7 +46,7 @@ async fn lose_make(b: &Bench<'_>, what: Trouble) -> Result<ActionError, crate::k
     Ok(error)
 }
 
-async fn again(b: &Bench<'_>) -> Result<Found, crate::kit::Stop> {
+async fn again(b: &Bench<'_>) -> Result<FoundObject, crate::kit::Stop> {
     b.make(5, &b.stamp("make")).await.map_err(|e| broken(format!("the repeat failed: {e}")))
 }
 

@@ -4,7 +4,7 @@ use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent};
 use engine::ActionError;
 use store::Epoch;
-use workflows::platform::{Found, Stamp, codes};
+use workflows::platform::{CallMetadata, FoundObject, codes};
 
 pub(super) const CASES: &[Case] = &[
     case("repeat.make", "the same call again answers as before and makes nothing more", |b| {
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
     case("repeat.undo", "an undo that is repeated changes nothing more", |b| Box::pin(undo(b))),
 ];
 
-fn same(first: &Found, second: Result<Found, ActionError>) -> Ended {
+fn same(first: &FoundObject, second: Result<FoundObject, ActionError>) -> Ended {
     let second = second.map_err(|e| broken(format!("the repeat failed: {e}")))?;
     let same = second.uid == first.uid && second.step == first.step && second.tenant == first.tenant;
     holds(same, || format!("the first answer was {first:?} and the second is {second:?}"))
@@ -53,7 +53,7 @@ async fn make(b: &Bench<'_>) -> Ended {
 
 async fn make_later(b: &Bench<'_>) -> Ended {
     let first = b.made(5).await?;
-    let later = Stamp { epoch: Epoch(200), ..b.stamp("make") };
+    let later = CallMetadata { epoch: Epoch(200), ..b.stamp("make") };
     same(&first, b.make(5, &later).await)?;
     b.really(Some(5)).await
 }

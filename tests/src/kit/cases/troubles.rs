@@ -7,7 +7,7 @@ use crate::kit::{
 };
 use engine::{ActionError, Class};
 use std::time::{Duration, Instant};
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 pub(super) const CASES: &[Case] = &[
     case("slow.make", "an answer that comes slowly and in time is taken", |b| Box::pin(slow(b))),
@@ -80,8 +80,8 @@ async fn slow(b: &Bench<'_>) -> Ended {
 }
 
 /// A call that has less time than the target takes.
-fn hurried(stamp: Stamp) -> Stamp {
-    Stamp { deadline: Duration::from_millis(250), ..stamp }
+fn hurried(stamp: CallMetadata) -> CallMetadata {
+    CallMetadata { deadline: Duration::from_millis(250), ..stamp }
 }
 
 const TOO_SLOW: Trouble = Trouble::Slow(Duration::from_secs(20));

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeSet, sync::Arc};
 use workflows::platform::{
-    Diagnosis, GpuHealth, GpuLayout, GpuSet, Gpus, Level, RunningWorkload, ScrubLevel, Scrubbed, Stamp,
-    Telling, WorkloadRef, Workloads, codes,
+    CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, GpuSet, Gpus, RunningWorkload, ScrubLevel,
+    Scrubbed, WorkloadNotice, WorkloadRef, Workloads, codes,
 };
 
 /// An answer to another question than was asked.
@@ -20,7 +20,12 @@ impl Gpus for Agents {
         "agents"
     }
 
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+    async fn layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuLayout, ActionError> {
         match self.ask(cluster, node, Command::Layout, stamp).await? {
             Output::Layout(layout) => Ok(layout),
             Output::Done
@@ -36,7 +41,7 @@ impl Gpus for Agents {
         cluster: &str,
         node: &str,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let command = Command::SetLayout { profile: profile.to_owned() };
         done(self.ask(cluster, node, command, stamp).await?, "set_layout")
@@ -46,8 +51,8 @@ impl Gpus for Agents {
         &self,
         cluster: &str,
         node: &str,
-        level: Level,
-        stamp: &Stamp,
+        level: DiagnosisLevel,
+        stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError> {
         match self.ask(cluster, node, Command::Diagnose { level }, stamp).await? {
             Output::Diagnosis(diagnosis) => Ok(diagnosis),
@@ -59,7 +64,12 @@ impl Gpus for Agents {
         }
     }
 
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+    async fn health(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuHealth, ActionError> {
         match self.ask(cluster, node, Command::Health, stamp).await? {
             Output::Health(health) => Ok(health),
             Output::Done
@@ -70,11 +80,17 @@ impl Gpus for Agents {
         }
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         done(self.ask(cluster, node, Command::Reset, stamp).await?, "reset")
     }
 
-    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn reboot(
+        &self,
+        cluster: &str,
+        node: &str,
+        boot: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let command = Command::Reboot { boot: boot.to_owned() };
         done(self.ask(cluster, node, command, stamp).await?, "reboot")
     }
@@ -116,11 +132,19 @@ impl Workloads for GpusByAgents {
         self.said
     }
 
-    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         self.rest.observe(of, stamp).await
     }
 
-    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn gone(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         self.rest.gone(of, stamp).await
     }
 
@@ -129,32 +153,37 @@ impl Workloads for GpusByAgents {
         of: &WorkloadRef,
         gpus: &GpuSet,
         service: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.rest.start(of, gpus, service, stamp).await
     }
 
-    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn tell(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.rest.tell(of, telling, stamp).await
     }
 
-    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
         self.rest.checkpoint(of, stamp).await
     }
 
-    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.rest.evict(of, uid, stamp).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.rest.force(of, uid, stamp).await
     }
 
-    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.rest.requeue(of, stamp).await
     }
 
-    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.rest.ended(of, stamp).await
     }
 
@@ -165,7 +194,7 @@ impl Workloads for GpusByAgents {
         cluster: &str,
         node: &str,
         gpus: &BTreeSet<u16>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError> {
         let command = Command::Clients { gpus: gpus.clone() };
         let mut open = match self.agents.ask(cluster, node, command, stamp).await? {
@@ -190,7 +219,7 @@ impl Workloads for GpusByAgents {
         node: &str,
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
         let command = Command::Scrub { gpus: gpus.clone(), level };
         match self.agents.ask(cluster, node, command, stamp).await? {

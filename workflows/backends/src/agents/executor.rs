@@ -3,7 +3,7 @@
 //! What takes longer than a call is gone on with and asked for again by the same key; it is given up when nobody asks any more. What
 //! must not be done twice is in the node's file, which outlives the process.
 
-use crate::agents::protocol::{Command, Order, Output, Seen};
+use crate::agents::protocol::{Command, IssuedCommand, NodeReport, Output};
 use crate::nvml::{LocalNode, NvmlTarget, TargetError};
 use engine::ActionError;
 use std::{
@@ -17,7 +17,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
-use workflows::platform::{Gpus, ScrubLevel, Scrubbed, Stamp, codes};
+use workflows::platform::{CallMetadata, Gpus, ScrubLevel, Scrubbed, codes};
 
 /// How long one GPU may take to be cleared. Default 30 min; about a minute for every 100 GB is usual.
 const SCRUB_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -34,7 +34,7 @@ type Outcome = Result<Scrubbed, ActionError>;
 
 /// What carries out orders for this machine.
 #[derive(Debug)]
-pub struct Hand {
+pub struct Executor {
     node: LocalNode,
     cluster: String,
     name: String,
@@ -56,11 +56,11 @@ impl Drop for Scrub {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Hand {
+impl Executor {
     /// The hand for the machine of these settings. The driver is asked only when something is asked of it.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Hand {
     ///
     /// # Errors
     /// As of the capability that the order is of.
-    pub async fn carry_out(&self, order: &Order) -> Result<Output, ActionError> {
+    pub async fn carry_out(&self, order: &IssuedCommand) -> Result<Output, ActionError> {
         let (stamp, cluster, node) = (order.stamp(), self.cluster.as_str(), self.name.as_str());
         match &order.command {
             Command::Layout => self.node.layout(cluster, node, &stamp).await.map(Output::Layout),
@@ -95,12 +95,12 @@ impl Hand {
         }
     }
 
-    async fn clients(&self, gpus: &BTreeSet<u16>, stamp: &Stamp) -> Result<Vec<String>, ActionError> {
+    async fn clients(&self, gpus: &BTreeSet<u16>, stamp: &CallMetadata) -> Result<Vec<String>, ActionError> {
         let open = self.node.clients(gpus, stamp).await?;
         Ok(open.iter().map(|client| format!("{client} on node {}", self.name)).collect())
     }
 
-    async fn scrub(&self, gpus: &BTreeSet<u16>, level: ScrubLevel, stamp: &Stamp) -> Outcome {
+    async fn scrub(&self, gpus: &BTreeSet<u16>, level: ScrubLevel, stamp: &CallMetadata) -> Outcome {
         // Before one that goes on is waited for: a late call learns nothing of it.
         if let Some(before) = self.node.admit_scrub(gpus, level, stamp).await? {
             return Ok(before);
@@ -115,7 +115,7 @@ impl Hand {
             Ok(Ok(ended)) => ended.clone(),
             Ok(Err(_)) => None,
         };
-        let mut scrubs = locked(&self.scrubs);
+        let mut scrubs = lock_unpoisoned(&self.scrubs);
         if scrubs.get(&stamp.key).is_some_and(|scrub| scrub.task.is_finished()) {
             scrubs.remove(&stamp.key);
         }
@@ -130,12 +130,12 @@ impl Hand {
         &self,
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> watch::Receiver<Option<Outcome>> {
-        let mut scrubs = locked(&self.scrubs);
+        let mut scrubs = lock_unpoisoned(&self.scrubs);
         scrubs.retain(|_, scrub| !scrub.task.is_finished());
         if let Some(scrub) = scrubs.get(&stamp.key) {
-            *locked(&scrub.asked) = Instant::now();
+            *lock_unpoisoned(&scrub.asked) = Instant::now();
             return scrub.outcome.clone();
         }
         let (tell, outcome) = watch::channel(None);
@@ -143,7 +143,7 @@ impl Hand {
         let (node, gpus, of, last) = (self.node.clone(), gpus.clone(), stamp.clone(), asked.clone());
         let task = tokio::spawn(async move {
             let nobody = async {
-                while locked(&last).elapsed() < UNASKED {
+                while lock_unpoisoned(&last).elapsed() < UNASKED {
                     sleep(LOOK).await;
                 }
             };
@@ -162,17 +162,17 @@ impl Hand {
     /// Whether something goes on beyond the calls that asked for it.
     #[must_use]
     pub fn is_scrubbing(&self) -> bool {
-        locked(&self.scrubs).values().any(|scrub| !scrub.task.is_finished())
+        lock_unpoisoned(&self.scrubs).values().any(|scrub| !scrub.task.is_finished())
     }
 
     /// Gives up what goes on. It stops before its next call of the driver.
     pub fn give_up(&self) {
-        locked(&self.scrubs).clear();
+        lock_unpoisoned(&self.scrubs).clear();
     }
 
     /// What there is to see of this machine. What cannot be seen is named, and never taken for well or free.
-    pub async fn see(&self) -> Seen {
-        let stamp = Stamp {
+    pub async fn see(&self) -> NodeReport {
+        let stamp = CallMetadata {
             action: "see",
             step: "see".into(),
             key: "see".into(),
@@ -181,7 +181,7 @@ impl Hand {
             deadline: SEE_WITHIN,
             dry_run: false,
         };
-        let mut seen = Seen::default();
+        let mut seen = NodeReport::default();
         let node = self.node.clone();
         match timeout(SEE_WITHIN, tokio::task::spawn_blocking(move || node.facts())).await {
             Ok(Ok(Ok(facts))) => seen.gpus = Some(facts),

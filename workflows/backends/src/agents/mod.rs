@@ -13,7 +13,9 @@ mod settings;
 
 pub use crate::agents::capabilities::GpusByAgents;
 #[cfg(feature = "nvml")]
-pub use crate::agents::executor::Hand;
-pub use crate::agents::protocol::{Answer, Command, Order, Output, Pull, Pulled, Seen};
-pub use crate::agents::queue::{Agents, Listed};
+pub use crate::agents::executor::Executor;
+pub use crate::agents::protocol::{
+    Answer, Command, IssuedCommand, NodeReport, Output, PullRequest, PullResponse,
+};
+pub use crate::agents::queue::{AgentEntry, Agents};
 pub use crate::agents::settings::AgentsTarget;

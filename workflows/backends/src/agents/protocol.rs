@@ -6,7 +6,9 @@ use engine::{ActionError, Class};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 use store::Epoch;
-use workflows::platform::{Diagnosis, GpuHealth, GpuLayout, Level, ScrubLevel, Scrubbed, Stamp, codes};
+use workflows::platform::{
+    CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, ScrubLevel, Scrubbed, codes,
+};
 
 /// What an agent can be asked to do: the calls of `Gpus`, and those of `Workloads` that are about GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -23,7 +25,7 @@ pub enum Command {
     /// Test them.
     Diagnose {
         /// How deep.
-        level: Level,
+        level: DiagnosisLevel,
     },
     /// What the driver has counted of them.
     Health,
@@ -61,7 +63,7 @@ impl Command {
 
 /// A command with the circumstances of its call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct IssuedCommand {
     /// Names this sending of the command; a repetition with the same key has another.
     pub id: String,
     /// What to do.
@@ -82,9 +84,9 @@ pub struct Order {
     pub deadline_ms: u64,
 }
 
-impl Order {
+impl IssuedCommand {
     /// The order for a command in these circumstances.
-    pub(super) fn of(id: String, command: Command, stamp: &Stamp) -> Self {
+    pub(super) fn of(id: String, command: Command, stamp: &CallMetadata) -> Self {
         Self {
             id,
             command,
@@ -105,11 +107,11 @@ impl Order {
     /// The circumstances as the node sees them. An answer has to reach the server before its caller gives up, so a fifth of the
     /// time, at most two seconds, is kept for the way back.
     #[must_use]
-    pub fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> CallMetadata {
         /// The most that is kept.
         const WAY: Duration = Duration::from_secs(2);
         let whole = Duration::from_millis(self.deadline_ms);
-        Stamp {
+        CallMetadata {
             action: (&self.command).into(),
             step: self.step.clone(),
             key: self.key.clone(),
@@ -145,7 +147,7 @@ pub enum Output {
 
 /// What an agent says when it asks for orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pull {
+pub struct PullRequest {
     /// Names the process: another one after each start.
     pub instance: String,
     /// The version of its program.
@@ -161,9 +163,9 @@ pub struct Pull {
 
 /// What it is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pulled {
+pub struct PullResponse {
     /// What to do.
-    pub orders: Vec<Order>,
+    pub orders: Vec<IssuedCommand>,
     /// Of the orders that it has, those for which nobody waits any more.
     #[serde(default)]
     pub withdrawn: BTreeSet<String>,
@@ -180,7 +182,7 @@ pub struct Answer {
 
 /// What an agent saw of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct NodeReport {
     /// Its GPUs, by the driver.
     #[serde(default)]
     pub gpus: Option<GpuFacts>,
@@ -237,11 +239,11 @@ mod tests {
             "id": "1", "command": { "call": "scrub", "gpus": [0, 3], "level": "verified" }, "step": "s", "key": "k",
             "epoch": 7, "deadline_ms": 5_000, "of_a_later_version": true,
         });
-        let order: Order = serde_json::from_value(text).unwrap();
+        let order: IssuedCommand = serde_json::from_value(text).unwrap();
         assert_eq!(order.command, command);
         let stamp = order.stamp();
         assert_eq!((stamp.epoch, stamp.deadline), (Epoch(7), Duration::from_secs(4)));
-        let written: Order = serde_json::from_str(&serde_json::to_string(&order).unwrap()).unwrap();
+        let written: IssuedCommand = serde_json::from_str(&serde_json::to_string(&order).unwrap()).unwrap();
         assert_eq!(written, order);
     }
 }

@@ -1,7 +1,9 @@
 //! One mailbox a node: what is to be done there, what was handed over, and who waits for the answer.
 
 use crate::agents::{
-    protocol::{Answer, Command, Order, Output, Pull, Pulled, Seen, checked, millis},
+    protocol::{
+        Answer, Command, IssuedCommand, NodeReport, Output, PullRequest, PullResponse, checked, millis,
+    },
     settings::AgentsTarget,
 };
 use engine::ActionError;
@@ -15,7 +17,7 @@ use tokio::{
     sync::{Notify, oneshot},
     time::{Instant, sleep_until},
 };
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// How long after its last word an agent counts as there. It comes back within milliseconds, unless it was restarted.
 const PRESENT: Duration = Duration::from_secs(5);
@@ -28,12 +30,12 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct Agents {
     clusters: BTreeMap<String, AgentsTarget>,
-    nodes: Mutex<BTreeMap<(String, String), Arc<Mailbox>>>,
+    nodes: Mutex<BTreeMap<(String, String), Arc<CommandQueue>>>,
 }
 
 /// An agent, as it is listed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Listed {
+pub struct AgentEntry {
     /// Its cluster.
     pub cluster: String,
     /// Its node.
@@ -49,7 +51,7 @@ pub struct Listed {
     /// Orders that were handed over and not answered yet.
     pub handed_over: usize,
     /// What it saw last, if it has said so.
-    pub seen: Option<Seen>,
+    pub seen: Option<NodeReport>,
     /// How long ago, in milliseconds.
     pub seen_ms: Option<u64>,
 }
@@ -74,7 +76,7 @@ impl Agents {
         self.clusters.keys().map(String::as_str)
     }
 
-    fn mailbox(&self, cluster: &str, node: &str) -> Arc<Mailbox> {
+    fn mailbox(&self, cluster: &str, node: &str) -> Arc<CommandQueue> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.entry((cluster.to_owned(), node.to_owned())).or_default().clone()
     }
@@ -89,15 +91,15 @@ impl Agents {
         cluster: &str,
         node: &str,
         command: Command,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Output, ActionError> {
         let mailbox = self.mailbox(cluster, node);
         let until = Instant::now() + stamp.deadline;
-        let order = Order::of(format!("{:016x}", fastrand::u64(..)), command, stamp);
+        let order = IssuedCommand::of(format!("{:016x}", fastrand::u64(..)), command, stamp);
         let place = format!("node {node} of cluster {cluster}");
         let (id, changing) = (order.id.clone(), order.changes());
         let mut reply = mailbox.post(order, until).ok_or_else(|| absent(&place))?;
-        let posted = Posted { mailbox: &mailbox, id: &id };
+        let posted = WithdrawOnDrop { mailbox: &mailbox, id: &id };
         loop {
             tokio::select! {
                 answer = &mut reply => {
@@ -116,7 +118,7 @@ impl Agents {
     }
 
     /// Hands the orders of a node over to its agent, as soon as there are some, within the time that it waits.
-    pub async fn pull(&self, cluster: &str, node: &str, pull: &Pull) -> Pulled {
+    pub async fn pull(&self, cluster: &str, node: &str, pull: &PullRequest) -> PullResponse {
         let mailbox = self.mailbox(cluster, node);
         let until = Instant::now() + Duration::from_millis(pull.wait_ms).min(LONGEST);
         let _pulling = mailbox.arrive(cluster, node, pull);
@@ -125,12 +127,12 @@ impl Agents {
             tokio::pin!(rung);
             rung.as_mut().enable();
             let pulled = mailbox.hand_over(pull);
-            if pulled != Pulled::default() {
+            if pulled != PullResponse::default() {
                 return pulled;
             }
             tokio::select! {
                 () = rung => {}
-                () = sleep_until(until) => return Pulled::default(),
+                () = sleep_until(until) => return PullResponse::default(),
             }
         }
     }
@@ -147,7 +149,7 @@ impl Agents {
     }
 
     /// Keeps what an agent saw.
-    pub fn see(&self, cluster: &str, node: &str, seen: Seen) {
+    pub fn see(&self, cluster: &str, node: &str, seen: NodeReport) {
         let mailbox = self.mailbox(cluster, node);
         let mut state = mailbox.state();
         state.heard_now();
@@ -155,7 +157,7 @@ impl Agents {
     }
 
     /// Hears that an agent comes for no more orders. What it had not begun waits for the next one.
-    pub fn leave(&self, cluster: &str, node: &str, leaving: &Pull) {
+    pub fn leave(&self, cluster: &str, node: &str, leaving: &PullRequest) {
         let mailbox = self.mailbox(cluster, node);
         let mut state = mailbox.state();
         for order in state.orders.values_mut() {
@@ -171,7 +173,7 @@ impl Agents {
 
     /// Every agent that was heard since this process began, in the order of cluster and node.
     #[must_use]
-    pub fn list(&self) -> Vec<Listed> {
+    pub fn list(&self) -> Vec<AgentEntry> {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         nodes.into_iter().filter_map(|((cluster, node), mailbox)| mailbox.listed(cluster, node)).collect()
     }
@@ -193,7 +195,7 @@ fn silent(place: &str, changing: bool) -> ActionError {
 
 /// Of one node.
 #[derive(Debug, Default)]
-struct Mailbox {
+struct CommandQueue {
     state: Mutex<State>,
     /// Rung whenever there is something for the agent.
     bell: Notify,
@@ -202,18 +204,18 @@ struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     /// By id.
-    orders: BTreeMap<String, Waiting>,
+    orders: BTreeMap<String, PendingCommand>,
     /// Handed over, and nobody waits any more; told to the agent once.
     withdrawn: BTreeSet<String>,
     agent: Option<Agent>,
     last: Option<(String, Instant)>,
-    seen: Option<(Seen, Instant)>,
+    seen: Option<(NodeReport, Instant)>,
 }
 
 /// An order for whose answer somebody waits.
 #[derive(Debug)]
-struct Waiting {
-    order: Order,
+struct PendingCommand {
+    order: IssuedCommand,
     until: Instant,
     /// To which process it was handed over.
     with: Option<String>,
@@ -238,19 +240,19 @@ impl State {
 }
 
 /// Takes the order out of the mailbox when nobody waits for its answer any more.
-struct Posted<'a> {
-    mailbox: &'a Mailbox,
+struct WithdrawOnDrop<'a> {
+    mailbox: &'a CommandQueue,
     id: &'a str,
 }
 
-impl Posted<'_> {
+impl WithdrawOnDrop<'_> {
     /// Nothing once it was answered.
     fn is_handed_over(&self) -> Option<bool> {
         self.mailbox.state().orders.get(self.id).map(|order| order.with.is_some())
     }
 }
 
-impl Drop for Posted<'_> {
+impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.mailbox.state();
         let handed_over = state.orders.remove(self.id).is_some_and(|order| order.with.is_some());
@@ -262,12 +264,12 @@ impl Drop for Posted<'_> {
 }
 
 /// Counts a request for orders for as long as it is open.
-struct Pulling<'a> {
-    mailbox: &'a Mailbox,
+struct OpenPull<'a> {
+    mailbox: &'a CommandQueue,
     instance: String,
 }
 
-impl Drop for Pulling<'_> {
+impl Drop for OpenPull<'_> {
     fn drop(&mut self) {
         let mut state = self.mailbox.state();
         state.heard_now();
@@ -277,7 +279,7 @@ impl Drop for Pulling<'_> {
     }
 }
 
-impl Mailbox {
+impl CommandQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,18 +291,22 @@ impl Mailbox {
     }
 
     /// Lays an order in; nothing when there is no agent to come for it.
-    fn post(&self, order: Order, until: Instant) -> Option<oneshot::Receiver<Result<Output, ActionError>>> {
+    fn post(
+        &self,
+        order: IssuedCommand,
+        until: Instant,
+    ) -> Option<oneshot::Receiver<Result<Output, ActionError>>> {
         if !self.is_present() {
             return None;
         }
         let (reply, answer) = oneshot::channel();
-        self.state().orders.insert(order.id.clone(), Waiting { order, until, with: None, reply });
+        self.state().orders.insert(order.id.clone(), PendingCommand { order, until, with: None, reply });
         self.bell.notify_waiters();
         Some(answer)
     }
 
     /// An agent asks for orders. What an earlier process of it has taken and not answered is lost with that process.
-    fn arrive(&self, cluster: &str, node: &str, pull: &Pull) -> Pulling<'_> {
+    fn arrive(&self, cluster: &str, node: &str, pull: &PullRequest) -> OpenPull<'_> {
         let mut state = self.state();
         state.last = Some((pull.version.clone(), Instant::now()));
         let known = state.agent.as_ref().is_some_and(|agent| agent.instance == pull.instance);
@@ -315,7 +321,8 @@ impl Mailbox {
             tracing::info!(cluster, node, version = pull.version, "an agent comes for orders");
             state.agent = Some(Agent { instance: pull.instance.clone(), pulls: 0 });
             state.withdrawn.clear();
-            let lost = |order: &Waiting| order.with.as_ref().is_some_and(|with| *with != pull.instance);
+            let lost =
+                |order: &PendingCommand| order.with.as_ref().is_some_and(|with| *with != pull.instance);
             let ids: Vec<String> =
                 state.orders.iter().filter(|(_, order)| lost(order)).map(|(id, _)| id.clone()).collect();
             for order in ids.iter().filter_map(|id| state.orders.remove(id)) {
@@ -327,16 +334,16 @@ impl Mailbox {
         if let Some(agent) = &mut state.agent {
             agent.pulls += 1;
         }
-        Pulling { mailbox: self, instance: pull.instance.clone() }
+        OpenPull { mailbox: self, instance: pull.instance.clone() }
     }
 
     /// What there is for this process: orders that nobody has, and its own that never came to it.
-    fn hand_over(&self, pull: &Pull) -> Pulled {
+    fn hand_over(&self, pull: &PullRequest) -> PullResponse {
         let mut state = self.state();
         let now = Instant::now();
         if state.agent.as_ref().is_none_or(|agent| agent.instance != pull.instance) {
             // Another process has come since, and has them.
-            return Pulled::default();
+            return PullResponse::default();
         }
         let mut orders = Vec::new();
         for order in state.orders.values_mut().filter(|order| order.until > now) {
@@ -347,20 +354,20 @@ impl Mailbox {
             if is_for_it {
                 order.with = Some(pull.instance.clone());
                 let deadline_ms = millis(order.until.saturating_duration_since(now));
-                orders.push(Order { deadline_ms, ..order.order.clone() });
+                orders.push(IssuedCommand { deadline_ms, ..order.order.clone() });
             }
         }
         let mut withdrawn = std::mem::take(&mut state.withdrawn);
         withdrawn.retain(|id| pull.holding.contains(id));
-        Pulled { orders, withdrawn }
+        PullResponse { orders, withdrawn }
     }
 
-    fn listed(&self, cluster: String, node: String) -> Option<Listed> {
+    fn listed(&self, cluster: String, node: String) -> Option<AgentEntry> {
         let present = self.is_present();
         let state = self.state();
         let (version, at) = state.last.as_ref()?;
         let waiting = state.orders.values().filter(|order| order.with.is_none()).count();
-        Some(Listed {
+        Some(AgentEntry {
             cluster,
             node,
             version: version.clone(),

@@ -1,14 +1,14 @@
 //! Connects the backends of clusters: Kubernetes, Slurm and agents.
 
 use super::{
-    Connected, Left,
-    kinds::{self, Served},
+    Connected, ResourceFinders,
+    kinds::{self, ClusterBackends},
 };
 use crate::{
     TargetError,
     agents::{Agents, AgentsTarget, GpusByAgents},
     routing::{ByPlace, LayoutsApart, OutOfReach},
-    targets::Chosen,
+    targets::BackendSettings,
 };
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::{
@@ -18,9 +18,9 @@ use workflows::{
 
 /// The platform with these clusters served as they say.
 pub(super) async fn clusters(
-    all: BTreeMap<String, Chosen>,
+    all: BTreeMap<String, BackendSettings>,
     mut platform: Platform,
-    left: &mut Left,
+    left: &mut ResourceFinders,
 ) -> Result<Connected, TargetError> {
     let (mut kubernetes, mut slurm, mut workloads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut served = BTreeMap::new();
@@ -40,11 +40,11 @@ pub(super) async fn clusters(
                 "agents" => {
                     agents.insert(name.clone(), kinds::agents(settings).map_err(within)?);
                     reached = Some(Arc::new(OutOfReach));
-                    Served::default()
+                    ClusterBackends::default()
                 }
                 Cluster::SIMULATED => {
                     kinds::simulated(settings).map_err(within)?;
-                    Served::default()
+                    ClusterBackends::default()
                 }
                 _ => return Err(kinds::unknown(&here, kinds::CLUSTERS)),
             };
@@ -65,7 +65,7 @@ pub(super) async fn clusters(
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
         served.insert(name, named);
     }
-    let agents = looked_after(agents, layouts, &mut workloads, &mut platform);
+    let agents = connect_agents(agents, layouts, &mut workloads, &mut platform);
     platform.kubernetes = ByPlace::<dyn Kubernetes>::over(kubernetes, platform.kubernetes);
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
@@ -79,7 +79,7 @@ fn system_of(kind: &str) -> Option<&'static str> {
 
 /// Has agents look after the GPUs of their clusters, and whatever partitions them do that; the lifecycle of workloads stays with whatever
 /// else serves the cluster.
-fn looked_after(
+fn connect_agents(
     targets: BTreeMap<String, AgentsTarget>,
     layouts: BTreeMap<String, Arc<dyn Gpus>>,
     workloads: &mut BTreeMap<String, Arc<dyn Workloads>>,
@@ -105,7 +105,7 @@ fn looked_after(
 }
 
 /// What is to serve this cluster, for people.
-fn kinds_of(name: &str, chosen: &Chosen) -> Result<String, TargetError> {
+fn kinds_of(name: &str, chosen: &BackendSettings) -> Result<String, TargetError> {
     let at = format!("clusters.{name}");
     let named = chosen.keys().map(String::as_str).collect::<Vec<_>>().join(" and ");
     if chosen.is_empty() {

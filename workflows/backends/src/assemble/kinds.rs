@@ -1,9 +1,9 @@
 //! The kinds of backend that a file of targets can name, each made from its settings where it is compiled in.
 
-use crate::{TargetError, agents::AgentsTarget, hooks::OneHook};
+use crate::{TargetError, agents::AgentsTarget, hooks::HookBackend};
 use serde_json::Value;
 use std::sync::Arc;
-use workflows::platform::{Estate, Gpus, Keys, Kubernetes, Machines, Objects, Slurm, Workloads};
+use workflows::platform::{Gpus, Keys, Kubernetes, Machines, Objects, Slurm, TenantResources, Workloads};
 
 /// What can serve a cluster.
 pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "agents", "simulated"];
@@ -25,7 +25,7 @@ pub(super) fn unknown(at: &str, known: &[&str]) -> TargetError {
 
 /// That this program was built without the backend.
 #[allow(dead_code, reason = "with every backend compiled in nothing is off")]
-fn off(feature: &str) -> TargetError {
+fn not_compiled_in(feature: &str) -> TargetError {
     let why = format!("this tenure was built without it: build it with `--features {feature}`");
     TargetError::new("", why)
 }
@@ -37,45 +37,45 @@ fn read<T: serde::de::DeserializeOwned>(settings: Value) -> Result<T, TargetErro
 }
 
 /// A key store, and what finds its keys again.
-pub(super) type KeyStore = (Arc<dyn Keys>, Arc<dyn Estate>);
+pub(super) type KeyStore = (Arc<dyn Keys>, Arc<dyn TenantResources>);
 /// An object store, and what finds its buckets again.
-pub(super) type ObjectStore = (Arc<dyn Objects>, Arc<dyn Estate>);
+pub(super) type ObjectStore = (Arc<dyn Objects>, Arc<dyn TenantResources>);
 
 /// A machine, and what finds the volumes on its drives.
-pub(super) type Machine = (Arc<dyn Machines>, Arc<dyn Estate>);
+pub(super) type Machine = (Arc<dyn Machines>, Arc<dyn TenantResources>);
 
 /// What a backend of a cluster serves there.
 #[derive(Default)]
-pub(super) struct Served {
+pub(super) struct ClusterBackends {
     pub(super) kubernetes: Option<Arc<dyn Kubernetes>>,
     pub(super) slurm: Option<Arc<dyn Slurm>>,
     pub(super) workloads: Option<Arc<dyn Workloads>>,
-    pub(super) estate: Option<Arc<dyn Estate>>,
+    pub(super) estate: Option<Arc<dyn TenantResources>>,
     /// How GPUs are partitioned, and nothing else about them.
     pub(super) layouts: Option<Arc<dyn Gpus>>,
 }
 
 /// `name` is what the fleet calls the cluster.
 #[cfg(feature = "kubernetes")]
-pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<Served, TargetError> {
+pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<ClusterBackends, TargetError> {
     use crate::kubernetes::{GpuOperator, KubernetesCluster};
     let cluster = KubernetesCluster::connect(&read(settings)?).await;
     let cluster = cluster.map_err(|e| TargetError::new("", e))?;
     let cluster = Arc::new(cluster.called(name));
     let layouts = GpuOperator::of(&cluster).map(|one| Arc::new(one) as Arc<dyn Gpus>);
-    Ok(Served {
+    Ok(ClusterBackends {
         kubernetes: Some(cluster.clone()),
         workloads: Some(cluster.clone()),
         estate: Some(cluster),
         layouts,
-        ..Served::default()
+        ..ClusterBackends::default()
     })
 }
 
 #[cfg(not(feature = "kubernetes"))]
 #[allow(clippy::unused_async, reason = "with the backend it connects")]
-pub(super) async fn kubernetes(_: &str, _: Value) -> Result<Served, TargetError> {
-    Err(off("kubernetes"))
+pub(super) async fn kubernetes(_: &str, _: Value) -> Result<ClusterBackends, TargetError> {
+    Err(not_compiled_in("kubernetes"))
 }
 
 /// The agents on a cluster's nodes.
@@ -96,24 +96,24 @@ pub(super) fn simulated(settings: Value) -> Result<(), TargetError> {
 
 /// `name` is what the fleet calls the cluster. Things are found again by the name that Slurm has for it: it must be the same.
 #[cfg(feature = "slurm")]
-pub(super) fn slurm(name: &str, settings: Value) -> Result<Served, TargetError> {
+pub(super) fn slurm(name: &str, settings: Value) -> Result<ClusterBackends, TargetError> {
     use crate::slurm::{SlurmCluster, SlurmTarget};
     let target: SlurmTarget = read(settings)?;
     same("cluster", &target.cluster, name)?;
     let cluster = SlurmCluster::connect(&target).map_err(|e| TargetError::new("", e))?;
     let cluster = Arc::new(cluster);
-    Ok(Served {
+    Ok(ClusterBackends {
         kubernetes: Some(cluster.clone()),
         slurm: Some(cluster.clone()),
         workloads: Some(cluster.clone()),
         estate: Some(cluster),
-        ..Served::default()
+        ..ClusterBackends::default()
     })
 }
 
 #[cfg(not(feature = "slurm"))]
-pub(super) fn slurm(_: &str, _: Value) -> Result<Served, TargetError> {
-    Err(off("slurm"))
+pub(super) fn slurm(_: &str, _: Value) -> Result<ClusterBackends, TargetError> {
+    Err(not_compiled_in("slurm"))
 }
 
 /// That a setting repeats the name under which it stands.
@@ -142,7 +142,7 @@ fn vault(settings: Value) -> Result<KeyStore, TargetError> {
 
 #[cfg(not(feature = "vault"))]
 fn vault(_: Value) -> Result<KeyStore, TargetError> {
-    Err(off("vault"))
+    Err(not_compiled_in("vault"))
 }
 
 #[cfg(feature = "pkcs11")]
@@ -154,7 +154,7 @@ fn pkcs11(settings: Value) -> Result<KeyStore, TargetError> {
 
 #[cfg(not(feature = "pkcs11"))]
 fn pkcs11(_: Value) -> Result<KeyStore, TargetError> {
-    Err(off("pkcs11"))
+    Err(not_compiled_in("pkcs11"))
 }
 
 /// `region` is what tenants' wishes call it.
@@ -176,7 +176,7 @@ fn s3(region: &str, settings: Value) -> Result<ObjectStore, TargetError> {
 
 #[cfg(not(feature = "s3"))]
 fn s3(_: &str, _: Value) -> Result<ObjectStore, TargetError> {
-    Err(off("s3"))
+    Err(not_compiled_in("s3"))
 }
 
 /// `cluster` and `node` are what the fleet calls the machine.
@@ -201,10 +201,10 @@ fn drives(cluster: &str, node: &str, settings: Value) -> Result<Machine, TargetE
 
 #[cfg(not(feature = "drives"))]
 fn drives(_: &str, _: &str, _: Value) -> Result<Machine, TargetError> {
-    Err(off("drives"))
+    Err(not_compiled_in("drives"))
 }
 
-pub(super) fn hook(kind: &str, settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+pub(super) fn hook(kind: &str, settings: Value) -> Result<Arc<dyn HookBackend>, TargetError> {
     match kind {
         "exec" => exec(settings),
         "http" => http(settings),
@@ -213,21 +213,21 @@ pub(super) fn hook(kind: &str, settings: Value) -> Result<Arc<dyn OneHook>, Targ
 }
 
 #[cfg(feature = "exec")]
-fn exec(settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+fn exec(settings: Value) -> Result<Arc<dyn HookBackend>, TargetError> {
     Ok(Arc::new(crate::exec::Program::connect(&read(settings)?)?))
 }
 
 #[cfg(not(feature = "exec"))]
-fn exec(_: Value) -> Result<Arc<dyn OneHook>, TargetError> {
-    Err(off("exec"))
+fn exec(_: Value) -> Result<Arc<dyn HookBackend>, TargetError> {
+    Err(not_compiled_in("exec"))
 }
 
 #[cfg(feature = "http")]
-fn http(settings: Value) -> Result<Arc<dyn OneHook>, TargetError> {
+fn http(settings: Value) -> Result<Arc<dyn HookBackend>, TargetError> {
     Ok(Arc::new(crate::http::Service::connect(&read(settings)?)?))
 }
 
 #[cfg(not(feature = "http"))]
-fn http(_: Value) -> Result<Arc<dyn OneHook>, TargetError> {
-    Err(off("http"))
+fn http(_: Value) -> Result<Arc<dyn HookBackend>, TargetError> {
+    Err(not_compiled_in("http"))
 }

@@ -8,16 +8,16 @@ mod kinds;
 use crate::{
     TargetError,
     agents::Agents,
-    hooks::{self, OneHook},
+    hooks::{self, HookBackend},
     routing::{ByPlace, Estates, OnMachines},
-    targets::{Chosen, SystemTarget, Targets, exactly_one, one_of},
+    targets::{BackendSettings, SystemTarget, Targets, exactly_one, one_of},
 };
 use clusters::clusters;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use workflows::platform::{Estate, Machines, Objects, Platform};
+use workflows::platform::{Machines, Objects, Platform, TenantResources};
 
 /// A platform whose targets are connected.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Targets {
     /// # Errors
     /// The field at fault, and what to write. What was connected until then is let go.
     pub async fn connect(self, platform: Platform) -> Result<Connected, TargetError> {
-        let mut left = Left::default();
+        let mut left = ResourceFinders::default();
         let Connected { mut platform, agents } = clusters(self.clusters, platform, &mut left).await?;
         if let Some((kind, settings)) = one_of("keys", self.keys)? {
             let here = format!("keys.{kind}");
@@ -69,14 +69,14 @@ impl Targets {
             named.insert(name, one);
         }
         if !named.is_empty() {
-            platform.hooks = Arc::new(hooks::Table::new(named, Some(platform.hooks)));
+            platform.hooks = Arc::new(hooks::HookRegistry::new(named, Some(platform.hooks)));
         }
         Ok(Connected { platform, agents })
     }
 }
 
 /// What stands behind a hook that is named here.
-fn hook(at: &str, chosen: Chosen) -> Result<Arc<dyn OneHook>, TargetError> {
+fn hook(at: &str, chosen: BackendSettings) -> Result<Arc<dyn HookBackend>, TargetError> {
     let (kind, settings) = exactly_one(at, chosen, kinds::HOOKS)?;
     kinds::hook(&kind, settings).map_err(|e| e.within(&format!("{at}.{kind}")))
 }
@@ -99,10 +99,10 @@ fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError
 /// By cluster and node.
 type ByNode<T> = BTreeMap<(String, String), Arc<T>>;
 /// What serves machines, and what looks for volumes on them.
-type OfMachines = (ByNode<dyn Machines>, ByNode<dyn Estate>);
+type OfMachines = (ByNode<dyn Machines>, ByNode<dyn TenantResources>);
 
 /// The backends of these machines, and what looks for volumes on them.
-fn machines(all: BTreeMap<String, BTreeMap<String, Chosen>>) -> Result<OfMachines, TargetError> {
+fn machines(all: BTreeMap<String, BTreeMap<String, BackendSettings>>) -> Result<OfMachines, TargetError> {
     let (mut served, mut volumes) = (BTreeMap::new(), BTreeMap::new());
     for (cluster, nodes) in all {
         for (node, chosen) in nodes {
@@ -119,8 +119,8 @@ fn machines(all: BTreeMap<String, BTreeMap<String, Chosen>>) -> Result<OfMachine
 
 /// What looks for what tenants leave behind.
 #[derive(Default)]
-struct Left {
-    served: BTreeMap<(&'static str, String), Arc<dyn Estate>>,
+struct ResourceFinders {
+    served: BTreeMap<(&'static str, String), Arc<dyn TenantResources>>,
     /// Real, and nothing can look there.
     blind: BTreeSet<(&'static str, String)>,
 }

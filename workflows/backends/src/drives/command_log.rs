@@ -5,7 +5,7 @@
 //! nothing written since, reads as completed.
 
 use crate::drives::nvme_pages::{SanitizePage, action};
-use crate::state_file::{Held, Steps};
+use crate::state_file::{LockedFile, Steps};
 use engine::ActionError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use workflows::platform::{DriveTechnique, SanitiseLog, SanitiseStatus, codes};
 /// All that is kept of one drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Book {
+pub(super) struct CommandLog {
     pub(super) steps: Steps,
     /// How often an erasure is known to have begun.
     pub(super) begun: u64,
     /// What it was told last.
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<LastCommand>,
 }
 
 /// What a drive was told last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum LastCommand {
     /// `nvme sanitize`.
     Sanitise {
         technique: DriveTechnique,
@@ -41,14 +41,14 @@ pub(super) enum Told {
 
 /// What can be seen of a drive.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct DriveStatus {
     /// Its sanitize log, where it has one.
     pub(super) page: Option<SanitizePage>,
     /// A format is running, by this program or by what the drive says; with the 65,536ths that are done.
     pub(super) formatting: Option<u32>,
 }
 
-impl Sight {
+impl DriveStatus {
     /// Its log as it stands, whoever began what.
     pub(super) fn raw(&self, begun: u64) -> SanitiseLog {
         let Some(page) = &self.page else { return SanitiseLog { begun, ..SanitiseLog::default() } };
@@ -62,9 +62,9 @@ impl Sight {
     }
 }
 
-impl Book {
+impl CommandLog {
     /// Where the erasure stands that was begun here.
-    pub(super) fn log(&self, sight: &Sight) -> SanitiseLog {
+    pub(super) fn log(&self, sight: &DriveStatus) -> SanitiseLog {
         let raw = sight.raw(self.begun);
         if raw.status == SanitiseStatus::InProgress {
             return SanitiseLog { begun: self.begun + u64::from(self.newly_taken(sight)), ..raw };
@@ -75,7 +75,7 @@ impl Book {
                 SanitiseLog { status: SanitiseStatus::Failed, ..raw }
             }
             None => raw,
-            Some(Told::Format { well }) => {
+            Some(LastCommand::Format { well }) => {
                 let (status, progress) = match (sight.formatting, well) {
                     (Some(done), _) => (SanitiseStatus::InProgress, done),
                     (None, Some(true)) => (SanitiseStatus::Completed, 0xffff),
@@ -84,7 +84,7 @@ impl Book {
                 };
                 SanitiseLog { status, progress, begun: self.begun }
             }
-            Some(Told::Sanitise { technique, taken, .. }) => {
+            Some(LastCommand::Sanitise { technique, taken, .. }) => {
                 let newly = self.newly_taken(sight);
                 let begun = self.begun + u64::from(newly);
                 if !taken && !newly {
@@ -103,16 +103,16 @@ impl Book {
     }
 
     /// Whether a command whose answer was lost has arrived: the log is not what it was before.
-    pub(super) fn newly_taken(&self, sight: &Sight) -> bool {
+    pub(super) fn newly_taken(&self, sight: &DriveStatus) -> bool {
         match (&self.told, &sight.page) {
-            (Some(Told::Sanitise { taken: false, before, .. }), Some(page)) => page.head != *before,
-            (Some(Told::Sanitise { .. } | Told::Format { .. }) | None, _) => false,
+            (Some(LastCommand::Sanitise { taken: false, before, .. }), Some(page)) => page.head != *before,
+            (Some(LastCommand::Sanitise { .. } | LastCommand::Format { .. }) | None, _) => false,
         }
     }
 
     /// Counts a sanitisation that has begun.
     pub(super) fn taken(&mut self) {
-        if let Some(Told::Sanitise { taken, .. }) = &mut self.told
+        if let Some(LastCommand::Sanitise { taken, .. }) = &mut self.told
             && !*taken
         {
             *taken = true;
@@ -122,16 +122,16 @@ impl Book {
 }
 
 /// Takes the file of a drive or volume, unless another has it, of whom `at_work` says what they do.
-pub(super) async fn hold<T>(path: PathBuf, at_work: &'static str) -> Result<Held<T>, ActionError>
+pub(super) async fn lock_state<T>(path: PathBuf, at_work: &'static str) -> Result<LockedFile<T>, ActionError>
 where
     T: Default + Serialize + DeserializeOwned + Send + 'static,
 {
-    let taken = spawn_blocking(move || Held::take(&path, at_work)).await;
+    let taken = spawn_blocking(move || LockedFile::take(&path, at_work)).await;
     taken.map_err(|error| ActionError::transient(codes::UNAVAILABLE, error))?
 }
 
 /// The file of a drive or volume. Serial numbers may hold anything.
-pub(super) fn file(folder: &Path, kind: &str, name: &str) -> PathBuf {
+pub(super) fn state_path(folder: &Path, kind: &str, name: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("_{:x}_", c as u32) };
     folder.join(format!("{kind}-{}.json", name.chars().map(plain).collect::<String>()))
 }
@@ -140,20 +140,20 @@ pub(super) fn file(folder: &Path, kind: &str, name: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn page(sstat: u16, sanact: u8) -> Sight {
+    fn page(sstat: u16, sanact: u8) -> DriveStatus {
         let mut bytes = vec![0; 512];
         bytes[2..4].copy_from_slice(&sstat.to_le_bytes());
         bytes[4] = sanact;
-        Sight { page: Some(SanitizePage::read(&bytes).unwrap()), formatting: None }
+        DriveStatus { page: Some(SanitizePage::read(&bytes).unwrap()), formatting: None }
     }
 
-    fn told(taken: bool, before: &Sight) -> Book {
+    fn told(taken: bool, before: &DriveStatus) -> CommandLog {
         let before = before.page.as_ref().unwrap().head.clone();
-        let told = Some(Told::Sanitise { technique: DriveTechnique::BlockErase, before, taken });
-        Book { begun: u64::from(taken), told, ..Book::default() }
+        let told = Some(LastCommand::Sanitise { technique: DriveTechnique::BlockErase, before, taken });
+        CommandLog { begun: u64::from(taken), told, ..CommandLog::default() }
     }
 
-    fn status(book: &Book, sight: &Sight) -> (SanitiseStatus, u64) {
+    fn status(book: &CommandLog, sight: &DriveStatus) -> (SanitiseStatus, u64) {
         let log = book.log(sight);
         (log.status, log.begun)
     }
@@ -163,7 +163,7 @@ mod tests {
         use workflows::platform::SanitiseStatus::*;
         let (fresh, done, done_crypto) = (page(0, 0), page(0x101, 2), page(0x101, 4));
 
-        assert_eq!(status(&Book::default(), &done), (Failed, 0), "nobody here began it");
+        assert_eq!(status(&CommandLog::default(), &done), (Failed, 0), "nobody here began it");
         assert_eq!(status(&told(true, &fresh), &done), (Completed, 1));
         assert_eq!(status(&told(true, &fresh), &page(0x001, 2)), (Failed, 1), "written to since");
         assert_eq!(status(&told(true, &fresh), &done_crypto), (Failed, 1), "another technique");
@@ -187,8 +187,9 @@ mod tests {
     #[test]
     fn a_format_whose_end_nobody_saw_has_failed() {
         use workflows::platform::SanitiseStatus::*;
-        let format = |well| Book { begun: 1, told: Some(Told::Format { well }), ..Book::default() };
-        let (still, ended) = (Sight { page: None, formatting: Some(9) }, Sight::default());
+        let format =
+            |well| CommandLog { begun: 1, told: Some(LastCommand::Format { well }), ..CommandLog::default() };
+        let (still, ended) = (DriveStatus { page: None, formatting: Some(9) }, DriveStatus::default());
 
         assert_eq!(status(&format(None), &still), (InProgress, 1));
         assert_eq!(status(&format(None), &ended), (Failed, 1));
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn two_serial_numbers_never_share_a_file() {
-        let name = |serial| file(Path::new("/"), "drive", serial);
+        let name = |serial| state_path(Path::new("/"), "drive", serial);
         assert_eq!(name("S5GX"), Path::new("/drive-S5GX.json"));
         assert_ne!(name("a/b"), name("a_b"));
         assert_ne!(name("a/b"), name("a_2f_b"));

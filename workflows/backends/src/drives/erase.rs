@@ -1,18 +1,18 @@
 //! Having a drive erase itself, and where that stands.
 
 use crate::drives::{
-    command_log::{self, Book, Sight, Told},
+    command_log::{self, CommandLog, DriveStatus, LastCommand},
     discovery::{self, Device},
     nvme_pages::{SanitizePage, action, format_left},
-    tools::{Does, Ran, Tools},
+    tools::{Effect, ToolOutput, Tools},
 };
-use crate::state_file::{self, Held};
+use crate::state_file::{self, LockedFile};
 use engine::ActionError;
 use std::path::PathBuf;
-use workflows::platform::{Drive, DriveTechnique, DriveTool, SanitiseLog, Stamp, codes};
+use workflows::platform::{CallMetadata, Drive, DriveTechnique, DriveTool, SanitiseLog, codes};
 
 fn file(tools: &Tools<'_>, serial: &str) -> PathBuf {
-    command_log::file(&tools.target.state, "drive", serial)
+    command_log::state_path(&tools.target.state, "drive", serial)
 }
 
 /// nvme-cli, as it names itself: `nvme version 2.3 (git 2.3)`.
@@ -43,7 +43,7 @@ pub(super) async fn describe(
         });
     };
     let path = file(tools, &device.serial);
-    let known: Book = state_file::read(&path)?;
+    let known: CommandLog = state_file::read(&path)?;
     let sight = look(tools, device, &known, &path).await?;
     let mut can = identity.can.clone();
     if !discovery::is_whole(tools, device).await? {
@@ -66,15 +66,15 @@ pub(super) async fn describe(
 async fn look(
     tools: &Tools<'_>,
     device: &Device,
-    known: &Book,
+    known: &CommandLog,
     path: &std::path::Path,
-) -> Result<Sight, ActionError> {
-    let mut sight = Sight::default();
+) -> Result<DriveStatus, ActionError> {
+    let mut sight = DriveStatus::default();
     if device.identity.as_ref().is_some_and(|identity| identity.sanitises) {
         let ran = tools.nvme(&["sanitize-log", device.controller()?, "--output-format=binary"]).await?;
         sight.page = Some(SanitizePage::read(&ran.stdout).map_err(|why| ran.unreadable(why))?);
     }
-    if known.told == Some(Told::Format { well: None }) {
+    if known.told == Some(LastCommand::Format { well: None }) {
         let left = format_left_of(tools, device).await?;
         // Held for as long as the command runs.
         let running = state_file::is_held(path);
@@ -98,7 +98,7 @@ async fn format_left_of(tools: &Tools<'_>, device: &Device) -> Result<Option<u64
 pub(super) async fn log(tools: &Tools<'_>, serial: &str) -> Result<SanitiseLog, ActionError> {
     let device = discovery::drive(tools, serial).await?;
     let path = file(tools, serial);
-    let known: Book = state_file::read(&path)?;
+    let known: CommandLog = state_file::read(&path)?;
     let sight = look(tools, &device, &known, &path).await?;
     Ok(known.log(&sight))
 }
@@ -108,18 +108,18 @@ pub(super) async fn begin(
     tools: &Tools<'_>,
     serial: &str,
     technique: DriveTechnique,
-    stamp: &Stamp,
+    stamp: &CallMetadata,
 ) -> Result<(), ActionError> {
     let device = discovery::drive(tools, serial).await?;
     let path = file(tools, serial);
-    let mut held: Held<Book> =
-        command_log::hold(path.clone(), "another call is at work on the drive").await?;
+    let mut held: LockedFile<CommandLog> =
+        command_log::lock_state(path.clone(), "another call is at work on the drive").await?;
     let asked = format!("{serial} by {}", <&str>::from(technique));
     if held.content.steps.admit(&asked, stamp)? {
         return Ok(());
     }
     let mut sight = look(tools, &device, &held.content, &path).await?;
-    if held.content.told == Some(Told::Format { well: None }) {
+    if held.content.told == Some(LastCommand::Format { well: None }) {
         // It is this call that holds the file: only the drive itself can say that it is at it still.
         sight.formatting = format_left_of(tools, &device).await?.filter(|left| *left > 0).map(|_| 0);
     }
@@ -171,12 +171,12 @@ async fn sanitise(
     device: &Device,
     technique: DriveTechnique,
     action: u64,
-    sight: &Sight,
-    held: &mut Held<Book>,
-    stamp: &Stamp,
+    sight: &DriveStatus,
+    held: &mut LockedFile<CommandLog>,
+    stamp: &CallMetadata,
 ) -> Result<(), ActionError> {
     let before = sight.page.as_ref().map(|page| page.head.clone()).unwrap_or_default();
-    let was = held.content.told.replace(Told::Sanitise { technique, before, taken: false });
+    let was = held.content.told.replace(LastCommand::Sanitise { technique, before, taken: false });
     held.content.steps.seen(stamp, None);
     held.keep()?;
     let action = format!("--sanact={action}");
@@ -184,7 +184,7 @@ async fn sanitise(
     if technique == DriveTechnique::Overwrite {
         words.extend(["--owpass=1", "--ovrpat=0"]);
     }
-    let ran = tools.run(&tools.target.nvme, &words, &[], Does::Change).await?;
+    let ran = tools.run(&tools.target.nvme, &words, &[], Effect::Change).await?;
     if ran.code == 0 {
         held.content.taken();
         return Ok(());
@@ -203,27 +203,27 @@ async fn sanitise(
 async fn format(
     tools: &Tools<'_>,
     device: &Device,
-    held: &mut Held<Book>,
-    stamp: &Stamp,
+    held: &mut LockedFile<CommandLog>,
+    stamp: &CallMetadata,
 ) -> Result<(), ActionError> {
-    held.content.told = Some(Told::Format { well: None });
+    held.content.told = Some(LastCommand::Format { well: None });
     held.content.begun += 1;
     held.content.steps.seen(stamp, None);
     held.keep()?;
     for block in &device.blocks {
         let words = ["format", &block.path, "--ses=1", "--force"];
-        let ran = tools.run(&tools.target.nvme, &words, &[], Does::Change).await?;
+        let ran = tools.run(&tools.target.nvme, &words, &[], Effect::Change).await?;
         if ran.code != 0 {
-            held.content.told = Some(Told::Format { well: Some(false) });
+            held.content.told = Some(LastCommand::Format { well: Some(false) });
             held.keep()?;
             return Err(ActionError::permanent(codes::REFUSED, refused(device, &ran)));
         }
     }
-    held.content.told = Some(Told::Format { well: Some(true) });
+    held.content.told = Some(LastCommand::Format { well: Some(true) });
     Ok(())
 }
 
-fn refused(device: &Device, ran: &Ran) -> String {
+fn refused(device: &Device, ran: &ToolOutput) -> String {
     format!("drive {} did not take the command: exit code {}{}", device.serial, ran.code, ran.words)
 }
 

@@ -8,16 +8,17 @@ use crate::drives::{
     command_log,
     discovery::{self, Block},
     machine::LocalMachine,
-    tools::{Does, Ran, Tools},
+    tools::{Effect, ToolOutput, Tools},
 };
-use crate::state_file::{self, Held, Steps};
+use crate::state_file::{self, LockedFile, Steps};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use workflows::platform::{
-    Admits, DriveTool, Emptied, Estate, Eyes, Finding, LUKS_KEY, Seen, Stamp, Thing, codes,
+    AccessMode, CallMetadata, DriveTool, EmptyProgress, LUKS_KEY, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, codes,
 };
 
 const SYSTEM: &str = "storage";
@@ -31,7 +32,7 @@ const NOT_LUKS: i32 = 1;
 /// What is kept of a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Book {
+struct VolumeState {
     steps: Steps,
     /// Whether the known key opened it just before it was erased.
     opened: bool,
@@ -58,7 +59,7 @@ fn line<'a>(dump: &'a str, name: &str) -> &'a str {
 /// The volume on a block device, if there is one.
 async fn volume(tools: &Tools<'_>, block: &Block) -> Result<Option<Volume>, ActionError> {
     let cryptsetup = &tools.target.cryptsetup;
-    let ran = tools.run(cryptsetup, &["isLuks", "--type", "luks2", &block.path], &[], Does::Look).await?;
+    let ran = tools.run(cryptsetup, &["isLuks", "--type", "luks2", &block.path], &[], Effect::Look).await?;
     match ran.code {
         0 => {}
         NOT_LUKS => return Ok(None),
@@ -98,7 +99,7 @@ async fn volumes(tools: &Tools<'_>) -> Result<Vec<Volume>, ActionError> {
 /// Whether a key opens the volume. It is given on standard input, and stands on no command line.
 async fn opens(tools: &Tools<'_>, volume: &Volume, key: &[u8]) -> Result<bool, ActionError> {
     let words = ["open", "--test-passphrase", "--key-file=-", "--batch-mode", &volume.block.path];
-    let ran = tools.run(&tools.target.cryptsetup, &words, key, Does::Look).await?;
+    let ran = tools.run(&tools.target.cryptsetup, &words, key, Effect::Look).await?;
     match ran.code {
         0 => Ok(true),
         code if NO_KEY_FITS.contains(&code) => Ok(false),
@@ -107,7 +108,7 @@ async fn opens(tools: &Tools<'_>, volume: &Volume, key: &[u8]) -> Result<bool, A
 }
 
 impl LocalMachine {
-    fn volume_of(&self, thing: &Thing) -> Result<String, ActionError> {
+    fn volume_of(&self, thing: &TenantResource) -> Result<String, ActionError> {
         let (node, uuid) = thing.name.split_once('/').unwrap_or_default();
         let ours = thing.system == SYSTEM && thing.place == self.cluster && node == self.node;
         if ours && thing.kind == LUKS_KEY && !uuid.is_empty() {
@@ -117,14 +118,14 @@ impl LocalMachine {
         Err(ActionError::permanent(codes::REFUSED, why))
     }
 
-    fn seen(&self, volume: &Volume) -> Seen {
+    fn seen(&self, volume: &Volume) -> ObservedResource {
         let Volume { uuid, tenant, class, label, slots, block } = volume;
         let mut spec = json!({ "device": block.path, "label": label, "slots": slots });
         if let (Some(fields), Some(class)) = (spec.as_object_mut(), class) {
             fields.insert("class".into(), json!(class));
         }
-        let thing = Thing::new(SYSTEM, &self.cluster, LUKS_KEY, &format!("{}/{uuid}", self.node));
-        Seen { thing, uid: uuid.clone(), tenant: tenant.clone(), spec, terminating: false }
+        let thing = TenantResource::new(SYSTEM, &self.cluster, LUKS_KEY, &format!("{}/{uuid}", self.node));
+        ObservedResource { thing, uid: uuid.clone(), tenant: tenant.clone(), spec, terminating: false }
     }
 
     /// The key of a volume that is known here, if one is.
@@ -144,7 +145,7 @@ impl LocalMachine {
     }
 
     fn book_of(&self, uuid: &str) -> PathBuf {
-        command_log::file(&self.target.state, "luks", uuid)
+        command_log::state_path(&self.target.state, "luks", uuid)
     }
 
     async fn found(&self, tools: &Tools<'_>, uuid: &str) -> Result<Option<Volume>, ActionError> {
@@ -157,7 +158,7 @@ fn unsupported(what: &str) -> ActionError {
 }
 
 #[async_trait]
-impl Estate for LocalMachine {
+impl TenantResources for LocalMachine {
     fn backend(&self) -> &'static str {
         "drives"
     }
@@ -166,9 +167,9 @@ impl Estate for LocalMachine {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if system != SYSTEM {
             return Ok(Vec::new());
         }
@@ -178,7 +179,12 @@ impl Estate for LocalMachine {
         Ok(own.map(|volume| self.seen(volume)).collect())
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let uuid = self.volume_of(thing)?;
         let found = self.found(&Tools::of(&self.target, eyes, stamp), &uuid).await?;
         Ok(found.filter(|volume| volume.slots > 0).map(|volume| self.seen(&volume)))
@@ -186,33 +192,43 @@ impl Estate for LocalMachine {
 
     async fn admit(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
-        _admits: Admits,
-        _stamp: &Stamp,
+        _admits: AccessMode,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("freezing it"))
     }
 
     async fn rewrap(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
         _key: &str,
-        _stamp: &Stamp,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("putting it under another key"))
     }
 
-    async fn empty(&self, thing: &Thing, _uid: &str, _stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        _uid: &str,
+        _stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         self.volume_of(thing)?;
-        Ok(Emptied::default())
+        Ok(EmptyProgress::default())
     }
 
     /// Destroys every key slot. Refused while a mapping is open: the kernel then holds the key, and goes on reading.
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let uuid = self.volume_of(thing)?;
-        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+        let tools = Tools::of(&self.target, Observer::Platform, stamp);
         let Some(volume) = self.found(&tools, &uuid).await?.filter(|volume| volume.slots > 0) else {
             return Ok(());
         };
@@ -220,8 +236,8 @@ impl Estate for LocalMachine {
             let why = format!("{thing} is {}, and {uid} was to be erased", volume.uuid);
             return Err(ActionError::permanent(codes::REPLACED, why));
         }
-        let mut held: Held<Book> =
-            command_log::hold(self.book_of(&uuid), "another call is at work on the volume").await?;
+        let mut held: LockedFile<VolumeState> =
+            command_log::lock_state(self.book_of(&uuid), "another call is at work on the volume").await?;
         if held.content.steps.admit(&uuid, stamp)? {
             let why = format!("volume {uuid} was erased by this call, and has {} key slots", volume.slots);
             return Err(ActionError::permanent(codes::REMAINS, why));
@@ -241,7 +257,7 @@ impl Estate for LocalMachine {
         held.content.steps.seen(stamp, None);
         held.keep()?;
         let words = ["luksErase", "--batch-mode", &volume.block.path];
-        let ran: Ran = tools.run(&self.target.cryptsetup, &words, &[], Does::Change).await?;
+        let ran: ToolOutput = tools.run(&self.target.cryptsetup, &words, &[], Effect::Change).await?;
         if ran.code != 0 {
             let why = format!("volume {uuid} was not erased: exit code {}{}", ran.code, ran.words);
             return Err(ActionError::permanent(codes::REFUSED, why));
@@ -251,30 +267,38 @@ impl Estate for LocalMachine {
     }
 
     /// Tries the known key, and says whether it opened the volume before.
-    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let uuid = self.volume_of(key)?;
-        let tools = Tools::of(&self.target, Eyes::Verifier, stamp);
+        let tools = Tools::of(&self.target, Observer::Verifier, stamp);
         let Some(volume) = self.found(&tools, &uuid).await? else {
             let transcript = format!("no drive of {} has a LUKS header with the UUID {uuid}", self.place());
-            return Ok(Finding { held: true, transcript });
+            return Ok(ProbeFinding { held: true, transcript });
         };
         let slots = format!("the header of volume {uuid} has {} key slots", volume.slots);
         let Some(known) = self.known_key(&uuid)? else {
             let transcript = format!("{slots}; no key of it was known that could be tried");
-            return Ok(Finding { held: volume.slots == 0, transcript });
+            return Ok(ProbeFinding { held: volume.slots == 0, transcript });
         };
-        let before: Book = state_file::read(&self.book_of(&uuid))?;
+        let before: VolumeState = state_file::read(&self.book_of(&uuid))?;
         let opened = opens(&tools, &volume, &known).await?;
         let so = if opened { "opens it" } else { "does not open it" };
         let was = if before.opened { "opened it before" } else { "was not seen to open it before" };
         let transcript = format!("{slots}; the known key {was}, and {so} now");
-        Ok(Finding { held: volume.slots == 0 && !opened, transcript })
+        Ok(ProbeFinding { held: volume.slots == 0 && !opened, transcript })
     }
 
     /// cryptsetup, as it names itself: `cryptsetup 2.6.1 flags: UDEV BLKID`.
-    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+    async fn tool(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<DriveTool>, ActionError> {
         self.volume_of(thing)?;
-        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+        let tools = Tools::of(&self.target, Observer::Platform, stamp);
         let ran = tools.good(&self.target.cryptsetup, &["--version"]).await?;
         let said = String::from_utf8_lossy(&ran.stdout);
         let version = said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("it names no version"))?;

@@ -4,7 +4,7 @@ use crate::drives::{discovery, erase, sampling, settings::DrivesTarget, tools::T
 use crate::{
     TargetError,
     exec::Program,
-    hooks::{OneHook, Table},
+    hooks::{HookBackend, HookRegistry},
     http_response,
 };
 use async_trait::async_trait;
@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::{
-    Devices, Drive, DriveTechnique, Environment, Eyes, FilledGpu, Hook, Hooks, Machines, Reset, Samples,
-    SanitiseLog, Segment, Stamp, codes,
+    CallMetadata, Devices, Drive, DriveTechnique, Environment, FilledGpu, Hook, Hooks, Machines, Observer,
+    Reset, Samples, SanitiseLog, Segment, codes,
 };
 
 /// One machine with its drives.
@@ -23,7 +23,7 @@ pub struct LocalMachine {
     pub(super) cluster: String,
     pub(super) node: String,
     pub(super) target: DrivesTarget,
-    hooks: Table,
+    hooks: HookRegistry,
 }
 
 impl LocalMachine {
@@ -33,11 +33,11 @@ impl LocalMachine {
     /// The field at fault, and what to write.
     pub fn connect(cluster: &str, node: &str, target: DrivesTarget) -> Result<Self, TargetError> {
         target.check()?;
-        let mut hooks: BTreeMap<String, Arc<dyn OneHook>> = BTreeMap::new();
+        let mut hooks: BTreeMap<String, Arc<dyn HookBackend>> = BTreeMap::new();
         for (name, program) in &target.hooks {
             hooks.insert(name.clone(), Arc::new(Program::connect(program)?));
         }
-        let hooks = Table::new(hooks, None);
+        let hooks = HookRegistry::new(hooks, None);
         Ok(Self { cluster: cluster.to_owned(), node: node.to_owned(), target, hooks })
     }
 
@@ -49,8 +49,8 @@ impl LocalMachine {
     ///
     /// # Errors
     /// That one could not be asked, or not be told from another: then none is told of.
-    pub async fn drives(&self, stamp: &Stamp) -> Result<Vec<Drive>, ActionError> {
-        let tools = Tools::of(&self.target, Eyes::Platform, stamp);
+    pub async fn drives(&self, stamp: &CallMetadata) -> Result<Vec<Drive>, ActionError> {
+        let tools = Tools::of(&self.target, Observer::Platform, stamp);
         let tool = erase::tool(&tools).await?;
         let mut drives = Vec::new();
         for device in discovery::drives(&tools).await? {
@@ -74,7 +74,7 @@ impl LocalMachine {
         (cluster, node): (&str, &str),
         name: &str,
         more: Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Value, ActionError> {
         self.is_meant(cluster, node)?;
         if !self.target.hooks.contains_key(name) {
@@ -110,7 +110,7 @@ impl Machines for LocalMachine {
         cluster: &str,
         node: &str,
         gpus: u64,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Devices, ActionError> {
         let said = self.hook((cluster, node), "describe", json!({ "gpus": gpus }), stamp).await?;
         let mut said = said;
@@ -127,7 +127,7 @@ impl Machines for LocalMachine {
         cluster: &str,
         node: &str,
         to: Segment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.hook((cluster, node), "connect", json!({ "to": to }), stamp).await.map(drop)
     }
@@ -137,7 +137,7 @@ impl Machines for LocalMachine {
         cluster: &str,
         node: &str,
         into: Environment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.hook((cluster, node), "boot", json!({ "into": into }), stamp).await.map(drop)
     }
@@ -148,7 +148,7 @@ impl Machines for LocalMachine {
         node: &str,
         uuid: &str,
         reset: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<FilledGpu, ActionError> {
         let wanted = json!({ "uuid": uuid, "reset": reset });
         read("scrub_gpu", self.hook((cluster, node), "scrub_gpu", wanted, stamp).await?, true)
@@ -160,10 +160,10 @@ impl Machines for LocalMachine {
         node: &str,
         serial: &str,
         technique: DriveTechnique,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
-        erase::begin(&Tools::of(&self.target, Eyes::Platform, stamp), serial, technique, stamp).await
+        erase::begin(&Tools::of(&self.target, Observer::Platform, stamp), serial, technique, stamp).await
     }
 
     async fn log(
@@ -171,10 +171,10 @@ impl Machines for LocalMachine {
         cluster: &str,
         node: &str,
         serial: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError> {
         self.is_meant(cluster, node)?;
-        erase::log(&Tools::of(&self.target, Eyes::Platform, stamp), serial).await
+        erase::log(&Tools::of(&self.target, Observer::Platform, stamp), serial).await
     }
 
     async fn sample(
@@ -183,13 +183,13 @@ impl Machines for LocalMachine {
         node: &str,
         serial: &str,
         seed: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Samples, ActionError> {
         self.is_meant(cluster, node)?;
-        sampling::sample(&Tools::of(&self.target, Eyes::Verifier, stamp), serial, seed).await
+        sampling::sample(&Tools::of(&self.target, Observer::Verifier, stamp), serial, seed).await
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError> {
         read("reset", self.hook((cluster, node), "reset", json!({}), stamp).await?, true)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::drives::{
     discovery,
-    tools::{Does, Tools},
+    tools::{Effect, Tools},
 };
 use engine::ActionError;
 use sha2::{Digest as _, Sha256};
@@ -75,7 +75,7 @@ pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Resul
         }
         let (dd, from) = (target.dd.to_string_lossy(), format!("if={}", block.path));
         let words = ["-I{}", &dd, &from, "bs=4096", "count=1", "skip={}", "iflag=direct", "status=none"];
-        let ran = tools.run(&target.xargs, &words, input.as_bytes(), Does::Look).await?;
+        let ran = tools.run(&target.xargs, &words, input.as_bytes(), Effect::Look).await?;
         // 123 is how xargs says that some of them failed.
         if ran.code != 0 && ran.code != 123 {
             return Err(ran.failed());

@@ -4,14 +4,14 @@ use crate::drives::settings::DrivesTarget;
 use crate::{
     exec::{
         ExecTarget,
-        child::{self, Ended, Output},
+        child::{self, ChildExit, Output},
     },
     http_response,
 };
 use engine::{ActionError, Stopwatch};
 use serde_json::Value;
 use std::{io::ErrorKind, path::Path, time::Duration};
-use workflows::platform::{Eyes, Stamp, codes};
+use workflows::platform::{CallMetadata, Observer, codes};
 
 /// What a shell, `env` or `ssh` says when there is no such program, or none that may be run.
 const NOT_THERE: [i32; 2] = [126, 127];
@@ -25,14 +25,14 @@ const OUTPUT_LIMIT: usize = 256 << 20;
 
 /// Whether a program can have changed something when its end was not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Does {
+pub(super) enum Effect {
     Look,
     Change,
 }
 
 /// How a program ended that ended by itself.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct ToolOutput {
     pub(super) code: i32,
     pub(super) stdout: Vec<u8>,
     /// The end of what it said of errors, for a message.
@@ -40,7 +40,7 @@ pub(super) struct Ran {
     about: String,
 }
 
-impl Ran {
+impl ToolOutput {
     /// That it failed, as a failure to look.
     pub(super) fn failed(&self) -> ActionError {
         let said = format!("{}: exit code {}{}", self.about, self.code, self.words);
@@ -71,19 +71,19 @@ pub(super) struct Tools<'a> {
 }
 
 impl<'a> Tools<'a> {
-    pub(super) fn of(target: &'a DrivesTarget, eyes: Eyes, stamp: &Stamp) -> Self {
-        let way = target.way(eyes == Eyes::Verifier);
+    pub(super) fn of(target: &'a DrivesTarget, eyes: Observer, stamp: &CallMetadata) -> Self {
+        let way = target.way(eyes == Observer::Verifier);
         Self { target, way, within: stamp.deadline, since: Stopwatch::start() }
     }
 
     /// Runs `nvme`, which must succeed; answers with what it said.
-    pub(super) async fn nvme(&self, words: &[&str]) -> Result<Ran, ActionError> {
+    pub(super) async fn nvme(&self, words: &[&str]) -> Result<ToolOutput, ActionError> {
         self.good(&self.target.nvme, words).await
     }
 
     /// Runs a program that changes nothing and must succeed.
-    pub(super) async fn good(&self, program: &Path, words: &[&str]) -> Result<Ran, ActionError> {
-        let ran = self.run(program, words, &[], Does::Look).await?;
+    pub(super) async fn good(&self, program: &Path, words: &[&str]) -> Result<ToolOutput, ActionError> {
+        let ran = self.run(program, words, &[], Effect::Look).await?;
         if ran.code == 0 { Ok(ran) } else { Err(ran.failed()) }
     }
 
@@ -93,8 +93,8 @@ impl<'a> Tools<'a> {
         program: &Path,
         words: &[&str],
         input: &[u8],
-        does: Does,
-    ) -> Result<Ran, ActionError> {
+        does: Effect,
+    ) -> Result<ToolOutput, ActionError> {
         let program = program.to_string_lossy();
         let about = format!("{program} {}", words.join(" "));
         let way = self.way.iter().map(String::as_str);
@@ -124,31 +124,31 @@ fn not_started(about: &str, error: &std::io::Error) -> ActionError {
 }
 
 /// What the end of a program says, but for its exit code.
-fn ended(about: String, output: Output, does: Does, afar: bool) -> Result<Ran, ActionError> {
+fn ended(about: String, output: Output, does: Effect, afar: bool) -> Result<ToolOutput, ActionError> {
     let words = output.last_words();
     let unsure = |why: &str| {
         let said = format!("{about}: {why}{words}");
         match does {
-            Does::Look => ActionError::transient(codes::UNAVAILABLE, said),
-            Does::Change => ActionError::unknown(codes::NO_ANSWER, said),
+            Effect::Look => ActionError::transient(codes::UNAVAILABLE, said),
+            Effect::Change => ActionError::unknown(codes::NO_ANSWER, said),
         }
     };
     let code = match output.ended {
-        Ended::Exit(_) if output.too_much => return Err(unsure("it said more than may be read")),
+        ChildExit::Exit(_) if output.too_much => return Err(unsure("it said more than may be read")),
         // Whoever is not let in has told the machine nothing.
-        Ended::Exit(NOT_REACHED) if afar && is_denied(&words) => {
+        ChildExit::Exit(NOT_REACHED) if afar && is_denied(&words) => {
             let why = format!("{about}: the machine does not let this user in{words}");
             return Err(ActionError::permanent(codes::DENIED, why));
         }
-        Ended::Exit(NOT_REACHED) if afar => return Err(unsure("the machine was not reached")),
-        Ended::Exit(code) if afar && NOT_THERE.contains(&code) => {
+        ChildExit::Exit(NOT_REACHED) if afar => return Err(unsure("the machine was not reached")),
+        ChildExit::Exit(code) if afar && NOT_THERE.contains(&code) => {
             let why = format!("{about}: exit code {code}{words}; install it on the machine");
             return Err(ActionError::permanent(codes::UNSUPPORTED, why));
         }
-        Ended::Exit(code) => code,
-        Ended::Late => return Err(unsure("no end in time; it was killed")),
-        Ended::Signal(_) => return Err(unsure("it was ended by a signal")),
-        Ended::Lost => return Err(unsure("nobody saw how it ended")),
+        ChildExit::Exit(code) => code,
+        ChildExit::Late => return Err(unsure("no end in time; it was killed")),
+        ChildExit::Signal(_) => return Err(unsure("it was ended by a signal")),
+        ChildExit::Lost => return Err(unsure("nobody saw how it ended")),
     };
-    Ok(Ran { code, stdout: output.stdout, words, about })
+    Ok(ToolOutput { code, stdout: output.stdout, words, about })
 }

@@ -14,7 +14,7 @@ const LAST_WORDS: usize = 2 << 10;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ChildExit {
     /// With this code.
     Exit(i32),
     /// By this signal.
@@ -28,7 +28,7 @@ pub(crate) enum Ended {
 /// What a program left.
 #[derive(Debug)]
 pub(crate) struct Output {
-    pub(crate) ended: Ended,
+    pub(crate) ended: ChildExit,
     pub(crate) stdout: Vec<u8>,
     /// It wrote more than may be read.
     pub(crate) too_much: bool,
@@ -121,13 +121,15 @@ fn spawn(target: &ExecTarget) -> io::Result<Child> {
 }
 
 /// Waits for the program; past its deadline asks it to end, and kills it when it does not.
-async fn end(child: &mut Child, group: &mut Group, deadline: Duration, grace: Duration) -> Ended {
+async fn end(child: &mut Child, group: &mut Group, deadline: Duration, grace: Duration) -> ChildExit {
     if let Ok(status) = tokio::time::timeout(deadline, child.wait()).await {
         return match status {
-            Ok(status) => {
-                status.code().map(Ended::Exit).or(status.signal().map(Ended::Signal)).unwrap_or(Ended::Lost)
-            }
-            Err(_) => Ended::Lost,
+            Ok(status) => status
+                .code()
+                .map(ChildExit::Exit)
+                .or(status.signal().map(ChildExit::Signal))
+                .unwrap_or(ChildExit::Lost),
+            Err(_) => ChildExit::Lost,
         };
     }
     group.signal(Signal::TERM);
@@ -135,5 +137,5 @@ async fn end(child: &mut Child, group: &mut Group, deadline: Duration, grace: Du
         group.signal(Signal::KILL);
         let _reaped = child.wait().await;
     }
-    Ended::Late
+    ChildExit::Late
 }

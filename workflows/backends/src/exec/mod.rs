@@ -10,11 +10,11 @@ pub use settings::ExecTarget;
 
 use crate::{
     TargetError,
-    hooks::{Answer, Manners, OneHook, Request, Said},
+    hooks::{Answer, ErrorBody, HookBackend, HookTraits, Request},
     http_response,
 };
 use async_trait::async_trait;
-use child::{Ended, Output};
+use child::{ChildExit, Output};
 use engine::ActionError;
 use std::time::Duration;
 use workflows::platform::codes;
@@ -52,13 +52,17 @@ impl Program {
 }
 
 #[async_trait]
-impl OneHook for Program {
+impl HookBackend for Program {
     fn backend(&self) -> &'static str {
         "exec"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { deadline: self.target.deadline, probes: self.target.probes, dry_runs: self.target.dry_runs }
+    fn manners(&self) -> HookTraits {
+        HookTraits {
+            deadline: self.target.deadline,
+            probes: self.target.probes,
+            dry_runs: self.target.dry_runs,
+        }
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, ActionError> {
@@ -85,15 +89,15 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
         }
     };
     match output.ended {
-        Ended::Late => Err(unsure(format!("no end within {} ms; it was killed", request.deadline_ms))),
-        Ended::Signal(signal) => Err(unsure(format!("it was ended by signal {signal}"))),
-        Ended::Lost => Err(unsure("nobody saw how it ended".into())),
-        Ended::Exit(0) if output.too_much => {
+        ChildExit::Late => Err(unsure(format!("no end within {} ms; it was killed", request.deadline_ms))),
+        ChildExit::Signal(signal) => Err(unsure(format!("it was ended by signal {signal}"))),
+        ChildExit::Lost => Err(unsure("nobody saw how it ended".into())),
+        ChildExit::Exit(0) if output.too_much => {
             Err(http_response::unreadable(format!("{about}: it wrote more than may be read"), changing))
         }
-        Ended::Exit(0) => serde_json::from_slice(&output.stdout)
+        ChildExit::Exit(0) => serde_json::from_slice(&output.stdout)
             .map_err(|e| http_response::unreadable(format!("{about}: the answer is not one: {e}"), changing)),
-        Ended::Exit(code) => {
+        ChildExit::Exit(code) => {
             Err(failed(code, &about, output, changing).unwrap_or_else(|| unsure(format!("exit code {code}"))))
         }
     }
@@ -101,7 +105,7 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
 
 /// The failure that an exit code stands for, if it stands for one.
 fn failed(code: i32, about: &str, output: &Output, changing: bool) -> Option<ActionError> {
-    let told = Said::read(&output.stdout);
+    let told = ErrorBody::read(&output.stdout);
     let words = told.words();
     let words = if words.is_empty() { output.last_words() } else { format!(": {words}") };
     let said = format!("{about}: exit code {code}{words}");

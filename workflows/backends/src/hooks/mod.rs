@@ -6,6 +6,6 @@ mod protocol;
 mod registry;
 mod system;
 
-pub use crate::hooks::registry::{Manners, OneHook, Table};
-pub use protocol::{Answer, Request, Said, Verb, soon};
+pub use crate::hooks::registry::{HookBackend, HookRegistry, HookTraits};
+pub use protocol::{Answer, ErrorBody, Request, Verb, retry_delay};
 pub use system::System;

@@ -4,7 +4,7 @@ use engine::{ActionError, Class, Probe};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
-use workflows::platform::{Hook, LOOK_AGAIN, Stamp, codes};
+use workflows::platform::{CallMetadata, Hook, LOOK_AGAIN, codes};
 
 /// The longest that a hook may ask to be left alone.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -54,7 +54,7 @@ pub struct Request {
 impl Request {
     /// The request for a hook in these circumstances.
     #[must_use]
-    pub fn of(hook: &Hook, verb: Verb, stamp: &Stamp, deadline: Duration) -> Self {
+    pub fn of(hook: &Hook, verb: Verb, stamp: &CallMetadata, deadline: Duration) -> Self {
         Self {
             version: 1,
             hook: hook.name.clone(),
@@ -122,7 +122,7 @@ impl Answer {
         match self {
             Self::Done { output } => Ok(output),
             Self::Pending { retry_after_seconds, .. } => {
-                Err(ActionError::pending(codes::HOOK_PENDING, soon(retry_after_seconds)))
+                Err(ActionError::pending(codes::HOOK_PENDING, retry_delay(retry_after_seconds)))
             }
             Self::NotDone | Self::Gone | Self::CannotTell => {
                 let why = format!("{}: the answer is one to a probe", request.about());
@@ -146,14 +146,14 @@ impl Answer {
 
 /// How long to leave a hook alone that says so or does not.
 #[must_use]
-pub fn soon(seconds: Option<u64>) -> Duration {
+pub fn retry_delay(seconds: Option<u64>) -> Duration {
     seconds.map_or(LOOK_AGAIN, Duration::from_secs).clamp(Duration::from_millis(100), LONGEST)
 }
 
 /// What a hook may say of a failure, beside its exit code or status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Said {
+pub struct ErrorBody {
     /// A code of [`codes`], where one fits better than the one that the exit code or status stands for.
     pub code: String,
     /// For people.
@@ -166,7 +166,7 @@ pub struct Said {
     pub retry_after_seconds: Option<u64>,
 }
 
-impl Said {
+impl ErrorBody {
     /// What a body says, if it says anything.
     #[must_use]
     pub fn read(body: &[u8]) -> Self {
@@ -190,6 +190,6 @@ impl Said {
             error.code = (*code).to_owned();
         }
         let waits = self.retry_after_seconds.filter(|_| error.class == Class::Transient);
-        if waits.is_some() { error.retry_after(soon(waits)) } else { error }
+        if waits.is_some() { error.retry_after(retry_delay(waits)) } else { error }
     }
 }

@@ -5,16 +5,16 @@ use async_trait::async_trait;
 use engine::{ActionError, Probe};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
-use workflows::platform::{Hook, Hooks, Stamp};
+use workflows::platform::{CallMetadata, Hook, Hooks};
 
 /// A program or a service that stands behind the name of a hook.
 #[async_trait]
-pub trait OneHook: Debug + Send + Sync {
+pub trait HookBackend: Debug + Send + Sync {
     /// What it is, for people.
     fn backend(&self) -> &'static str;
 
     /// How it is to be called.
-    fn manners(&self) -> Manners;
+    fn manners(&self) -> HookTraits;
 
     /// Sends the request and reads the answer, within the request's deadline.
     async fn ask(&self, request: &Request) -> Result<Answer, ActionError>;
@@ -22,7 +22,7 @@ pub trait OneHook: Debug + Send + Sync {
 
 /// How a hook is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manners {
+pub struct HookTraits {
     /// How long it has for an answer, in place of the call's own deadline.
     pub deadline: Option<Duration>,
     /// Whether it answers probes. One that does not is called again instead, which its key must make harmless.
@@ -33,16 +33,16 @@ pub struct Manners {
 
 /// Hooks by name; every other is called on `rest`, where there is one.
 #[derive(Debug)]
-pub struct Table {
-    hooks: BTreeMap<String, Arc<dyn OneHook>>,
+pub struct HookRegistry {
+    hooks: BTreeMap<String, Arc<dyn HookBackend>>,
     rest: Option<Arc<dyn Hooks>>,
     said: &'static str,
 }
 
-impl Table {
+impl HookRegistry {
     /// These hooks, and `rest` for all that are not among them.
     #[must_use]
-    pub fn new(hooks: BTreeMap<String, Arc<dyn OneHook>>, rest: Option<Arc<dyn Hooks>>) -> Self {
+    pub fn new(hooks: BTreeMap<String, Arc<dyn HookBackend>>, rest: Option<Arc<dyn Hooks>>) -> Self {
         let named = hooks.iter().map(|(name, hook)| format!("{name}: {}", hook.backend()));
         let others = rest.iter().map(|rest| format!("others: {}", rest.backend()));
         let said = named.chain(others).collect::<Vec<_>>().join(", ");
@@ -50,17 +50,17 @@ impl Table {
         Self { hooks, rest, said: if said.is_empty() { "none" } else { String::leak(said) } }
     }
 
-    fn request(&self, one: &dyn OneHook, hook: &Hook, verb: Verb, stamp: &Stamp) -> Request {
+    fn request(&self, one: &dyn HookBackend, hook: &Hook, verb: Verb, stamp: &CallMetadata) -> Request {
         let deadline = one.manners().deadline.unwrap_or(stamp.deadline);
         Request::of(hook, verb, stamp, deadline)
     }
 
     async fn act(
         &self,
-        one: &dyn OneHook,
+        one: &dyn HookBackend,
         hook: &Hook,
         verb: Verb,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Value, ActionError> {
         if stamp.dry_run && !one.manners().dry_runs {
             return Ok(Value::Null);
@@ -72,12 +72,12 @@ impl Table {
 }
 
 #[async_trait]
-impl Hooks for Table {
+impl Hooks for HookRegistry {
     fn backend(&self) -> &'static str {
         self.said
     }
 
-    async fn run(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn run(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError> {
         match (self.hooks.get(&hook.name), &self.rest) {
             (Some(one), _) => self.act(one.as_ref(), hook, Verb::Run, stamp).await,
             (None, Some(rest)) => rest.run(hook, stamp).await,
@@ -85,7 +85,7 @@ impl Hooks for Table {
         }
     }
 
-    async fn probe(&self, hook: &Hook, stamp: &Stamp) -> Result<Probe<Value>, ActionError> {
+    async fn probe(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Probe<Value>, ActionError> {
         match (self.hooks.get(&hook.name), &self.rest) {
             (Some(one), _) if one.manners().probes => {
                 let request = self.request(one.as_ref(), hook, Verb::Probe, stamp);
@@ -98,7 +98,7 @@ impl Hooks for Table {
         }
     }
 
-    async fn undo(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn undo(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError> {
         match (self.hooks.get(&hook.name), &self.rest) {
             (Some(one), _) => self.act(one.as_ref(), hook, Verb::Undo, stamp).await,
             (None, Some(rest)) => rest.undo(hook, stamp).await,

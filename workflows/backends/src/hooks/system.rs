@@ -3,7 +3,7 @@
 //! Invariant: what was not looked for must never pass for absent. An answer that is not whole, that is about something else, or that
 //! shows another tenant's things is an error.
 
-use super::{OneHook, Request, Verb};
+use super::{HookBackend, Request, Verb};
 use crate::http_response::unreadable;
 use async_trait::async_trait;
 use engine::ActionError;
@@ -11,7 +11,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use workflows::platform::{
-    Admits, Emptied, Estate, Eyes, Finding, Found, Hook, Identity, Seen, Stamp, Thing, codes,
+    AccessMode, CallMetadata, EmptyProgress, FoundObject, Hook, Identity, ObservedResource, Observer,
+    ProbeFinding, TenantResource, TenantResources, codes,
 };
 
 /// A tenant's groups, and what is handed over to it, as things of the system `identity`.
@@ -22,14 +23,14 @@ const CREDENTIALS: &str = "Credentials";
 #[derive(Debug)]
 pub struct System {
     name: &'static str,
-    hook: Arc<dyn OneHook>,
-    verifier: Arc<dyn OneHook>,
+    hook: Arc<dyn HookBackend>,
+    verifier: Arc<dyn HookBackend>,
 }
 
 impl System {
     /// The system of this name: `hook` changes it, `verifier` looks at it with credentials of its own.
     #[must_use]
-    pub fn new(name: &'static str, hook: Arc<dyn OneHook>, verifier: Arc<dyn OneHook>) -> Self {
+    pub fn new(name: &'static str, hook: Arc<dyn HookBackend>, verifier: Arc<dyn HookBackend>) -> Self {
         Self { name, hook, verifier }
     }
 
@@ -41,18 +42,23 @@ impl System {
 
     fn request(
         &self,
-        one: &dyn OneHook,
+        one: &dyn HookBackend,
         verb: Verb,
         tenant: &str,
         arguments: Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Request {
         let hook = Hook { name: self.name.to_owned(), tenant: tenant.to_owned(), arguments };
         Request::of(&hook, verb, stamp, one.manners().deadline.unwrap_or(stamp.deadline))
     }
 
     /// Asks for a change. A dry run is left out where the hook knows none.
-    async fn change(&self, tenant: &str, arguments: Value, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn change(
+        &self,
+        tenant: &str,
+        arguments: Value,
+        stamp: &CallMetadata,
+    ) -> Result<Value, ActionError> {
         if stamp.dry_run && !self.hook.manners().dry_runs {
             return Ok(Value::Null);
         }
@@ -64,14 +70,14 @@ impl System {
     /// Asks what there is.
     async fn shown<T: DeserializeOwned>(
         &self,
-        eyes: Eyes,
+        eyes: Observer,
         tenant: &str,
         arguments: Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<T, ActionError> {
         let one = match eyes {
-            Eyes::Platform => &self.hook,
-            Eyes::Verifier => &self.verifier,
+            Observer::Platform => &self.hook,
+            Observer::Verifier => &self.verifier,
         };
         let request = self.request(&**one, Verb::Look, tenant, arguments, stamp);
         let output = one.ask(&request).await?.of_deed(&request)?;
@@ -82,8 +88,13 @@ impl System {
         unreadable(format!("look of hook {}: {why}", self.name), false)
     }
 
-    async fn told(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Told>, ActionError> {
-        let told: Option<Told> = self.shown(eyes, "", with(thing, "look", json!({})), stamp).await?;
+    async fn told(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ReportedThing>, ActionError> {
+        let told: Option<ReportedThing> = self.shown(eyes, "", with(thing, "look", json!({})), stamp).await?;
         let Some(told) = told else { return Ok(None) };
         told.check().map_err(|why| self.unreadable(&why))?;
         let about = told.thing(self.name);
@@ -93,8 +104,8 @@ impl System {
         Ok(Some(told))
     }
 
-    fn identity(&self, kind: &str, name: &str) -> Thing {
-        Thing::new(self.name, "", kind, name)
+    fn identity(&self, kind: &str, name: &str) -> TenantResource {
+        TenantResource::new(self.name, "", kind, name)
     }
 
     /// Makes a thing of the identity provider, and answers with what it is then. Groups that are there with the wanted `spec` stay.
@@ -103,11 +114,11 @@ impl System {
         kind: &str,
         of: (&str, &str),
         spec: Value,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let (name, tenant) = of;
         let thing = self.identity(kind, name);
-        if let Some(found) = self.told(&thing, Eyes::Platform, stamp).await?.map(Told::found) {
+        if let Some(found) = self.told(&thing, Observer::Platform, stamp).await?.map(ReportedThing::found) {
             let alike = alike(&found.spec, &spec);
             if found.tenant != tenant || found.step != stamp.step && !alike {
                 let why = format!("{thing} is of {:?}, made by {}", found.tenant, found.step);
@@ -120,11 +131,13 @@ impl System {
         self.change(tenant, with(&thing, "make", spec.clone()), stamp).await?;
         if stamp.dry_run {
             let (uid, tenant, step) = (String::new(), tenant.to_owned(), stamp.step.clone());
-            return Ok(Found { uid, tenant, step, spec, terminating: false });
+            return Ok(FoundObject { uid, tenant, step, spec, terminating: false });
         }
         let unseen = |e: ActionError| ActionError::unknown(codes::NO_ANSWER, e.message);
-        let found = self.told(&thing, Eyes::Platform, stamp).await.map_err(unseen)?;
-        found.map(Told::found).ok_or_else(|| unreadable(format!("{thing} was made, and is not shown"), true))
+        let found = self.told(&thing, Observer::Platform, stamp).await.map_err(unseen)?;
+        found
+            .map(ReportedThing::found)
+            .ok_or_else(|| unreadable(format!("{thing} was made, and is not shown"), true))
     }
 }
 
@@ -145,7 +158,7 @@ fn alike(is: &Value, wanted: &Value) -> bool {
 }
 
 /// A thing with what is asked about it: `do` a change, or a look.
-fn with(thing: &Thing, what: &str, more: Value) -> Value {
+fn with(thing: &TenantResource, what: &str, more: Value) -> Value {
     let mut all = json!({ "do": what, "place": thing.place, "kind": thing.kind, "name": thing.name });
     if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
         all.extend(more);
@@ -155,7 +168,7 @@ fn with(thing: &Thing, what: &str, more: Value) -> Value {
 
 /// A thing as a hook shows it. What it says besides is what the thing says of itself.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct ReportedThing {
     #[serde(default)]
     place: String,
     kind: String,
@@ -170,7 +183,7 @@ struct Told {
     spec: Map<String, Value>,
 }
 
-impl Told {
+impl ReportedThing {
     /// That it names what it shows.
     fn check(&self) -> Result<(), String> {
         let fields =
@@ -181,13 +194,13 @@ impl Told {
         }
     }
 
-    fn thing(&self, system: &str) -> Thing {
-        Thing::new(system, &self.place, &self.kind, &self.name)
+    fn thing(&self, system: &str) -> TenantResource {
+        TenantResource::new(system, &self.place, &self.kind, &self.name)
     }
 
-    fn seen(self, system: &str) -> Seen {
+    fn seen(self, system: &str) -> ObservedResource {
         let thing = self.thing(system);
-        Seen {
+        ObservedResource {
             thing,
             uid: self.uid,
             tenant: self.tenant,
@@ -196,14 +209,14 @@ impl Told {
         }
     }
 
-    fn found(self) -> Found {
+    fn found(self) -> FoundObject {
         let Self { uid, tenant, step, terminating, spec, .. } = self;
-        Found { uid, tenant, step, spec: spec.into(), terminating }
+        FoundObject { uid, tenant, step, spec: spec.into(), terminating }
     }
 }
 
 #[async_trait]
-impl Estate for System {
+impl TenantResources for System {
     fn backend(&self) -> &'static str {
         self.hook.backend()
     }
@@ -212,10 +225,10 @@ impl Estate for System {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
-        let all: Vec<Told> = self.shown(eyes, tenant, json!({ "do": "survey" }), stamp).await?;
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
+        let all: Vec<ReportedThing> = self.shown(eyes, tenant, json!({ "do": "survey" }), stamp).await?;
         for told in &all {
             told.check().map_err(|why| self.unreadable(&why))?;
             if told.tenant != tenant {
@@ -226,39 +239,64 @@ impl Estate for System {
         Ok(all.into_iter().map(|told| told.seen(system)).collect())
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         Ok(self.told(thing, eyes, stamp).await?.map(|told| told.seen(self.name)))
     }
 
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let asked = with(thing, "admit", json!({ "admits": admits }));
         self.change(tenant, asked, stamp).await.map(drop)
     }
 
-    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn rewrap(
+        &self,
+        thing: &TenantResource,
+        tenant: &str,
+        key: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.change(tenant, with(thing, "rewrap", json!({ "key": key })), stamp).await.map(drop)
     }
 
-    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         let said = self.change("", with(thing, "empty", json!({ "uid": uid })), stamp).await?;
         if stamp.dry_run {
-            return Ok(Emptied::default());
+            return Ok(EmptyProgress::default());
         }
         serde_json::from_value(said)
             .map_err(|e| unreadable(format!("run of hook {}: emptied: {e}", self.name), true))
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.change("", with(thing, "remove", json!({ "uid": uid })), stamp).await.map(drop)
     }
 
-    async fn undecryptable(&self, key: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        _: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let why = format!("{key}: a hook cannot show that a key is gone: keep keys in a key store (`keys`)");
         Err(ActionError::permanent(codes::UNSUPPORTED, why))
     }
@@ -275,28 +313,34 @@ impl Identity for System {
         name: &str,
         tenant: &str,
         groups: &[String],
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.made(GROUPS, (name, tenant), json!({ "groups": groups }), stamp).await
     }
 
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        Ok(self.told(&self.identity(GROUPS, name), Eyes::Platform, stamp).await?.map(Told::found))
+    async fn read(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+        Ok(self
+            .told(&self.identity(GROUPS, name), Observer::Platform, stamp)
+            .await?
+            .map(ReportedThing::found))
     }
 
-    async fn delete(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
-        Estate::remove(self, &self.identity(GROUPS, name), &found.uid, stamp).await
+    async fn delete(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError> {
+        TenantResources::remove(self, &self.identity(GROUPS, name), &found.uid, stamp).await
     }
 
-    async fn publish(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn publish(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.made(CREDENTIALS, (name, tenant), json!({}), stamp).await.map(drop)
     }
 
-    async fn published(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        Ok(self.told(&self.identity(CREDENTIALS, name), Eyes::Platform, stamp).await?.map(Told::found))
+    async fn published(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+        Ok(self
+            .told(&self.identity(CREDENTIALS, name), Observer::Platform, stamp)
+            .await?
+            .map(ReportedThing::found))
     }
 
-    async fn revoke(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
-        Estate::remove(self, &self.identity(CREDENTIALS, name), &found.uid, stamp).await
+    async fn revoke(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError> {
+        TenantResources::remove(self, &self.identity(CREDENTIALS, name), &found.uid, stamp).await
     }
 }

@@ -12,7 +12,7 @@ pub use signed::{Signer, signature};
 
 use crate::{
     TargetError,
-    hooks::{Answer, Manners, OneHook, Request, Said, soon},
+    hooks::{Answer, ErrorBody, HookBackend, HookTraits, Request, retry_delay},
     http_response, outbound,
 };
 use async_trait::async_trait;
@@ -83,7 +83,7 @@ impl Service {
         let answer = sent.await.map_err(|e| http_response::failure(&e.without_url(), &what, changing))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if !status.is_success() {
-            let told = Said::read(&outbound::excerpt(answer).await);
+            let told = ErrorBody::read(&outbound::excerpt(answer).await);
             let said = format!("{what}: {}", told.words());
             let refused = if status == FENCED {
                 ActionError::permanent(codes::FENCED, said)
@@ -119,13 +119,17 @@ impl Service {
 }
 
 #[async_trait]
-impl OneHook for Service {
+impl HookBackend for Service {
     fn backend(&self) -> &'static str {
         "http"
     }
 
-    fn manners(&self) -> Manners {
-        Manners { deadline: self.target.deadline, probes: self.target.probes, dry_runs: self.target.dry_runs }
+    fn manners(&self) -> HookTraits {
+        HookTraits {
+            deadline: self.target.deadline,
+            probes: self.target.probes,
+            dry_runs: self.target.dry_runs,
+        }
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, ActionError> {
@@ -134,7 +138,7 @@ impl OneHook for Service {
         let body = serde_json::to_vec(request).map_err(|e| ActionError::permanent(codes::REFUSED, e))?;
         let mut answer = self.send(request, self.request(Method::POST, &self.url, body, left())?).await?;
         while let Answer::Pending { retry_after_seconds, poll: Some(poll) } = &answer {
-            let (pause, url) = (soon(*retry_after_seconds), self.poll_at(poll, request)?);
+            let (pause, url) = (retry_delay(*retry_after_seconds), self.poll_at(poll, request)?);
             // What takes longer than this call is asked for by the next one.
             if !request.changes() || pause >= left() {
                 break;

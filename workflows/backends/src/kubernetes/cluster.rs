@@ -4,10 +4,10 @@ use crate::kubernetes::{
     client::{
         discovery::At,
         error::Fault,
-        request::{self, Ask, deadline},
+        request::{self, ApiRequest, deadline},
         watch,
     },
-    labels::{self, Marks, terminating},
+    labels::{self, LabelNames, terminating},
     objects::{merged, swapped},
     settings::{KubernetesTarget, KubernetesTargetError},
 };
@@ -18,7 +18,8 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Mutex, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 use workflows::platform::{
-    Finding, Found, IsolationKind, Kind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap,
+    CallMetadata, FieldSwap, FoundObject, IsolationKind, Kubernetes, Manifest, ObjectKind, ObjectRef,
+    Ownership, ProbeFinding,
 };
 
 /// How long a connection may take; the deadline of a call still bounds it.
@@ -32,7 +33,7 @@ pub struct KubernetesCluster {
     /// What the fleet calls it.
     pub(super) name: String,
     pub(super) target: KubernetesTarget,
-    pub(super) marks: Marks,
+    pub(super) marks: LabelNames,
     /// The versions that were looked up, by plural.
     pub(super) served: Mutex<BTreeMap<&'static str, String>>,
     /// Who may wait by a watch.
@@ -71,7 +72,7 @@ impl KubernetesCluster {
             client,
             verifier,
             name: String::new(),
-            marks: Marks::new(&target.prefix),
+            marks: LabelNames::new(&target.prefix),
             target: target.clone(),
             served: Mutex::default(),
             watching: Semaphore::new(watch::AT_A_TIME),
@@ -84,20 +85,20 @@ impl KubernetesCluster {
         Self { name: name.to_owned(), ..self }
     }
 
-    pub(super) async fn send(&self, ask: &Ask, until: Instant) -> Result<Value, Fault> {
+    pub(super) async fn send(&self, ask: &ApiRequest, until: Instant) -> Result<Value, Fault> {
         request::send(&self.client, ask, until).await
     }
 
     /// Whether the object's job is done by a webhook of the operator's, so that it is neither made nor looked for.
-    fn elsewhere(&self, place: &Place) -> bool {
-        place.kind == Kind::ValidatingAdmissionPolicy && self.target.admission_webhook.is_some()
+    fn elsewhere(&self, place: &ObjectRef) -> bool {
+        place.kind == ObjectKind::ValidatingAdmissionPolicy && self.target.admission_webhook.is_some()
     }
 
     /// Where the object is, and the object.
     pub(super) async fn live(
         &self,
-        place: &Place,
-        stamp: &Stamp,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
     ) -> Result<(At, Option<Value>), ActionError> {
         let until = deadline(stamp);
         let at = self.at(place, until).await?;
@@ -126,8 +127,8 @@ fn client_of(mut config: kube::Config) -> Result<kube::Client, KubernetesTargetE
 }
 
 /// The answer for an object that the operator's webhook stands in for: it has no identity.
-fn not_ours(manifest: &Manifest, stamp: &Stamp) -> Found {
-    Found {
+fn not_ours(manifest: &Manifest, stamp: &CallMetadata) -> FoundObject {
+    FoundObject {
         uid: String::new(),
         tenant: manifest.tenant.clone(),
         step: stamp.step.clone(),
@@ -142,34 +143,38 @@ impl Kubernetes for KubernetesCluster {
         "kubernetes"
     }
 
-    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn apply(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         if self.elsewhere(&manifest.place) {
             return Ok(not_ours(manifest, stamp));
         }
         let found = self.make(manifest, stamp).await?;
-        if manifest.place.kind == Kind::ValidatingAdmissionPolicy {
+        if manifest.place.kind == ObjectKind::ValidatingAdmissionPolicy {
             self.bound(&manifest.place, &manifest.tenant, stamp).await?;
         }
         Ok(found)
     }
 
-    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
-        let changed = |found: &Found| Ok(merged(&found.spec, &manifest.spec));
+    async fn patch(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
+        let changed = |found: &FoundObject| Ok(merged(&found.spec, &manifest.spec));
         self.change(&manifest.place, &manifest.tenant, stamp, changed).await
     }
 
     async fn swap(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let name = place.full_name();
         self.change(place, tenant, stamp, |found| swapped(found, swap, &name)).await
     }
 
-    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn read(
+        &self,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         if self.elsewhere(place) {
             return Ok(None);
         }
@@ -177,7 +182,12 @@ impl Kubernetes for KubernetesCluster {
         Ok(live.map(|live| self.found(&live, &at)))
     }
 
-    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn gone(
+        &self,
+        place: &ObjectRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         let (at, live) = self.live(place, stamp).await?;
         let left = match live {
             Some(live) if labels::uid(&live) == uid && terminating(&live) => {
@@ -189,12 +199,12 @@ impl Kubernetes for KubernetesCluster {
         Ok(left.map(|left| self.found(&left, &at)))
     }
 
-    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+    async fn held_by(&self, place: &ObjectRef, stamp: &CallMetadata) -> Result<Option<String>, ActionError> {
         let (at, live) = self.live(place, stamp).await?;
         Ok(live.filter(terminating).map(|live| crate::kubernetes::objects::deletion::of(&at.name(), &live)))
     }
 
-    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn delete(&self, place: &ObjectRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.remove(place, uid, stamp).await
     }
 
@@ -203,7 +213,7 @@ impl Kubernetes for KubernetesCluster {
         _cluster: &str,
         node: &str,
         to: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.take(node, to, stamp).await
     }
@@ -213,7 +223,7 @@ impl Kubernetes for KubernetesCluster {
         _cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.cordon(node, of, stamp).await
     }
@@ -224,7 +234,7 @@ impl Kubernetes for KubernetesCluster {
         node: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.uncordon(node, of, by, stamp).await
     }
@@ -234,7 +244,7 @@ impl Kubernetes for KubernetesCluster {
         _cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.give_back(node, of, stamp).await
     }
@@ -245,8 +255,8 @@ impl Kubernetes for KubernetesCluster {
         tenant: &str,
         workspace: &str,
         kind: IsolationKind,
-        stamp: &Stamp,
-    ) -> Result<Finding, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         self.probe(cluster, tenant, workspace, kind, stamp).await
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod traffic;
 use crate::kubernetes::{
     client::{
         error::Fault,
-        request::{Ask, deadline},
+        request::{ApiRequest, deadline},
     },
     cluster::KubernetesCluster,
     labels::{at as value_at, text},
@@ -23,7 +23,9 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use workflows::platform::{Finding, IsolationKind, Kind, Place, Stamp, codes, workspace_name};
+use workflows::platform::{
+    CallMetadata, IsolationKind, ObjectKind, ObjectRef, ProbeFinding, codes, workspace_name,
+};
 
 /// What somebody who is not of the tenant tries, as verb and resource.
 const TRIED: [(&str, &str); 5] = [
@@ -51,8 +53,8 @@ impl KubernetesCluster {
         tenant: &str,
         workspace: &str,
         kind: IsolationKind,
-        stamp: &Stamp,
-    ) -> Result<Finding, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let (namespace, until) = (workspace_name(tenant, workspace)?, deadline(stamp));
         match kind {
             IsolationKind::ForeignCredentials => self.foreign_credentials(cluster, &namespace, until).await,
@@ -71,8 +73,8 @@ impl KubernetesCluster {
         cluster: &str,
         namespace: &str,
         until: Instant,
-    ) -> Result<Finding, ActionError> {
-        let place = Place::within(cluster, Kind::RoleBinding, namespace, "tenant");
+    ) -> Result<ProbeFinding, ActionError> {
+        let place = ObjectRef::within(cluster, ObjectKind::RoleBinding, namespace, "tenant");
         let at = self.at(&place, until).await?;
         let binding = self.get(&at, until).await?.unwrap_or_default();
         let subjects = binding.get("subjects").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -104,7 +106,7 @@ impl KubernetesCluster {
         (verb, resource): (&str, &str),
         until: Instant,
     ) -> Result<(bool, String), ActionError> {
-        let ask = Ask::review(
+        let ask = ApiRequest::review(
             "/apis/authorization.k8s.io/v1/subjectaccessreviews",
             review(user, groups, namespace, verb, resource),
         );
@@ -123,8 +125,8 @@ impl KubernetesCluster {
         cluster: &str,
         namespace: &str,
         until: Instant,
-    ) -> Result<Finding, ActionError> {
-        let place = Place::within(cluster, Kind::ResourceQuota, namespace, "tenure");
+    ) -> Result<ProbeFinding, ActionError> {
+        let place = ObjectRef::within(cluster, ObjectKind::ResourceQuota, namespace, "tenure");
         let at = self.at(&place, until).await?;
         let Some(quota) = self.get(&at, until).await? else {
             return Ok(found(false, format!("{}: it is not there", at.name())));
@@ -176,7 +178,7 @@ impl KubernetesCluster {
         name: &str,
         until: Instant,
     ) -> Result<Option<String>, ActionError> {
-        let place = Place::new(cluster, Kind::ValidatingAdmissionPolicy, name);
+        let place = ObjectRef::new(cluster, ObjectKind::ValidatingAdmissionPolicy, name);
         let at = match self.at(&place, until).await {
             Ok(at) => at,
             Err(error) if error.code == codes::UNSUPPORTED => return Ok(None),
@@ -194,7 +196,7 @@ impl KubernetesCluster {
         cluster: &str,
         namespace: &str,
         until: Instant,
-    ) -> Result<Finding, ActionError> {
+    ) -> Result<ProbeFinding, ActionError> {
         let tried = format!("a pod with image {FOREIGN_IMAGE}");
         let pod = pod("tenure-probe-image", FOREIGN_IMAGE);
         if let Some(webhook) = &self.target.admission_webhook {
@@ -202,7 +204,7 @@ impl KubernetesCluster {
                 |message: &str| message.contains(&format!("admission webhook \"{webhook}\" denied"));
             return self.rehearsed(namespace, pod, &tried, by_webhook, until).await;
         }
-        let place = Place::new(cluster, Kind::ValidatingAdmissionPolicy, namespace);
+        let place = ObjectRef::new(cluster, ObjectKind::ValidatingAdmissionPolicy, namespace);
         let at = self.at(&place, until).await?;
         if self.get(&at, until).await?.is_none() {
             return Ok(found(false, format!("{}: it is not there", at.name())));
@@ -220,8 +222,8 @@ impl KubernetesCluster {
         tried: &str,
         by_guard: impl Fn(&str) -> bool,
         until: Instant,
-    ) -> Result<Finding, ActionError> {
-        let ask = Ask::post(&format!("/api/v1/namespaces/{namespace}/pods"), pod).rehearsed();
+    ) -> Result<ProbeFinding, ActionError> {
+        let ask = ApiRequest::post(&format!("/api/v1/namespaces/{namespace}/pods"), pod).rehearsed();
         match self.send(&ask, until).await {
             Ok(_) => Ok(found(false, format!("{tried} was not refused"))),
             Err(Fault::Refused(refusal)) if by_guard(&refusal.message) => {
@@ -235,8 +237,8 @@ impl KubernetesCluster {
     }
 }
 
-fn found(held: bool, transcript: String) -> Finding {
-    Finding { held, transcript }
+fn found(held: bool, transcript: String) -> ProbeFinding {
+    ProbeFinding { held, transcript }
 }
 
 fn answer(allowed: bool, why: &str) -> String {

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 /// The names under one prefix.
 #[derive(Clone, Debug)]
-pub(super) struct Marks {
+pub(super) struct LabelNames {
     prefix: String,
 }
 
-impl Marks {
+impl LabelNames {
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned() }
     }

@@ -10,12 +10,12 @@ use crate::kubernetes::{
         TRIES,
         error::Fault,
         list,
-        request::{Ask, deadline, escaped},
+        request::{ApiRequest, deadline, escaped},
     },
     cluster::KubernetesCluster,
     labels::{at, label, text, uid, version},
     objects::{
-        call_history::{Before, Calls},
+        call_history::{CallHistory, PastCall},
         parse::quantity,
     },
     pods::is_so,
@@ -26,7 +26,9 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::time::Instant;
-use workflows::platform::{Diagnosis, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes};
+use workflows::platform::{
+    CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus, LayoutState, codes,
+};
 
 /// The layout that is asked for.
 const CONFIG: &str = "nvidia.com/mig.config";
@@ -103,9 +105,10 @@ impl GpuOperator {
 
     /// Whether a MIG manager is at work on the node.
     async fn managed(&self, node: &str, until: Instant) -> Result<bool, ActionError> {
-        let all = Ask::get(&format!("/api/v1/namespaces/{}/pods", escaped(&self.mig.manager_namespace)))
-            .with("labelSelector", &self.mig.manager_label)
-            .with("fieldSelector", &format!("spec.nodeName={node}"));
+        let all =
+            ApiRequest::get(&format!("/api/v1/namespaces/{}/pods", escaped(&self.mig.manager_namespace)))
+                .with("labelSelector", &self.mig.manager_label)
+                .with("fieldSelector", &format!("spec.nodeName={node}"));
         let pods = list::whole(&self.cluster.client, all, until).await?;
         Ok(pods.iter().any(|pod| is_so(pod, "Ready")))
     }
@@ -206,7 +209,7 @@ impl Gpus for GpuOperator {
         "gpu operator"
     }
 
-    async fn layout(&self, _: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+    async fn layout(&self, _: &str, node: &str, stamp: &CallMetadata) -> Result<GpuLayout, ActionError> {
         let until = deadline(stamp);
         let live = self.node(node, until).await?;
         let (gpus, asked) = (count(node, &live)?, asked(&live));
@@ -224,17 +227,23 @@ impl Gpus for GpuOperator {
         })
     }
 
-    async fn set_layout(&self, _: &str, node: &str, profile: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn set_layout(
+        &self,
+        _: &str,
+        node: &str,
+        profile: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let (until, on) = (deadline(stamp), &self.cluster);
         for _ in 0..TRIES {
             let live = self.node(node, until).await?;
-            let calls = Calls::of(&live, &on.marks.calls())?;
+            let calls = CallHistory::of(&live, &on.marks.calls())?;
             let (before, newer) = (calls.check(stamp, &format!("node {node}"))?, calls.is_newer(stamp));
             let same = asked(&live) == profile;
-            if (before == Before::Done || same) && !newer {
+            if (before == PastCall::Done || same) && !newer {
                 return Ok(());
             }
-            let changes = before == Before::New && !same;
+            let changes = before == PastCall::New && !same;
             // The manager's word of the layout before says nothing of this one.
             let labels = if changes { json!({ CONFIG: profile, STATE: null }) } else { json!({}) };
             if changes {
@@ -251,7 +260,7 @@ impl Gpus for GpuOperator {
                 "uid": uid(&live), "resourceVersion": version(&live), "labels": labels,
                 "annotations": { on.marks.calls(): calls.with(stamp) },
             } });
-            let ask = Ask::merge(&path(node), patch).by(&on.target.field_manager).under(stamp);
+            let ask = ApiRequest::merge(&path(node), patch).by(&on.target.field_manager).under(stamp);
             match on.send(&ask, until).await {
                 Ok(_) => return Ok(()),
                 Err(Fault::Refused(refusal)) if refusal.is_outdated() || refusal.is_missing() => {}
@@ -262,19 +271,25 @@ impl Gpus for GpuOperator {
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
-    async fn diagnose(&self, _: &str, _: &str, _: Level, _: &Stamp) -> Result<Diagnosis, ActionError> {
+    async fn diagnose(
+        &self,
+        _: &str,
+        _: &str,
+        _: DiagnosisLevel,
+        _: &CallMetadata,
+    ) -> Result<Diagnosis, ActionError> {
         Err(elsewhere("runs no diagnosis when it is asked"))
     }
 
-    async fn health(&self, _: &str, _: &str, _: &Stamp) -> Result<GpuHealth, ActionError> {
+    async fn health(&self, _: &str, _: &str, _: &CallMetadata) -> Result<GpuHealth, ActionError> {
         Err(elsewhere("tells no health of GPUs"))
     }
 
-    async fn reset(&self, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn reset(&self, _: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         Err(elsewhere("resets no GPU"))
     }
 
-    async fn reboot(&self, _: &str, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn reboot(&self, _: &str, _: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         Err(elsewhere("reboots no node when it is asked"))
     }
 }

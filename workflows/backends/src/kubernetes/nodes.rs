@@ -7,21 +7,21 @@ use crate::kubernetes::{
     client::{
         TRIES,
         error::Fault,
-        request::{Ask, deadline, escaped},
+        request::{ApiRequest, deadline, escaped},
     },
     cluster::KubernetesCluster,
-    labels::{Marks, annotation, at, label, text, uid, version},
-    objects::call_history::{Before, Calls},
+    labels::{LabelNames, annotation, at, label, text, uid, version},
+    objects::call_history::{CallHistory, PastCall},
 };
 use engine::ActionError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
-use workflows::platform::{Ownership, Stamp, codes};
+use workflows::platform::{CallMetadata, Ownership, codes};
 
 /// What a node says of its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(super) struct NodeOwner {
     pub(super) tenant: Option<String>,
     pub(super) epoch: u64,
     /// The greatest epoch of an ownership that has ended, begun or not.
@@ -30,10 +30,10 @@ pub(super) struct Owned {
     pub(super) cordons: BTreeSet<String>,
 }
 
-impl Owned {
+impl NodeOwner {
     /// # Errors
     /// `platform.unreadable`, permanent, when somebody else wrote our annotations.
-    pub(super) fn of(node: &Value, marks: &Marks) -> Result<Self, ActionError> {
+    pub(super) fn of(node: &Value, marks: &LabelNames) -> Result<Self, ActionError> {
         let broken = |key: &str, why: String| {
             let why = format!(
                 "node {}: annotation {key} is not what Tenure wrote ({why}); mend it, then retry",
@@ -71,11 +71,11 @@ impl Owned {
 }
 
 /// What is to become of a node.
-pub(super) enum Become {
+pub(super) enum OwnershipChange {
     /// It stays.
     Same,
     /// It is to say this.
-    Owned(Owned),
+    Owned(NodeOwner),
 }
 
 impl KubernetesCluster {
@@ -83,11 +83,11 @@ impl KubernetesCluster {
         &self,
         node: &str,
         to: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         let taken = self.own(node, stamp, |is| {
             if is.is(to) {
-                return Ok(Become::Owned(is.clone()));
+                return Ok(OwnershipChange::Owned(is.clone()));
             }
             let seen = is.spent.max(is.epoch);
             if to.owner_epoch <= seen {
@@ -98,7 +98,11 @@ impl KubernetesCluster {
                 let why = format!("{node} is of {owner:?} at epoch {}", is.epoch);
                 return Err(ActionError::permanent(codes::NODE_OWNED, why));
             }
-            Ok(Become::Owned(Owned { tenant: to.tenant.clone(), epoch: to.owner_epoch, ..is.clone() }))
+            Ok(OwnershipChange::Owned(NodeOwner {
+                tenant: to.tenant.clone(),
+                epoch: to.owner_epoch,
+                ..is.clone()
+            }))
         });
         taken.await?.ok_or_else(|| {
             let why = format!("there is no node {node} in the cluster: join it, or let another be claimed");
@@ -110,15 +114,15 @@ impl KubernetesCluster {
         &self,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         let now = self.own(node, stamp, |is| {
             if !is.is(of) || is.cordons.contains(&stamp.step) {
-                return Ok(Become::Same);
+                return Ok(OwnershipChange::Same);
             }
             let mut wanted = is.clone();
             wanted.cordons.insert(stamp.step.clone());
-            Ok(Become::Owned(wanted))
+            Ok(OwnershipChange::Owned(wanted))
         });
         Ok(now.await?.unwrap_or_default())
     }
@@ -128,15 +132,15 @@ impl KubernetesCluster {
         node: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         let now = self.own(node, stamp, |is| {
             if !is.is(of) || !is.cordons.contains(by) {
-                return Ok(Become::Same);
+                return Ok(OwnershipChange::Same);
             }
             let mut wanted = is.clone();
             wanted.cordons.remove(by);
-            Ok(Become::Owned(wanted))
+            Ok(OwnershipChange::Owned(wanted))
         });
         Ok(now.await?.unwrap_or_default())
     }
@@ -145,15 +149,19 @@ impl KubernetesCluster {
         &self,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         let now = self.own(node, stamp, |is| {
             let spent = is.spent.max(of.owner_epoch);
             if !is.is(of) {
-                let wanted = Owned { spent, ..is.clone() };
-                return Ok(if wanted == *is { Become::Same } else { Become::Owned(wanted) });
+                let wanted = NodeOwner { spent, ..is.clone() };
+                return Ok(if wanted == *is {
+                    OwnershipChange::Same
+                } else {
+                    OwnershipChange::Owned(wanted)
+                });
             }
-            Ok(Become::Owned(Owned { spent, ..Owned::default() }))
+            Ok(OwnershipChange::Owned(NodeOwner { spent, ..NodeOwner::default() }))
         });
         // A node that has left the cluster has nothing to give back.
         Ok(now.await?.unwrap_or_default())
@@ -163,21 +171,21 @@ impl KubernetesCluster {
     async fn own(
         &self,
         node: &str,
-        stamp: &Stamp,
-        decide: impl Fn(&Owned) -> Result<Become, ActionError>,
+        stamp: &CallMetadata,
+        decide: impl Fn(&NodeOwner) -> Result<OwnershipChange, ActionError>,
     ) -> Result<Option<Ownership>, ActionError> {
         let (until, path) = (deadline(stamp), format!("/api/v1/nodes/{}", escaped(node)));
         for _ in 0..TRIES {
             let Some(live) = self.node(&path, until).await? else { return Ok(None) };
-            let is = Owned::of(&live, &self.marks)?;
-            let calls = Calls::of(&live, &self.marks.calls())?;
+            let is = NodeOwner::of(&live, &self.marks)?;
+            let calls = CallHistory::of(&live, &self.marks.calls())?;
             let before = calls.check(stamp, &format!("node {node}"))?;
             let wanted = match decide(&is)? {
-                Become::Same => return Ok(Some(is.shown())),
-                Become::Owned(_) if before == Before::Done && !calls.is_newer(stamp) => {
+                OwnershipChange::Same => return Ok(Some(is.shown())),
+                OwnershipChange::Owned(_) if before == PastCall::Done && !calls.is_newer(stamp) => {
                     return Ok(Some(is.shown()));
                 }
-                Become::Owned(wanted) => wanted,
+                OwnershipChange::Owned(wanted) => wanted,
             };
             let newer = calls.is_newer(stamp);
             // What was asked of a free node needs no memory: its spent epoch refuses every late call.
@@ -186,9 +194,9 @@ impl KubernetesCluster {
             let Some(patch) = patch else {
                 return Ok(Some(is.shown()));
             };
-            let ask = Ask::merge(&path, patch).by(&self.target.field_manager).under(stamp);
+            let ask = ApiRequest::merge(&path, patch).by(&self.target.field_manager).under(stamp);
             match self.send(&ask, until).await {
-                Ok(changed) => return Ok(Some(Owned::of(&changed, &self.marks)?.shown())),
+                Ok(changed) => return Ok(Some(NodeOwner::of(&changed, &self.marks)?.shown())),
                 Err(Fault::Refused(refusal)) if refusal.is_outdated() || refusal.is_missing() => {}
                 Err(fault) => return Err(fault.into()),
             }
@@ -198,7 +206,7 @@ impl KubernetesCluster {
     }
 
     async fn node(&self, path: &str, until: Instant) -> Result<Option<Value>, ActionError> {
-        match self.send(&Ask::get(path), until).await {
+        match self.send(&ApiRequest::get(path), until).await {
             Ok(node) => Ok(Some(node)),
             Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(None),
             Err(fault) => Err(fault.into()),
@@ -208,7 +216,13 @@ impl KubernetesCluster {
 
 /// The merge patch that makes the node say what is wanted, on condition of its version and identity. Nothing where it says so
 /// already, unless a later holder of the lease is to be remembered.
-fn patch(node: &Value, wanted: &Owned, calls: Option<&str>, newer: bool, marks: &Marks) -> Option<Value> {
+fn patch(
+    node: &Value,
+    wanted: &NodeOwner,
+    calls: Option<&str>,
+    newer: bool,
+    marks: &LabelNames,
+) -> Option<Value> {
     let number = |value: u64| if value == 0 { Value::Null } else { Value::from(value.to_string()) };
     let cordons =
         if wanted.cordons.is_empty() { Value::Null } else { json!(json!(wanted.cordons).to_string()) };
@@ -241,7 +255,7 @@ fn patch(node: &Value, wanted: &Owned, calls: Option<&str>, newer: bool, marks: 
 }
 
 /// The taints that a node is to have, with those of others as they are, and whether that is a change.
-fn taints(node: &Value, wanted: &Owned, marks: &Marks) -> (Value, bool) {
+fn taints(node: &Value, wanted: &NodeOwner, marks: &LabelNames) -> (Value, bool) {
     let has = at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let ours =
         |taint: &Value| [marks.tenant(), marks.cordon()].iter().any(|key| text(taint, &["key"]) == key);

@@ -18,35 +18,41 @@ use crate::kubernetes::{
         TRIES,
         discovery::At,
         error::Fault,
-        request::{Ask, deadline},
+        request::{ApiRequest, deadline},
     },
     cluster::KubernetesCluster,
     labels::{annotation, terminating, uid, version},
     objects::{
-        call_history::{Before, Calls},
-        parse::{found, words},
-        specs::Words,
+        call_history::{CallHistory, PastCall},
+        parse::{found, spec_of},
+        specs::ObjectSpec,
     },
 };
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use workflows::platform::{Found, LOOK_AGAIN, Manifest, Place, Stamp, Swap, codes};
+use workflows::platform::{CallMetadata, FieldSwap, FoundObject, LOOK_AGAIN, Manifest, ObjectRef, codes};
 
 impl KubernetesCluster {
     /// Makes the object, or finds that it is there.
-    pub(super) async fn make(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    pub(super) async fn make(
+        &self,
+        manifest: &Manifest,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let until = deadline(stamp);
         let at = self.at(&manifest.place, until).await?;
-        let asked = Words::read(manifest.place.kind, &manifest.spec)?;
+        let asked = ObjectSpec::read(manifest.place.kind, &manifest.spec)?;
         for _ in 0..TRIES {
             if let Some(live) = self.get(&at, until).await? {
                 return self.settled(manifest, &asked, &at, live, stamp, until).await;
             }
-            let calls = Calls::default().with(stamp);
+            let calls = CallHistory::default().with(stamp);
             let content = render::content(&asked, &manifest.tenant, &at, &self.target, &self.marks);
             let object = render::object(manifest, &at, content, &self.marks, &stamp.step, &calls);
-            let ask = Ask::post(&at.collection(), object.clone()).by(&self.target.field_manager).under(stamp);
+            let ask = ApiRequest::post(&at.collection(), object.clone())
+                .by(&self.target.field_manager)
+                .under(stamp);
             match self.send(&ask, until).await {
                 Ok(made) => return Ok(self.found(&made, &at)),
                 // A twin, or somebody else, was quicker: look whose it is.
@@ -65,12 +71,12 @@ impl KubernetesCluster {
     async fn settled(
         &self,
         manifest: &Manifest,
-        asked: &Words,
+        asked: &ObjectSpec,
         at: &At,
         live: Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
-    ) -> Result<Found, ActionError> {
+    ) -> Result<FoundObject, ActionError> {
         if terminating(&live) {
             return Err(self.held(at, &live));
         }
@@ -84,10 +90,10 @@ impl KubernetesCluster {
             );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
-        let calls = Calls::of(&live, &self.marks.calls())?;
+        let calls = CallHistory::of(&live, &self.marks.calls())?;
         let before = calls.check(stamp, &at.name())?;
-        let is = words(&live, at, &self.target, &self.marks);
-        if before == Before::New && is != *asked {
+        let is = spec_of(&live, at, &self.target, &self.marks);
+        if before == PastCall::New && is != *asked {
             let managers = managers(&live).join(", ");
             let why = format!(
                 "{} is there and differs: it says {}, and {} is asked for; it was set by {managers}, and left as it is",
@@ -106,12 +112,12 @@ impl KubernetesCluster {
         &self,
         at: &At,
         live: &Value,
-        is: &Words,
-        stamp: &Stamp,
+        is: &ObjectSpec,
+        stamp: &CallMetadata,
         until: Instant,
-    ) -> Result<Found, ActionError> {
+    ) -> Result<FoundObject, ActionError> {
         let found = self.found(live, at);
-        let newer = Calls::of(live, &self.marks.calls())?.is_newer(stamp);
+        let newer = CallHistory::of(live, &self.marks.calls())?.is_newer(stamp);
         // What all tenants share is never changed, and so nothing late can harm it.
         if !newer || found.tenant.is_empty() || stamp.dry_run || !self.can_say(at, &found.tenant, is) {
             return Ok(found);
@@ -126,21 +132,21 @@ impl KubernetesCluster {
     }
 
     /// Whether an object can be made that says just this: what others have written may have no words.
-    fn can_say(&self, at: &At, tenant: &str, said: &Words) -> bool {
+    fn can_say(&self, at: &At, tenant: &str, said: &ObjectSpec) -> bool {
         let manifest = Manifest { place: at.place.clone(), tenant: tenant.to_owned(), spec: Value::Null };
         let content = render::content(said, tenant, at, &self.target, &self.marks);
         let object = render::object(&manifest, at, content, &self.marks, "", "[]");
-        words(&object, at, &self.target, &self.marks) == *said
+        spec_of(&object, at, &self.target, &self.marks) == *said
     }
 
     /// Sets fields of the tenant's object, as `changed` says they are to be.
     pub(super) async fn change(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         tenant: &str,
-        stamp: &Stamp,
-        changed: impl Fn(&Found) -> Result<Value, ActionError>,
-    ) -> Result<Found, ActionError> {
+        stamp: &CallMetadata,
+        changed: impl Fn(&FoundObject) -> Result<Value, ActionError>,
+    ) -> Result<FoundObject, ActionError> {
         let until = deadline(stamp);
         let at = self.at(place, until).await?;
         for _ in 0..TRIES {
@@ -156,12 +162,12 @@ impl KubernetesCluster {
                 let why = format!("{} is of {:?}", at.name(), found.tenant);
                 return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
             }
-            let calls = Calls::of(&live, &self.marks.calls())?;
-            if calls.check(stamp, &at.name())? == Before::Done {
-                let is = words(&live, &at, &self.target, &self.marks);
+            let calls = CallHistory::of(&live, &self.marks.calls())?;
+            if calls.check(stamp, &at.name())? == PastCall::Done {
+                let is = spec_of(&live, &at, &self.target, &self.marks);
                 return self.noted(&at, &live, &is, stamp, until).await;
             }
-            let wanted = Words::read(place.kind, &changed(&found)?)?;
+            let wanted = ObjectSpec::read(place.kind, &changed(&found)?)?;
             if let Some(object) = self.set(&at, &live, tenant, &wanted, stamp, until).await? {
                 return Ok(self.found(&object, &at));
             }
@@ -175,12 +181,12 @@ impl KubernetesCluster {
         at: &At,
         live: &Value,
         tenant: &str,
-        wanted: &Words,
-        stamp: &Stamp,
+        wanted: &ObjectSpec,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<Option<Value>, ActionError> {
         let Some(version) = self.taken_over(at, live, stamp, until).await? else { return Ok(None) };
-        let calls = Calls::of(live, &self.marks.calls())?.with(stamp);
+        let calls = CallHistory::of(live, &self.marks.calls())?.with(stamp);
         let step = annotation(live, &self.marks.step()).unwrap_or_default();
         let manifest = Manifest { place: at.place.clone(), tenant: tenant.to_owned(), spec: Value::Null };
         let content = render::content(wanted, tenant, at, &self.target, &self.marks);
@@ -189,7 +195,7 @@ impl KubernetesCluster {
             metadata.insert("uid".into(), uid(live).into());
             metadata.insert("resourceVersion".into(), version.into());
         }
-        let ask = Ask::apply(&at.path(), object).by(&self.target.field_manager).under(stamp);
+        let ask = ApiRequest::apply(&at.path(), object).by(&self.target.field_manager).under(stamp);
         let mut answer = self.send(&ask, until).await;
         // A rehearsal could not turn our update into an apply before, and so meets nobody but itself.
         if stamp.dry_run
@@ -223,7 +229,7 @@ impl KubernetesCluster {
         &self,
         at: &At,
         live: &Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<Option<String>, ActionError> {
         let Some(fields) = applied(live, &self.target.field_manager) else {
@@ -237,7 +243,7 @@ impl KubernetesCluster {
             { "op": "test", "path": "/metadata/resourceVersion", "value": version(live) },
             { "op": "replace", "path": "/metadata/managedFields", "value": fields },
         ]);
-        let ask = Ask::patch(&at.path(), patch).by(&self.target.field_manager);
+        let ask = ApiRequest::patch(&at.path(), patch).by(&self.target.field_manager);
         match self.send(&ask, until).await {
             Ok(object) => Ok(Some(version(&object).to_owned())),
             Err(Fault::Refused(refusal)) if refusal.is_outdated() || refusal.status == 422 => Ok(None),
@@ -247,14 +253,14 @@ impl KubernetesCluster {
 
     /// The object as it stands.
     pub(super) async fn get(&self, at: &At, until: Instant) -> Result<Option<Value>, ActionError> {
-        match self.send(&Ask::get(&at.path()), until).await {
+        match self.send(&ApiRequest::get(&at.path()), until).await {
             Ok(object) => Ok(Some(object)),
             Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(None),
             Err(fault) => Err(self.unserved_now(fault)),
         }
     }
 
-    pub(super) fn found(&self, object: &Value, at: &At) -> Found {
+    pub(super) fn found(&self, object: &Value, at: &At) -> FoundObject {
         found(object, at, &self.target, &self.marks)
     }
 
@@ -276,7 +282,7 @@ impl KubernetesCluster {
 }
 
 /// The change of one field of a found object's spec.
-pub(super) fn swapped(found: &Found, swap: &Swap, name: &str) -> Result<Value, ActionError> {
+pub(super) fn swapped(found: &FoundObject, swap: &FieldSwap, name: &str) -> Result<Value, ActionError> {
     let now = found.spec.get(&swap.field).cloned().unwrap_or(Value::Null);
     let is = |wanted: &Value| now == *wanted || (empty(&now) && empty(wanted));
     if !is(&swap.from) && !is(&swap.to) {

@@ -7,7 +7,7 @@ use crate::kubernetes::{
     client::{
         error::Fault,
         list,
-        request::{Ask, escaped},
+        request::{ApiRequest, escaped},
     },
     cluster::KubernetesCluster,
     labels::{at, text, uid},
@@ -16,7 +16,7 @@ use crate::kubernetes::{
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use workflows::platform::Stamp;
+use workflows::platform::CallMetadata;
 
 impl KubernetesCluster {
     /// All pods of a namespace. A namespace that is not there has none.
@@ -25,16 +25,16 @@ impl KubernetesCluster {
         namespace: &str,
         until: Instant,
     ) -> Result<Vec<Value>, ActionError> {
-        self.pods(Ask::get(&collection(namespace)), until).await
+        self.pods(ApiRequest::get(&collection(namespace)), until).await
     }
 
     /// All pods that are bound to a node, of whatever namespace.
     pub(super) async fn pods_on(&self, node: &str, until: Instant) -> Result<Vec<Value>, ActionError> {
-        let bound = Ask::get("/api/v1/pods").with("fieldSelector", &format!("spec.nodeName={node}"));
+        let bound = ApiRequest::get("/api/v1/pods").with("fieldSelector", &format!("spec.nodeName={node}"));
         self.pods(bound, until).await
     }
 
-    async fn pods(&self, ask: Ask, until: Instant) -> Result<Vec<Value>, ActionError> {
+    async fn pods(&self, ask: ApiRequest, until: Instant) -> Result<Vec<Value>, ActionError> {
         list::whole(&self.client, ask, until).await.map_err(|error| ActionError {
             message: format!("pods cannot be listed: {}", error.message),
             ..error
@@ -43,7 +43,7 @@ impl KubernetesCluster {
 
     /// The object at a path, if it is there.
     pub(super) async fn object(&self, path: &str, until: Instant) -> Result<Option<Value>, ActionError> {
-        match self.send(&Ask::get(path), until).await {
+        match self.send(&ApiRequest::get(path), until).await {
             Ok(object) => Ok(Some(object)),
             Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(None),
             Err(fault) => Err(self.unserved_now(fault)),
@@ -57,7 +57,7 @@ impl KubernetesCluster {
         &self,
         pod: &Value,
         grace: Option<u32>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         // Beside a body the server does not read `dryRun` of the query: it would be done in earnest.
@@ -69,7 +69,7 @@ impl KubernetesCluster {
             "gracePeriodSeconds": grace,
             "preconditions": { "uid": uid(pod) },
         });
-        match self.send(&Ask::delete(&path(pod), options).under(stamp), until).await {
+        match self.send(&ApiRequest::delete(&path(pod), options).under(stamp), until).await {
             Ok(_) => Ok(()),
             Err(Fault::Refused(refusal)) if refusal.is_missing() || refusal.is_outdated() => Ok(()),
             Err(fault) => Err(fault.into()),

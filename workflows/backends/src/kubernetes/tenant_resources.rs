@@ -21,7 +21,10 @@ use crate::kubernetes::{
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::Value;
-use workflows::platform::{Admits, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes};
+use workflows::platform::{
+    AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
+    TenantResources, codes,
+};
 
 /// The system that a cluster is.
 pub(super) const SYSTEM: &str = "kubernetes";
@@ -31,7 +34,7 @@ pub(super) fn unsupported(what: &str) -> ActionError {
 }
 
 /// The namespace and the name of a thing.
-pub(super) fn parts(thing: &Thing, namespaced: bool) -> Result<(Option<&str>, &str), ActionError> {
+pub(super) fn parts(thing: &TenantResource, namespaced: bool) -> Result<(Option<&str>, &str), ActionError> {
     match (namespaced, thing.name.split_once('/')) {
         (true, Some((namespace, name))) => Ok((Some(namespace), name)),
         (false, None) => Ok((None, &thing.name)),
@@ -47,7 +50,11 @@ pub(super) fn parts(thing: &Thing, namespaced: bool) -> Result<(Option<&str>, &s
 }
 
 impl KubernetesCluster {
-    async fn looked(&self, thing: &Thing, reader: &Reader) -> Result<Option<Seen>, ActionError> {
+    async fn looked(
+        &self,
+        thing: &TenantResource,
+        reader: &Reader,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         // A kind that is not served has no objects.
         let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(None) };
         let (namespace, name) = parts(thing, kind.namespaced)?;
@@ -66,12 +73,12 @@ impl KubernetesCluster {
             said.extend(door);
         }
         // The place is named as the caller does.
-        Ok(Some(Seen { thing: thing.clone(), ..seen }))
+        Ok(Some(ObservedResource { thing: thing.clone(), ..seen }))
     }
 }
 
 #[async_trait]
-impl Estate for KubernetesCluster {
+impl TenantResources for KubernetesCluster {
     fn backend(&self) -> &'static str {
         SYSTEM
     }
@@ -80,9 +87,9 @@ impl Estate for KubernetesCluster {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if system != SYSTEM {
             return Ok(Vec::new());
         }
@@ -90,13 +97,23 @@ impl Estate for KubernetesCluster {
         self.surveyed(tenant, &reader).await
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let reader = self.reader(eyes, stamp).await?;
         self.looked(thing, &reader).await
     }
 
-    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
-        let reader = self.reader(Eyes::Platform, stamp).await?;
+    async fn gone(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
+        let reader = self.reader(Observer::Platform, stamp).await?;
         if !stamp.dry_run {
             self.left(thing, uid, &reader).await?;
         }
@@ -105,10 +122,10 @@ impl Estate for KubernetesCluster {
 
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         match thing.kind.as_str() {
             QUEUE => self.admit_queue(&thing.name, tenant, admits, stamp).await,
@@ -119,22 +136,38 @@ impl Estate for KubernetesCluster {
         }
     }
 
-    async fn rewrap(&self, thing: &Thing, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn rewrap(
+        &self,
+        thing: &TenantResource,
+        _: &str,
+        _: &str,
+        _: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let why = format!(
             "kubernetes cannot put {thing} under another key: copy what must be kept out of it, and have it classified as what may be destroyed"
         );
         Err(unsupported(&why))
     }
 
-    async fn empty(&self, _: &Thing, _: &str, _: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        _: &TenantResource,
+        _: &str,
+        _: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         Err(unsupported("nothing in kubernetes is emptied before it is removed"))
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.removed(thing, uid, stamp).await
     }
 
-    async fn undecryptable(&self, _: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         Err(unsupported("kubernetes keeps no keys of tenants"))
     }
 }

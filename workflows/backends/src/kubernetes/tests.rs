@@ -5,15 +5,15 @@ use crate::kubernetes::{
         discovery::{At, resource},
         error::Refusal,
     },
-    labels::Marks,
-    nodes::Owned,
+    labels::LabelNames,
+    nodes::NodeOwner,
     objects::{
         admission_policy,
-        call_history::{Before, Calls},
+        call_history::{CallHistory, PastCall},
         deletion,
-        parse::{found, quantity, words},
+        parse::{found, quantity, spec_of},
         render,
-        specs::Words,
+        specs::ObjectSpec,
     },
     settings::KubernetesTarget,
 };
@@ -21,10 +21,10 @@ use engine::Class;
 use serde_json::{Value, json};
 use std::time::Duration;
 use store::Epoch;
-use workflows::platform::{Kind, Manifest, Place, Stamp};
+use workflows::platform::{CallMetadata, Manifest, ObjectKind, ObjectRef};
 
-fn stamp(step: &str, epoch: u64) -> Stamp {
-    Stamp {
+fn stamp(step: &str, epoch: u64) -> CallMetadata {
+    CallMetadata {
         action: "Test",
         step: step.into(),
         key: format!("{step}/key"),
@@ -35,40 +35,43 @@ fn stamp(step: &str, epoch: u64) -> Stamp {
     }
 }
 
-fn at(kind: Kind, version: &str) -> At {
+fn at(kind: ObjectKind, version: &str) -> At {
     let place = match kind {
-        Kind::ResourceQuota
-        | Kind::LimitRange
-        | Kind::NetworkPolicy
-        | Kind::RoleBinding
-        | Kind::LocalQueue => Place::within("eu-1", kind, "t-acme--prod", "tenure"),
-        Kind::Namespace
-        | Kind::PriorityClass
-        | Kind::ValidatingAdmissionPolicy
-        | Kind::Cohort
-        | Kind::ResourceFlavor
-        | Kind::ClusterQueue => Place::new("eu-1", kind, "t-acme--prod"),
+        ObjectKind::ResourceQuota
+        | ObjectKind::LimitRange
+        | ObjectKind::NetworkPolicy
+        | ObjectKind::RoleBinding
+        | ObjectKind::LocalQueue => ObjectRef::within("eu-1", kind, "t-acme--prod", "tenure"),
+        ObjectKind::Namespace
+        | ObjectKind::PriorityClass
+        | ObjectKind::ValidatingAdmissionPolicy
+        | ObjectKind::Cohort
+        | ObjectKind::ResourceFlavor
+        | ObjectKind::ClusterQueue => ObjectRef::new("eu-1", kind, "t-acme--prod"),
     };
     At { place, resource: resource(kind), version: version.into() }
 }
 
-fn asked() -> Vec<(Kind, Value)> {
+fn asked() -> Vec<(ObjectKind, Value)> {
     vec![
-        (Kind::Namespace, json!({ "labels": { "class": "batch" }, "podSecurity": "restricted" })),
-        (Kind::ResourceQuota, json!({ "hard": { "requests.nvidia.com/gpu": 8, "requests.cpu": 2000 } })),
+        (ObjectKind::Namespace, json!({ "labels": { "class": "batch" }, "podSecurity": "restricted" })),
         (
-            Kind::NetworkPolicy,
+            ObjectKind::ResourceQuota,
+            json!({ "hard": { "requests.nvidia.com/gpu": 8, "requests.cpu": 2000 } }),
+        ),
+        (
+            ObjectKind::NetworkPolicy,
             json!({ "policyTypes": ["Ingress", "Egress"], "allow": ["same-tenant", "dns"] }),
         ),
-        (Kind::RoleBinding, json!({ "role": "edit", "groups": ["acme-admins", "acme-members"] })),
+        (ObjectKind::RoleBinding, json!({ "role": "edit", "groups": ["acme-admins", "acme-members"] })),
         (
-            Kind::ValidatingAdmissionPolicy,
+            ObjectKind::ValidatingAdmissionPolicy,
             json!({ "registries": ["registry.example/a'b"], "tolerations": ["acme"], "failurePolicy": "Fail" }),
         ),
-        (Kind::Cohort, json!({ "quotas": { "prod/gpu/H100": 8 } })),
-        (Kind::ResourceFlavor, json!({ "nodeLabels": { "tenant": "acme", "gpu": "H100" } })),
+        (ObjectKind::Cohort, json!({ "quotas": { "prod/gpu/H100": 8 } })),
+        (ObjectKind::ResourceFlavor, json!({ "nodeLabels": { "tenant": "acme", "gpu": "H100" } })),
         (
-            Kind::ClusterQueue,
+            ObjectKind::ClusterQueue,
             json!({
                 "cohort": "t-acme",
                 "resourceGroups": [
@@ -78,16 +81,19 @@ fn asked() -> Vec<(Kind, Value)> {
                 "stopPolicy": "Hold",
             }),
         ),
-        (Kind::LocalQueue, json!({ "clusterQueue": "t-acme--prod" })),
-        (Kind::LimitRange, json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 64 } })),
-        (Kind::PriorityClass, json!({ "value": 100, "preemption": "Never" })),
+        (ObjectKind::LocalQueue, json!({ "clusterQueue": "t-acme--prod" })),
+        (
+            ObjectKind::LimitRange,
+            json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 64 } }),
+        ),
+        (ObjectKind::PriorityClass, json!({ "value": 100, "preemption": "Never" })),
     ]
 }
 
-fn object(kind: Kind, spec: &Value, version: &str) -> Value {
-    let (at, marks) = (at(kind, version), Marks::new("tenure.dev"));
+fn object(kind: ObjectKind, spec: &Value, version: &str) -> Value {
+    let (at, marks) = (at(kind, version), LabelNames::new("tenure.dev"));
     let manifest = Manifest { place: at.place.clone(), tenant: "acme".into(), spec: spec.clone() };
-    let words = Words::read(kind, spec).unwrap();
+    let words = ObjectSpec::read(kind, spec).unwrap();
     let content = render::content(&words, "acme", &at, &KubernetesTarget::default(), &marks);
     render::object(&manifest, &at, content, &marks, "e-1/Making/0/0", "[]")
 }
@@ -97,8 +103,12 @@ fn what_is_asked_for_is_found_again_in_the_same_words() {
     for (kind, spec) in asked() {
         for version in ["v1beta1", "v1beta2"] {
             let object = object(kind, &spec, version);
-            let found =
-                found(&object, &at(kind, version), &KubernetesTarget::default(), &Marks::new("tenure.dev"));
+            let found = found(
+                &object,
+                &at(kind, version),
+                &KubernetesTarget::default(),
+                &LabelNames::new("tenure.dev"),
+            );
 
             assert_eq!(found.spec, spec, "{kind:?} of {version}: {object}");
             assert_eq!((found.tenant.as_str(), found.step.as_str()), ("acme", "e-1/Making/0/0"));
@@ -109,39 +119,43 @@ fn what_is_asked_for_is_found_again_in_the_same_words() {
 #[test]
 fn what_others_change_never_passes_for_what_was_asked() {
     let tampered = [
-        (Kind::ResourceQuota, "/spec/hard/requests.cpu", json!("3k")),
-        (Kind::NetworkPolicy, "/spec/ingress/0/from", json!([])),
-        (Kind::NetworkPolicy, "/spec/egress/1/ports/0/port", json!(443)),
-        (Kind::RoleBinding, "/subjects/0/name", json!("everybody")),
-        (Kind::RoleBinding, "/roleRef/name", json!("admin")),
-        (Kind::ValidatingAdmissionPolicy, "/spec/validations/0/expression", json!("true")),
-        (Kind::ResourceFlavor, "/spec/tolerations/0/key", json!("")),
-        (Kind::ClusterQueue, "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota", json!("9")),
-        (Kind::LocalQueue, "/spec/clusterQueue", json!("other")),
-        (Kind::Namespace, "/metadata/labels/pod-security.kubernetes.io~1enforce", json!("privileged")),
-        (Kind::LimitRange, "/spec/limits/0/max/cpu", json!("65")),
-        (Kind::LimitRange, "/spec/limits/0/default/cpu", json!("2")),
-        (Kind::LimitRange, "/spec/limits/0/defaultRequest/memory", json!("1Mi")),
-        (Kind::LimitRange, "/spec/limits/0/type", json!("Pod")),
-        (Kind::PriorityClass, "/value", json!(101)),
-        (Kind::PriorityClass, "/preemptionPolicy", json!("PreemptLowerPriority")),
+        (ObjectKind::ResourceQuota, "/spec/hard/requests.cpu", json!("3k")),
+        (ObjectKind::NetworkPolicy, "/spec/ingress/0/from", json!([])),
+        (ObjectKind::NetworkPolicy, "/spec/egress/1/ports/0/port", json!(443)),
+        (ObjectKind::RoleBinding, "/subjects/0/name", json!("everybody")),
+        (ObjectKind::RoleBinding, "/roleRef/name", json!("admin")),
+        (ObjectKind::ValidatingAdmissionPolicy, "/spec/validations/0/expression", json!("true")),
+        (ObjectKind::ResourceFlavor, "/spec/tolerations/0/key", json!("")),
+        (ObjectKind::ClusterQueue, "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota", json!("9")),
+        (ObjectKind::LocalQueue, "/spec/clusterQueue", json!("other")),
+        (ObjectKind::Namespace, "/metadata/labels/pod-security.kubernetes.io~1enforce", json!("privileged")),
+        (ObjectKind::LimitRange, "/spec/limits/0/max/cpu", json!("65")),
+        (ObjectKind::LimitRange, "/spec/limits/0/default/cpu", json!("2")),
+        (ObjectKind::LimitRange, "/spec/limits/0/defaultRequest/memory", json!("1Mi")),
+        (ObjectKind::LimitRange, "/spec/limits/0/type", json!("Pod")),
+        (ObjectKind::PriorityClass, "/value", json!(101)),
+        (ObjectKind::PriorityClass, "/preemptionPolicy", json!("PreemptLowerPriority")),
     ];
     for (kind, pointer, value) in tampered {
         let spec = asked().into_iter().find(|(of, _)| *of == kind).unwrap().1;
         let mut object = object(kind, &spec, "v1beta1");
         *object.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
 
-        let is =
-            words(&object, &at(kind, "v1beta1"), &KubernetesTarget::default(), &Marks::new("tenure.dev"));
-        assert_ne!(is, Words::read(kind, &spec).unwrap(), "{kind:?} {pointer}");
+        let is = spec_of(
+            &object,
+            &at(kind, "v1beta1"),
+            &KubernetesTarget::default(),
+            &LabelNames::new("tenure.dev"),
+        );
+        assert_ne!(is, ObjectSpec::read(kind, &spec).unwrap(), "{kind:?} {pointer}");
     }
 }
 
 #[test]
 fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
-    let spec = asked().into_iter().find(|(kind, _)| *kind == Kind::ClusterQueue).unwrap().1;
-    let old = object(Kind::ClusterQueue, &spec, "v1beta1");
-    let new = object(Kind::ClusterQueue, &spec, "v1beta2");
+    let spec = asked().into_iter().find(|(kind, _)| *kind == ObjectKind::ClusterQueue).unwrap().1;
+    let old = object(ObjectKind::ClusterQueue, &spec, "v1beta1");
+    let new = object(ObjectKind::ClusterQueue, &spec, "v1beta2");
 
     assert_eq!(old["spec"]["resourceGroups"].as_array().unwrap().len(), 1);
     assert_eq!(old["spec"]["cohort"], "t-acme");
@@ -155,7 +169,7 @@ fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
 fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
     let range = |max: Value| {
         let spec = json!({ "request": { "cpu": 4, "memory": 4_u64 << 30 }, "max": max });
-        object(Kind::LimitRange, &spec, "v1")["spec"]["limits"].clone()
+        object(ObjectKind::LimitRange, &spec, "v1")["spec"]["limits"].clone()
     };
 
     assert_eq!(
@@ -178,30 +192,35 @@ fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
 #[test]
 fn a_limit_range_says_the_same_however_the_server_writes_it() {
     let spec = json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 2000 } });
-    let mut written = object(Kind::LimitRange, &spec, "v1");
+    let mut written = object(ObjectKind::LimitRange, &spec, "v1");
     *written.pointer_mut("/spec/limits/0/max/cpu").unwrap() = json!("2k");
     *written.pointer_mut("/spec/limits/0/defaultRequest/memory").unwrap() = json!("4Gi");
     let read = |object: &Value| {
-        words(object, &at(Kind::LimitRange, "v1"), &KubernetesTarget::default(), &Marks::new("tenure.dev"))
+        spec_of(
+            object,
+            &at(ObjectKind::LimitRange, "v1"),
+            &KubernetesTarget::default(),
+            &LabelNames::new("tenure.dev"),
+        )
     };
 
-    assert_eq!(read(&written), Words::read(Kind::LimitRange, &spec).unwrap());
+    assert_eq!(read(&written), ObjectSpec::read(ObjectKind::LimitRange, &spec).unwrap());
     // What others added is told, and is not written again by who sets a maximum.
     written["spec"]["limits"][0]["min"] = json!({ "cpu": "1" });
-    let (altered, at) = (read(&written), at(Kind::LimitRange, "v1"));
-    assert_ne!(altered, Words::read(Kind::LimitRange, &spec).unwrap());
+    let (altered, at) = (read(&written), at(ObjectKind::LimitRange, "v1"));
+    assert_ne!(altered, ObjectSpec::read(ObjectKind::LimitRange, &spec).unwrap());
     let content =
-        render::content(&altered, "acme", &at, &KubernetesTarget::default(), &Marks::new("tenure.dev"));
-    assert_eq!(content.body["spec"], object(Kind::LimitRange, &spec, "v1")["spec"]);
+        render::content(&altered, "acme", &at, &KubernetesTarget::default(), &LabelNames::new("tenure.dev"));
+    assert_eq!(content.body["spec"], object(ObjectKind::LimitRange, &spec, "v1")["spec"]);
 }
 
 /// Whoever looks for what is a tenant's must not find it, or an offboarding would take it from all others.
 #[test]
 fn what_all_tenants_share_bears_the_mark_of_none() {
-    let (at, marks) = (at(Kind::PriorityClass, "v1"), Marks::new("tenure.dev"));
+    let (at, marks) = (at(ObjectKind::PriorityClass, "v1"), LabelNames::new("tenure.dev"));
     let spec = json!({ "value": 100, "preemption": "Never" });
     let manifest = Manifest { place: at.place.clone(), tenant: String::new(), spec: spec.clone() };
-    let asked = Words::read(Kind::PriorityClass, &spec).unwrap();
+    let asked = ObjectSpec::read(ObjectKind::PriorityClass, &spec).unwrap();
     let content = render::content(&asked, "", &at, &KubernetesTarget::default(), &marks);
     let object = render::object(&manifest, &at, content, &marks, "e-1/Making/0/0", "[]");
 
@@ -232,19 +251,19 @@ fn quantities_are_whole_numbers_or_none() {
 #[test]
 fn a_late_call_is_told_from_the_newest_and_memory_is_bounded() {
     let remembered = |text: String| json!({ "metadata": { "annotations": { "tenure.dev/calls": text } } });
-    let of = |object: &Value| Calls::of(object, "tenure.dev/calls").unwrap();
-    let first = of(&remembered(Calls::default().with(&stamp("e-1", 5))));
+    let of = |object: &Value| CallHistory::of(object, "tenure.dev/calls").unwrap();
+    let first = of(&remembered(CallHistory::default().with(&stamp("e-1", 5))));
 
     assert_eq!(first.check(&stamp("e-1", 4), "x").unwrap_err().code, "call.fenced");
-    assert_eq!(first.check(&stamp("e-1", 5), "x").unwrap(), Before::Done);
-    assert_eq!(first.check(&stamp("e-2", 1), "x").unwrap(), Before::New);
+    assert_eq!(first.check(&stamp("e-1", 5), "x").unwrap(), PastCall::Done);
+    assert_eq!(first.check(&stamp("e-2", 1), "x").unwrap(), PastCall::New);
     assert!(first.is_newer(&stamp("e-1", 6)) && !first.is_newer(&stamp("e-2", 6)));
 
     let many = (0..100).fold(first, |calls, n| of(&remembered(calls.with(&stamp(&format!("f-{n}"), 1)))));
     assert_eq!(many.check(&stamp("f-99", 0), "x").unwrap_err().code, "call.fenced");
-    assert_eq!(many.check(&stamp("f-1", 0), "x").unwrap(), Before::New);
+    assert_eq!(many.check(&stamp("f-1", 0), "x").unwrap(), PastCall::New);
     assert_eq!(
-        Calls::of(&remembered("?".into()), "tenure.dev/calls").unwrap_err().code,
+        CallHistory::of(&remembered("?".into()), "tenure.dev/calls").unwrap_err().code,
         "platform.unreadable"
     );
 }
@@ -313,7 +332,7 @@ fn a_stuck_namespace_says_what_holds_it() {
 #[test]
 fn a_policy_quotes_what_operators_write() {
     let words = serde_json::from_value(asked()[4].1.clone()).unwrap();
-    let spec = admission_policy::spec(&words, "t-acme--prod", None, &Marks::new("tenure.dev"));
+    let spec = admission_policy::spec(&words, "t-acme--prod", None, &LabelNames::new("tenure.dev"));
     let images = spec["validations"][0]["expression"].as_str().unwrap();
 
     assert!(images.contains(r"['registry.example/a\'b']"), "{images}");
@@ -322,10 +341,10 @@ fn a_policy_quotes_what_operators_write() {
 
 #[test]
 fn a_node_that_says_nothing_is_free_and_nonsense_is_not_guessed_at() {
-    let marks = Marks::new("tenure.dev");
-    assert_eq!(Owned::of(&json!({}), &marks).unwrap(), Owned::default());
+    let marks = LabelNames::new("tenure.dev");
+    assert_eq!(NodeOwner::of(&json!({}), &marks).unwrap(), NodeOwner::default());
     let broken = json!({ "metadata": { "annotations": { "tenure.dev/owner-epoch": "many" } } });
-    assert_eq!(Owned::of(&broken, &marks).unwrap_err().code, "platform.unreadable");
+    assert_eq!(NodeOwner::of(&broken, &marks).unwrap_err().code, "platform.unreadable");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::{
-    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads,
+    CallMetadata, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
 };
 
 #[async_trait]
@@ -24,7 +24,11 @@ impl Workloads for KubernetesCluster {
         "kubernetes"
     }
 
-    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         let until = deadline(stamp);
         match self.known(of, until).await? {
             Some(known) => self.running(&known, until).await.map(Some),
@@ -32,7 +36,11 @@ impl Workloads for KubernetesCluster {
         }
     }
 
-    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn gone(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         let until = deadline(stamp);
         self.left_of(of, (self.patience(until), until)).await?;
         self.observe(of, stamp).await
@@ -43,35 +51,40 @@ impl Workloads for KubernetesCluster {
         of: &WorkloadRef,
         _gpus: &GpuSet,
         service: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let until = deadline(stamp);
         self.activated(of, stamp, until).await?;
         if service { self.weighed(of, 100, stamp, until).await } else { Ok(()) }
     }
 
-    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn tell(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let until = deadline(stamp);
         match *telling {
-            Telling::EndsAt(at) => self.warned(of, at, stamp, until).await,
-            Telling::GoesOn => self.reassured(of, stamp, until).await,
-            Telling::Weight(percent) => self.weighed(of, percent, stamp, until).await,
+            WorkloadNotice::EndsAt(at) => self.warned(of, at, stamp, until).await,
+            WorkloadNotice::GoesOn => self.reassured(of, stamp, until).await,
+            WorkloadNotice::Weight(percent) => self.weighed(of, percent, stamp, until).await,
         }
     }
 
-    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
         self.saved(of, stamp, deadline(stamp)).await
     }
 
-    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.evicted(of, uid, stamp, deadline(stamp)).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.forced(of, uid, stamp, deadline(stamp)).await
     }
 
-    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.requeued(of, stamp, deadline(stamp)).await
     }
 
@@ -80,7 +93,7 @@ impl Workloads for KubernetesCluster {
         _cluster: &str,
         node: &str,
         _gpus: &BTreeSet<u16>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError> {
         self.askers(node, deadline(stamp)).await
     }
@@ -91,7 +104,7 @@ impl Workloads for KubernetesCluster {
         node: &str,
         _gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        _stamp: &Stamp,
+        _stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
         gpus::scrubbed(cluster, node, level)
     }

@@ -18,12 +18,12 @@ use std::{ffi::CStr, ptr::null_mut};
 const MOST: usize = 64;
 
 /// What a call answered, with its name.
-fn told(call: &str, code: sys::nvmlReturn_t) -> Result<(), Fault> {
+fn checked(call: &str, code: sys::nvmlReturn_t) -> Result<(), Fault> {
     nvml_try(code).map_err(|error| Fault::of(call, &error))
 }
 
 /// The same for what may be absent.
-fn perhaps(call: &str, code: sys::nvmlReturn_t) -> Result<bool, Fault> {
+fn if_supported(call: &str, code: sys::nvmlReturn_t) -> Result<bool, Fault> {
     match nvml_try(code) {
         Ok(()) => Ok(true),
         Err(NvmlError::NotSupported | NvmlError::InvalidArg) => Ok(false),
@@ -52,7 +52,7 @@ pub(super) fn profiles(device: &Device<'_>) -> Result<Vec<Profile>, Fault> {
         let mut info: sys::nvmlGpuInstanceProfileInfo_v2_t = unsafe { std::mem::zeroed() };
         info.version = u32::try_from(size_of_val(&info)).unwrap_or(0) | 2 << 24;
         // SAFETY: the handle is of this library, and the struct is of the size that its version says.
-        if !perhaps(CALL, unsafe { info_of(handle(device), number, &raw mut info) })? {
+        if !if_supported(CALL, unsafe { info_of(handle(device), number, &raw mut info) })? {
             continue;
         }
         // SAFETY: the driver ends the name with a nul within the array, which was all zeros before.
@@ -73,12 +73,12 @@ fn placements(device: &Device<'_>, profile: u32) -> Result<Vec<Placement>, Fault
     let call = symbol(CALL, device.nvml().lib().nvmlDeviceGetGpuInstancePossiblePlacements_v2.as_ref())?;
     let mut count = 0;
     // SAFETY: the handle is of this library; without an array only the count is written.
-    if !perhaps(CALL, unsafe { call(handle(device), profile, null_mut(), &raw mut count) })? {
+    if !if_supported(CALL, unsafe { call(handle(device), profile, null_mut(), &raw mut count) })? {
         return Ok(Vec::new());
     }
     let mut places = vec![sys::nvmlGpuInstancePlacement_t { start: 0, size: 0 }; count as usize];
     // SAFETY: the array has as many places as `count` says.
-    told(CALL, unsafe { call(handle(device), profile, places.as_mut_ptr(), &raw mut count) })?;
+    checked(CALL, unsafe { call(handle(device), profile, places.as_mut_ptr(), &raw mut count) })?;
     places.truncate(count as usize);
     Ok(places.iter().map(|place| Placement { start: place.start, size: place.size }).collect())
 }
@@ -93,12 +93,12 @@ pub(super) fn instances(device: &Device<'_>, profiles: &[Profile]) -> Result<Vec
     for profile in profiles {
         let (mut handles, mut count) = ([null_mut(); MOST], 0);
         // SAFETY: the array has room for more instances of a profile than any GPU has.
-        told(CALL, unsafe { list(handle(device), profile.id, handles.as_mut_ptr(), &raw mut count) })?;
+        checked(CALL, unsafe { list(handle(device), profile.id, handles.as_mut_ptr(), &raw mut count) })?;
         for instance in handles.into_iter().take(count as usize) {
             // SAFETY: the struct is of a pointer and integers, for which all zeros is a value.
             let mut info: sys::nvmlGpuInstanceInfo_t = unsafe { std::mem::zeroed() };
             // SAFETY: the library has just given this handle.
-            told("nvmlGpuInstanceGetInfo", unsafe { info_of(instance, &raw mut info) })?;
+            checked("nvmlGpuInstanceGetInfo", unsafe { info_of(instance, &raw mut info) })?;
             all.push(GpuInstance {
                 id: info.id,
                 profile: info.profileId,
@@ -121,7 +121,7 @@ fn compute_profiles(device: &Device<'_>, instance: sys::nvmlGpuInstance_t) -> Re
         let mut info: sys::nvmlComputeInstanceProfileInfo_t = unsafe { std::mem::zeroed() };
         let engines = sys::NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED;
         // SAFETY: the handle is one that the library has given for an instance that stands.
-        if perhaps(CALL, unsafe { call(instance, number, engines, &raw mut info) })? {
+        if if_supported(CALL, unsafe { call(instance, number, engines, &raw mut info) })? {
             profiles.push((info.id, info.sliceCount));
         }
     }
@@ -140,12 +140,12 @@ fn compute_instances(
     for (profile, slices) in compute_profiles(device, instance)? {
         let (mut handles, mut count) = ([null_mut(); MOST], 0);
         // SAFETY: the array has room for more compute instances than any GPU instance has.
-        told(CALL, unsafe { list(instance, profile, handles.as_mut_ptr(), &raw mut count) })?;
+        checked(CALL, unsafe { list(instance, profile, handles.as_mut_ptr(), &raw mut count) })?;
         for compute in handles.into_iter().take(count as usize) {
             // SAFETY: the struct is of pointers and integers, for which all zeros is a value.
             let mut info: sys::nvmlComputeInstanceInfo_t = unsafe { std::mem::zeroed() };
             // SAFETY: the library has just given this handle.
-            told("nvmlComputeInstanceGetInfo_v2", unsafe { info_of(compute, &raw mut info) })?;
+            checked("nvmlComputeInstanceGetInfo_v2", unsafe { info_of(compute, &raw mut info) })?;
             all.push(ComputeInstance { id: info.id, slices });
         }
     }
@@ -159,7 +159,7 @@ fn instance(device: &Device<'_>, id: u32) -> Result<sys::nvmlGpuInstance_t, Faul
     let call = symbol(CALL, device.nvml().lib().nvmlDeviceGetGpuInstanceById.as_ref())?;
     let mut found = null_mut();
     // SAFETY: the handle is of this library, and there is a place for the answer.
-    told(CALL, unsafe { call(handle(device), id, &raw mut found) })?;
+    checked(CALL, unsafe { call(handle(device), id, &raw mut found) })?;
     Ok(found)
 }
 
@@ -172,11 +172,11 @@ pub(super) fn create_instance(device: &Device<'_>, profile: u32, at: Placement) 
     let place = sys::nvmlGpuInstancePlacement_t { start: at.start, size: at.size };
     let mut created = null_mut();
     // SAFETY: the handle is of this library, and placement and answer outlive the call.
-    told(CALL, unsafe { call(handle(device), profile, &raw const place, &raw mut created) })?;
+    checked(CALL, unsafe { call(handle(device), profile, &raw const place, &raw mut created) })?;
     // SAFETY: the struct is of a pointer and integers, for which all zeros is a value.
     let mut info: sys::nvmlGpuInstanceInfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: the library has just given this handle.
-    told("nvmlGpuInstanceGetInfo", unsafe { info_of(created, &raw mut info) })?;
+    checked("nvmlGpuInstanceGetInfo", unsafe { info_of(created, &raw mut info) })?;
     Ok(info.id)
 }
 
@@ -185,7 +185,7 @@ pub(super) fn destroy_instance(device: &Device<'_>, id: u32) -> Result<(), Fault
     const CALL: &str = "nvmlGpuInstanceDestroy";
     let call = symbol(CALL, device.nvml().lib().nvmlGpuInstanceDestroy.as_ref())?;
     // SAFETY: the handle was given for this number a moment ago, and is not used afterwards.
-    told(CALL, unsafe { call(instance(device, id)?) })
+    checked(CALL, unsafe { call(instance(device, id)?) })
 }
 
 /// Creates a compute instance of so many slices in a GPU instance.
@@ -200,7 +200,7 @@ pub(super) fn create_compute(device: &Device<'_>, id: u32, slices: u32) -> Resul
     let call = symbol(CALL, device.nvml().lib().nvmlGpuInstanceCreateComputeInstance.as_ref())?;
     let mut created = null_mut();
     // SAFETY: the handle was given a moment ago, and there is a place for the answer.
-    told(CALL, unsafe { call(within, profile, &raw mut created) })
+    checked(CALL, unsafe { call(within, profile, &raw mut created) })
 }
 
 /// Destroys a compute instance on which nobody works.
@@ -211,11 +211,11 @@ pub(super) fn destroy_compute(device: &Device<'_>, id: u32, compute: u32) -> Res
     let call = symbol(CALL, lib.nvmlComputeInstanceDestroy.as_ref())?;
     let mut found = null_mut();
     // SAFETY: the handle of the GPU instance was given a moment ago, and there is a place for the answer.
-    told("nvmlGpuInstanceGetComputeInstanceById", unsafe {
+    checked("nvmlGpuInstanceGetComputeInstanceById", unsafe {
         find(instance(device, id)?, compute, &raw mut found)
     })?;
     // SAFETY: the handle was given a moment ago, and is not used afterwards.
-    told(CALL, unsafe { call(found) })
+    checked(CALL, unsafe { call(found) })
 }
 
 /// Which instances a MIG device is: GPU instance and compute instance.
@@ -225,8 +225,8 @@ pub(super) fn numbers(mig: &Device<'_>) -> Result<(u32, u32), Fault> {
     let of_compute = symbol("nvmlDeviceGetComputeInstanceId", lib.nvmlDeviceGetComputeInstanceId.as_ref())?;
     let (mut gpu, mut compute) = (0, 0);
     // SAFETY: the handle is of this library, and there is a place for the answer.
-    told("nvmlDeviceGetGpuInstanceId", unsafe { of_gpu(handle(mig), &raw mut gpu) })?;
+    checked("nvmlDeviceGetGpuInstanceId", unsafe { of_gpu(handle(mig), &raw mut gpu) })?;
     // SAFETY: as above.
-    told("nvmlDeviceGetComputeInstanceId", unsafe { of_compute(handle(mig), &raw mut compute) })?;
+    checked("nvmlDeviceGetComputeInstanceId", unsafe { of_compute(handle(mig), &raw mut compute) })?;
     Ok((gpu, compute))
 }

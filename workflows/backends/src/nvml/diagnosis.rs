@@ -4,11 +4,11 @@
 
 use crate::exec::{
     ExecTarget,
-    child::{self, Ended, Output},
+    child::{self, ChildExit, Output},
 };
 use engine::ActionError;
 use std::{io::ErrorKind, path::Path, time::Duration};
-use workflows::platform::{Diagnosis, Level, codes};
+use workflows::platform::{Diagnosis, DiagnosisLevel, codes};
 
 /// The GPUs may not serve tenants.
 const UNFIT: i32 = 1;
@@ -23,7 +23,7 @@ const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
 /// `platform.unsupported` where there is no such program, `platform.unavailable` where it ended otherwise than with 0 or 1.
 pub(super) async fn run(
     program: Option<&Path>,
-    level: Level,
+    level: DiagnosisLevel,
     within: Duration,
     place: &str,
 ) -> Result<Diagnosis, ActionError> {
@@ -53,12 +53,12 @@ pub(super) async fn run(
         Err(ActionError::transient(codes::UNAVAILABLE, said))
     };
     match output.ended {
-        Ended::Exit(0) => Ok(Diagnosis { fit: true, report: report(&output) }),
-        Ended::Exit(UNFIT) => Ok(Diagnosis { fit: false, report: report(&output) }),
-        Ended::Exit(code) => unknown(&format!("exit code {code}")),
-        Ended::Late => unknown("no end in time; it was killed"),
-        Ended::Signal(signal) => unknown(&format!("ended by signal {signal}")),
-        Ended::Lost => unknown("nobody saw how it ended"),
+        ChildExit::Exit(0) => Ok(Diagnosis { fit: true, report: report(&output) }),
+        ChildExit::Exit(UNFIT) => Ok(Diagnosis { fit: false, report: report(&output) }),
+        ChildExit::Exit(code) => unknown(&format!("exit code {code}")),
+        ChildExit::Late => unknown("no end in time; it was killed"),
+        ChildExit::Signal(signal) => unknown(&format!("ended by signal {signal}")),
+        ChildExit::Lost => unknown("nobody saw how it ended"),
     }
 }
 

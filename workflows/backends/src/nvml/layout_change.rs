@@ -19,7 +19,7 @@ const IN_USE: u32 = 19;
 
 /// One GPU and how it is partitioned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct GpuPartition {
     pub(super) uuid: String,
     pub(super) partition: Partition,
 }
@@ -67,9 +67,11 @@ pub(super) fn partition(device: &Device<'_>) -> Result<(Partition, Vec<Profile>)
     Ok((Partition { enabled, instances }, profiles))
 }
 
-pub(super) fn read(nvml: &Nvml) -> Result<Vec<Standing>, Fault> {
+pub(super) fn read(nvml: &Nvml) -> Result<Vec<GpuPartition>, Fault> {
     let each = devices(nvml)?;
-    each.into_iter().map(|(uuid, device)| Ok(Standing { uuid, partition: partition(&device)?.0 })).collect()
+    each.into_iter()
+        .map(|(uuid, device)| Ok(GpuPartition { uuid, partition: partition(&device)?.0 }))
+        .collect()
 }
 
 /// The MIG devices that a GPU lists: what schedulers count. GPU instance and compute instance of each.
@@ -95,7 +97,7 @@ pub(super) fn listed(device: &Device<'_>) -> Result<BTreeSet<(u32, u32)>, Fault>
 pub(super) fn change(
     open: Open<'_>,
     wanted: &[(String, Wanted)],
-    before: &[Standing],
+    before: &[GpuPartition],
     stop: &AtomicBool,
 ) -> Result<(), Failed> {
     let Err(cause) = forward(open, wanted, stop) else { return Ok(()) };
@@ -113,7 +115,7 @@ pub(super) fn change(
 }
 
 /// In words, for people.
-fn shown(all: &[Standing]) -> String {
+fn shown(all: &[GpuPartition]) -> String {
     let each = all.iter().map(|one| {
         let instances = one.partition.instances.iter().map(|instance| {
             let place = instance.placement;
@@ -276,7 +278,7 @@ fn verify(device: &Device<'_>, enabled: bool, goals: &[Goal]) -> Result<(), Faul
 }
 
 /// Puts everything as it was, and sees that it is.
-fn back(open: Open<'_>, before: &[Standing]) -> Result<(), Fault> {
+fn back(open: Open<'_>, before: &[GpuPartition]) -> Result<(), Fault> {
     let nvml = open()?;
     for one in before {
         let device = device(&nvml, &one.uuid)?;

@@ -7,9 +7,9 @@ use crate::nvml::{
     error::{Fault, Kind},
     health,
     layout::{Partition, Profile, Wanted},
-    layout_change::{self, Failed, Standing, change, devices, listed, partition},
+    layout_change::{self, Failed, GpuPartition, change, devices, listed, partition},
     layout_label::{label, wanted},
-    node_state::{self, Held, Underway},
+    node_state::{self, LockedNodeState, PendingChange},
     scrub::{self, Scrub},
     settings::{NvmlTarget, TargetError},
 };
@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 use workflows::platform::{
-    Diagnosis, FilledGpu, GpuHealth, GpuLayout, Gpus, LayoutState, Level, Stamp, codes,
+    CallMetadata, Diagnosis, DiagnosisLevel, FilledGpu, GpuHealth, GpuLayout, Gpus, LayoutState, codes,
 };
 
 /// How often nobody must have been seen before GPUs count as free.
@@ -45,9 +45,9 @@ pub struct LocalNode {
 }
 
 /// Tells work on another thread that nobody waits for it any more.
-struct Left(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Left {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -60,7 +60,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<Option<T>, ActionError> {
     let stop = Arc::new(AtomicBool::new(false));
-    let _left = Left(stop.clone());
+    let _left = CancelOnDrop(stop.clone());
     match timeout(within, spawn_blocking(move || work(&stop))).await {
         Ok(Ok(answer)) => Ok(Some(answer)),
         Ok(Err(error)) => Err(ActionError::unknown(codes::NO_ANSWER, error)),
@@ -130,7 +130,11 @@ impl LocalNode {
     ///
     /// # Errors
     /// As of [`Gpus`]; what cannot be read is never taken for free.
-    pub async fn clients(&self, gpus: &BTreeSet<u16>, stamp: &Stamp) -> Result<Vec<Client>, ActionError> {
+    pub async fn clients(
+        &self,
+        gpus: &BTreeSet<u16>,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<Client>, ActionError> {
         for look in 1..=LOOKS {
             let gpus = gpus.clone();
             let seen = self.ask(stamp.deadline, move |_, nvml, _| clients::clients(nvml, &gpus)).await?;
@@ -177,7 +181,11 @@ impl LocalNode {
     }
 
     /// What a layout comes to, GPU by GPU, and whether there is such a layout. Nothing is touched.
-    fn asked(target: &NvmlTarget, now: &[Standing], profile: &str) -> Result<Vec<(String, Wanted)>, Fault> {
+    fn asked(
+        target: &NvmlTarget,
+        now: &[GpuPartition],
+        profile: &str,
+    ) -> Result<Vec<(String, Wanted)>, Fault> {
         let each = wanted(profile, &target.layouts, now.len());
         let each = each.map_err(|why| Fault::new("layout", Kind::NotSupported, why))?;
         Ok(now.iter().map(|one| one.uuid.clone()).zip(each).collect())
@@ -187,11 +195,11 @@ impl LocalNode {
     fn set(
         target: &NvmlTarget,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         place: &str,
         stop: &AtomicBool,
     ) -> Result<(), ActionError> {
-        let mut held = Held::take(&target.state)?;
+        let mut held = LockedNodeState::take(&target.state)?;
         if held.admit(profile, stamp)? {
             return Ok(());
         }
@@ -211,7 +219,7 @@ impl LocalNode {
         }
         // A change that was broken off is finished or undone to where it began, not to where it was left.
         let before = held.left_underway().map_or(now, |underway| underway.before);
-        held.begin(Underway { profile: profile.to_owned(), before: before.clone() }, stamp)?;
+        held.begin(PendingChange { profile: profile.to_owned(), before: before.clone() }, stamp)?;
         match change(&opener, &asked, &before, stop) {
             Ok(()) => held.done(profile, stamp),
             Err(Failed::Back(cause)) => {
@@ -261,7 +269,12 @@ impl Gpus for LocalNode {
         "nvml"
     }
 
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+    async fn layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuLayout, ActionError> {
         self.is_meant(cluster, node)?;
         let working = node_state::is_held(&self.target.state);
         let ledger = node_state::read(&self.target.state)?;
@@ -283,7 +296,7 @@ impl Gpus for LocalNode {
         cluster: &str,
         node: &str,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
         let held = self.changing.clone().lock_owned().await;
@@ -304,14 +317,19 @@ impl Gpus for LocalNode {
         &self,
         cluster: &str,
         node: &str,
-        level: Level,
-        stamp: &Stamp,
+        level: DiagnosisLevel,
+        stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError> {
         self.is_meant(cluster, node)?;
         diagnosis::run(self.target.diagnosis.as_deref(), level, stamp.deadline, &self.place()).await
     }
 
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+    async fn health(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuHealth, ActionError> {
         self.is_meant(cluster, node)?;
         let boot = fs::read_to_string(BOOT).map_err(|error| {
             ActionError::transient(codes::UNAVAILABLE, format!("{}: {BOOT}: {error}", self.place()))
@@ -323,14 +341,14 @@ impl Gpus for LocalNode {
     }
 
     /// Not by NVML: not supported, with what to use.
-    async fn reset(&self, cluster: &str, node: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, _: &CallMetadata) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
         let why = format!("{}: NVML has no reset; run `nvidia-smi --gpu-reset` on the node", self.place());
         Err(ActionError::permanent(codes::UNSUPPORTED, why))
     }
 
     /// Not by NVML: not supported, with what to use.
-    async fn reboot(&self, cluster: &str, node: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn reboot(&self, cluster: &str, node: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
         let why = format!("{}: NVML does not reboot a node; ask the node's manager to", self.place());
         Err(ActionError::permanent(codes::UNSUPPORTED, why))

@@ -5,12 +5,12 @@ use crate::nvml::{
     error::{Fault, Kind},
     layout_change,
     node::{LocalNode, blocking},
-    node_state::Held,
+    node_state::LockedNodeState,
 };
 use engine::ActionError;
 use nvml_wrapper::Nvml;
 use std::{collections::BTreeSet, time::Duration};
-use workflows::platform::{ScrubLevel, Scrubbed, Stamp, codes};
+use workflows::platform::{CallMetadata, ScrubLevel, Scrubbed, codes};
 
 /// How long the file may take.
 const FILE_WITHIN: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ impl LocalNode {
         &self,
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Option<Scrubbed>, ActionError> {
         match level {
             // The same workspace goes on, and may be at work.
@@ -77,7 +77,7 @@ impl LocalNode {
         }
         let (state, request, of) = (self.state_file(), request(gpus, level), stamp.clone());
         let admitted = blocking(FILE_WITHIN, move |_| {
-            let mut held = Held::take(&state)?;
+            let mut held = LockedNodeState::take(&state)?;
             if held.admit(&request, &of)? {
                 return Ok(held.scrubbed(&of));
             }
@@ -100,7 +100,7 @@ impl LocalNode {
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
         within: Duration,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
         if let Some(before) = self.admit_scrub(gpus, level, stamp).await? {
             return Ok(before);
@@ -132,7 +132,8 @@ impl LocalNode {
         scrubbed.total_bytes = bytes.max(total);
         let (state, request, of) = (self.state_file(), request(gpus, level), stamp.clone());
         let outcome = scrubbed.clone();
-        let kept = blocking(FILE_WITHIN, move |_| Held::take(&state)?.cleared(&request, outcome, &of));
+        let kept =
+            blocking(FILE_WITHIN, move |_| LockedNodeState::take(&state)?.cleared(&request, outcome, &of));
         kept.await?.unwrap_or_else(|| Err(self.slow_file()))?;
         Ok(scrubbed)
     }

@@ -9,14 +9,14 @@ use cryptoki::{
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use workflows::platform::{Found, KeySafety, Stamp, codes};
+use workflows::platform::{CallMetadata, FoundObject, KeySafety, codes};
 
 /// What the data objects beside keys are of.
 const APPLICATION: &[u8] = b"tenure.dev canary";
 
 /// Whose a key is, as it says itself in `CKA_ID`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Mark {
+pub(super) struct KeyLabel {
     pub(super) tenant: String,
     pub(super) step: String,
     pub(super) epoch: u64,
@@ -28,18 +28,18 @@ pub(super) struct Mark {
 pub(super) struct Key {
     pub(super) handle: ObjectHandle,
     pub(super) name: String,
-    pub(super) mark: Mark,
+    pub(super) mark: KeyLabel,
     pub(super) safety: KeySafety,
 }
 
-impl Mark {
-    pub(super) fn new(tenant: &str, stamp: &Stamp) -> Self {
+impl KeyLabel {
+    pub(super) fn new(tenant: &str, stamp: &CallMetadata) -> Self {
         let (tenant, step) = (tenant.to_owned(), stamp.step.clone());
-        Self { tenant, step, epoch: stamp.epoch.0, uid: connection_settings::identity() }
+        Self { tenant, step, epoch: stamp.epoch.0, uid: connection_settings::random_id() }
     }
 
     /// Refuses a call for the step that made the key under an older lease than the one it was made under.
-    pub(super) fn fence(&self, name: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    pub(super) fn fence(&self, name: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
         }
@@ -60,13 +60,13 @@ impl Mark {
 }
 
 impl Key {
-    pub(super) fn found(&self) -> Found {
-        let Mark { tenant, step, uid, .. } = self.mark.clone();
+    pub(super) fn found(&self) -> FoundObject {
+        let KeyLabel { tenant, step, uid, .. } = self.mark.clone();
         let KeySafety { exportable, allow_plaintext_backup } = self.safety;
         let spec = json!({
             "type": "aes-256", "exportable": exportable, "allow_plaintext_backup": allow_plaintext_backup,
         });
-        Found { uid, tenant, step, spec, terminating: false }
+        FoundObject { uid, tenant, step, spec, terminating: false }
     }
 }
 
@@ -103,7 +103,7 @@ impl Work {
             AttributeType::Local,
         ];
         let attributes = self.ask("read a key", self.session.get_attributes(handle, &asked))?;
-        let (mut name, mut mark) = (String::new(), Mark::default());
+        let (mut name, mut mark) = (String::new(), KeyLabel::default());
         // What the token does not tell counts as the worst.
         let (mut stays, mut never_left, mut local) = (false, false, false);
         let (mut sensitive, mut always_sensitive) = (false, false);
@@ -111,7 +111,7 @@ impl Work {
             if let Attribute::Label(label) = &attribute {
                 name = String::from_utf8_lossy(label).into_owned();
             } else if let Attribute::Id(id) = &attribute {
-                mark = Mark::read(id);
+                mark = KeyLabel::read(id);
             } else if let Attribute::Extractable(extractable) = attribute {
                 stays = !extractable;
             } else if let Attribute::NeverExtractable(never) = attribute {
@@ -223,13 +223,13 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::Mark;
+    use super::KeyLabel;
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_what_is_none_identifies_all_the_same() {
-        let mark = Mark { tenant: "acme".into(), step: "e/s/1/0".into(), epoch: 7, uid: "ab".into() };
-        assert_eq!(Mark::read(&mark.written()), mark);
-        assert_eq!(Mark::read(&[10, 255]).uid, "unmarked-0aff");
-        assert_eq!(Mark::read(&[]).tenant, "");
+        let mark = KeyLabel { tenant: "acme".into(), step: "e/s/1/0".into(), epoch: 7, uid: "ab".into() };
+        assert_eq!(KeyLabel::read(&mark.written()), mark);
+        assert_eq!(KeyLabel::read(&[10, 255]).uid, "unmarked-0aff");
+        assert_eq!(KeyLabel::read(&[]).tenant, "");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::pkcs11::{
     Pkcs11,
-    key_lookup::{Key, Mark},
+    key_lookup::{Key, KeyLabel},
     token::Work,
 };
 use async_trait::async_trait;
@@ -11,10 +11,10 @@ use cryptoki::{
     object::{Attribute, KeyType, ObjectClass},
 };
 use engine::ActionError;
-use workflows::platform::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
+use workflows::platform::{CallMetadata, FoundObject, KeySafety, Keys, ProbeFinding, codes, tenant_name};
 
 /// Makes the key, unless there is one of that name.
-fn make(on: &Work, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
     if let Some(key) = on.named(name)? {
         key.mark.fence(name, stamp)?;
         if !stamp.dry_run && key.mark.tenant == tenant && !key.safety.exportable {
@@ -39,7 +39,7 @@ fn make(on: &Work, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), Action
         Attribute::Encrypt(false),
         Attribute::Decrypt(false),
         Attribute::Label(name.as_bytes().to_vec()),
-        Attribute::Id(Mark::new(tenant, stamp).written()),
+        Attribute::Id(KeyLabel::new(tenant, stamp).written()),
     ];
     let made = on.change("make a key", |session| session.generate_key(&Mechanism::AesKeyGen, &template))?;
     // Another process may have done the same meanwhile: then each takes its own back, and whoever tries again makes it.
@@ -62,7 +62,7 @@ pub(super) fn remove(
     name: &str,
     uid: &str,
     keep_canary: bool,
-    stamp: &Stamp,
+    stamp: &CallMetadata,
 ) -> Result<(), ActionError> {
     let Some(key) = on.named(name)? else {
         return if keep_canary || stamp.dry_run { Ok(()) } else { on.forget_canary(name) };
@@ -89,22 +89,22 @@ pub(super) fn remove(
 }
 
 /// Wraps and unwraps with the tenant's key, then tries with another.
-fn isolation(on: &Work, name: &str) -> Result<Finding, ActionError> {
+fn isolation(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
     let Some(key) = on.named(name)? else {
         return Err(ActionError::permanent(codes::KEY_MISSING, format!("key {name} is not there")));
     };
     let wrapped = on.wrapped(key.handle)?;
     if let Err(said) = on.unwraps(key.handle, &wrapped) {
         let transcript = format!("key {name} does not unwrap what it wrapped: {said}");
-        return Ok(Finding { held: false, transcript });
+        return Ok(ProbeFinding { held: false, transcript });
     }
     let stranger = on.data_key(true)?;
     let Err(said) = on.unwraps(stranger, &wrapped) else {
         let transcript = format!("another key unwraps what key {name} wrapped");
-        return Ok(Finding { held: false, transcript });
+        return Ok(ProbeFinding { held: false, transcript });
     };
     let transcript = format!("key {name} wrapped and unwrapped; another key was refused: {said}");
-    Ok(Finding { held: true, transcript })
+    Ok(ProbeFinding { held: true, transcript })
 }
 
 #[async_trait]
@@ -113,23 +113,32 @@ impl Keys for Pkcs11 {
         "pkcs11"
     }
 
-    async fn create(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn create(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let (name, tenant, own) = (name.to_owned(), tenant.to_owned(), stamp.clone());
         self.token.work(stamp, move |on| make(on, &name, &tenant, &own)).await
     }
 
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<(Found, KeySafety)>, ActionError> {
+    async fn read(
+        &self,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, KeySafety)>, ActionError> {
         let name = name.to_owned();
         let key = self.token.work(stamp, move |on| on.named(&name)).await?;
         Ok(key.map(|key| (key.found(), key.safety)))
     }
 
-    async fn destroy(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn destroy(
+        &self,
+        name: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let (name, uid, own) = (name.to_owned(), found.uid.clone(), stamp.clone());
         self.token.work(stamp, move |on| remove(on, &name, &uid, !own.undo, &own)).await
     }
 
-    async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn probe_isolation(&self, tenant: &str, stamp: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         let name = tenant_name(tenant)?;
         self.token.work(stamp, move |on| isolation(on, &name)).await
     }

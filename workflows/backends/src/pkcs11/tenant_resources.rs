@@ -4,22 +4,29 @@ use crate::pkcs11::{Pkcs11, key_lookup::Key, keys::remove, token::Work};
 use async_trait::async_trait;
 use engine::ActionError;
 use workflows::platform::{
-    Admits, DriveTool, Emptied, Estate, Eyes, Finding, Found, Seen, Stamp, Thing, codes, tenant_name,
+    AccessMode, CallMetadata, DriveTool, EmptyProgress, FoundObject, ObservedResource, Observer,
+    ProbeFinding, TenantResource, TenantResources, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
 const KEY: &str = "Key";
 
-fn named(thing: &Thing) -> Result<String, ActionError> {
+fn named(thing: &TenantResource) -> Result<String, ActionError> {
     if thing.system == SYSTEM && thing.kind == KEY {
         return Ok(thing.name.clone());
     }
     Err(ActionError::permanent(codes::REFUSED, format!("{thing} is no key, and this is a key store")))
 }
 
-fn seen(key: &Key) -> Seen {
-    let Found { uid, tenant, spec, terminating, .. } = key.found();
-    Seen { thing: Thing::new(SYSTEM, "", KEY, &key.name), uid, tenant, spec, terminating }
+fn seen(key: &Key) -> ObservedResource {
+    let FoundObject { uid, tenant, spec, terminating, .. } = key.found();
+    ObservedResource {
+        thing: TenantResource::new(SYSTEM, "", KEY, &key.name),
+        uid,
+        tenant,
+        spec,
+        terminating,
+    }
 }
 
 fn unsupported(what: &str) -> ActionError {
@@ -27,12 +34,12 @@ fn unsupported(what: &str) -> ActionError {
 }
 
 /// Whether nothing in the token unwraps what the key of this name wrapped.
-fn tried(on: &Work, name: &str) -> Result<Finding, ActionError> {
+fn tried(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
     let there = on.named(name)?.is_some();
     let Some(wrapped) = on.canary(name)? else {
         let gone = if there { "is still there" } else { "is gone" };
         let transcript = format!("key {name} {gone}; nothing that it wrapped was kept to be tried");
-        return Ok(Finding { held: !there, transcript });
+        return Ok(ProbeFinding { held: !there, transcript });
     };
     let keys = on.keys(None)?;
     let unwrapping: Vec<&Key> = keys.iter().filter(|key| on.unwraps(key.handle, &wrapped).is_ok()).collect();
@@ -41,13 +48,13 @@ fn tried(on: &Work, name: &str) -> Result<Finding, ActionError> {
         Some(key) => format!("key {} unwraps what key {name} wrapped", key.name),
         None => format!("what key {name} wrapped is unwrapped by none of the {tried} keys of the token"),
     };
-    Ok(Finding { held: !there && unwrapping.is_empty(), transcript })
+    Ok(ProbeFinding { held: !there && unwrapping.is_empty(), transcript })
 }
 
 /// A token has one user: whoever may look may destroy. Both pairs of eyes see through the same session, and the second method
 /// is the attempt to unwrap.
 #[async_trait]
-impl Estate for Pkcs11 {
+impl TenantResources for Pkcs11 {
     fn backend(&self) -> &'static str {
         "pkcs11"
     }
@@ -56,9 +63,9 @@ impl Estate for Pkcs11 {
         &self,
         system: &str,
         tenant: &str,
-        _eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        _eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if system != SYSTEM {
             return Ok(Vec::new());
         }
@@ -72,46 +79,69 @@ impl Estate for Pkcs11 {
             .await
     }
 
-    async fn look(&self, thing: &Thing, _eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        _eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let name = named(thing)?;
         self.token.work(stamp, move |on| Ok(on.named(&name)?.as_ref().map(seen))).await
     }
 
     async fn admit(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
-        _admits: Admits,
-        _stamp: &Stamp,
+        _admits: AccessMode,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("freezing a key"))
     }
 
     async fn rewrap(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
         _key: &str,
-        _stamp: &Stamp,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("putting a key under another"))
     }
 
-    async fn empty(&self, thing: &Thing, _uid: &str, _stamp: &Stamp) -> Result<Emptied, ActionError> {
-        named(thing).map(|_| Emptied::default())
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        _uid: &str,
+        _stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
+        named(thing).map(|_| EmptyProgress::default())
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let (name, uid, own) = (named(thing)?, uid.to_owned(), stamp.clone());
         self.token.work(stamp, move |on| remove(on, &name, &uid, true, &own)).await
     }
 
-    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let name = named(key)?;
         self.token.work(stamp, move |on| tried(on, &name)).await
     }
 
-    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+    async fn tool(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<DriveTool>, ActionError> {
         named(thing)?;
         self.token.maker(stamp).await.map(Some)
     }

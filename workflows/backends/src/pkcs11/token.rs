@@ -18,7 +18,7 @@ use std::{
     },
     time::Duration,
 };
-use workflows::platform::{DriveTool, Stamp, codes};
+use workflows::platform::{CallMetadata, DriveTool, codes};
 
 /// Libraries, by path: one may be initialised only once by a process.
 static LIBRARIES: Mutex<BTreeMap<PathBuf, Arc<Shared>>> = Mutex::new(BTreeMap::new());
@@ -86,7 +86,7 @@ impl Token {
     /// when the caller goes, ends by itself; no further change is begun.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         work: impl FnOnce(&Work) -> Result<T, ActionError> + Send + 'static,
     ) -> Result<T, ActionError> {
         let left = Arc::new(AtomicBool::new(false));
@@ -109,7 +109,7 @@ impl Token {
     }
 
     /// The library, as it names itself: its maker, and its version.
-    pub(super) async fn maker(self: &Arc<Self>, stamp: &Stamp) -> Result<DriveTool, ActionError> {
+    pub(super) async fn maker(self: &Arc<Self>, stamp: &CallMetadata) -> Result<DriveTool, ActionError> {
         let token = self.clone();
         let asked = move |on: &Work| on.ask("read the library", token.shared.library.get_library_info());
         let said = self.work(stamp, asked).await?;

@@ -4,7 +4,7 @@ use super::ByPlace;
 use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Arc};
-use workflows::platform::{Diagnosis, GpuHealth, GpuLayout, Gpus, Level, Stamp};
+use workflows::platform::{CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus};
 
 impl ByPlace<dyn Gpus> {
     /// `rest`, but these clusters by their own backends.
@@ -20,7 +20,12 @@ impl Gpus for ByPlace<dyn Gpus> {
         self.said
     }
 
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+    async fn layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuLayout, ActionError> {
         self.at(cluster).layout(cluster, node, stamp).await
     }
 
@@ -29,7 +34,7 @@ impl Gpus for ByPlace<dyn Gpus> {
         cluster: &str,
         node: &str,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.at(cluster).set_layout(cluster, node, profile, stamp).await
     }
@@ -38,21 +43,32 @@ impl Gpus for ByPlace<dyn Gpus> {
         &self,
         cluster: &str,
         node: &str,
-        level: Level,
-        stamp: &Stamp,
+        level: DiagnosisLevel,
+        stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError> {
         self.at(cluster).diagnose(cluster, node, level, stamp).await
     }
 
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+    async fn health(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuHealth, ActionError> {
         self.at(cluster).health(cluster, node, stamp).await
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(cluster).reset(cluster, node, stamp).await
     }
 
-    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn reboot(
+        &self,
+        cluster: &str,
+        node: &str,
+        boot: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.at(cluster).reboot(cluster, node, boot, stamp).await
     }
 }
@@ -89,7 +105,12 @@ impl Gpus for LayoutsApart {
         self.said
     }
 
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
+    async fn layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuLayout, ActionError> {
         let layout = self.layouts.layout(cluster, node, stamp).await?;
         if !self.seen {
             return Ok(layout);
@@ -103,7 +124,7 @@ impl Gpus for LayoutsApart {
         cluster: &str,
         node: &str,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.layouts.set_layout(cluster, node, profile, stamp).await
     }
@@ -112,21 +133,32 @@ impl Gpus for LayoutsApart {
         &self,
         cluster: &str,
         node: &str,
-        level: Level,
-        stamp: &Stamp,
+        level: DiagnosisLevel,
+        stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError> {
         self.rest.diagnose(cluster, node, level, stamp).await
     }
 
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
+    async fn health(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuHealth, ActionError> {
         self.rest.health(cluster, node, stamp).await
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.rest.reset(cluster, node, stamp).await
     }
 
-    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn reboot(
+        &self,
+        cluster: &str,
+        node: &str,
+        boot: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.rest.reboot(cluster, node, boot, stamp).await
     }
 }

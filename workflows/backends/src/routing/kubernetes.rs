@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::{
-    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap,
+    CallMetadata, FieldSwap, FoundObject, IsolationKind, Kubernetes, Manifest, ObjectRef, Ownership,
+    ProbeFinding,
 };
 
 impl ByPlace<dyn Kubernetes> {
@@ -25,37 +26,46 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         self.said
     }
 
-    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn apply(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.at(&manifest.place.cluster).apply(manifest, stamp).await
     }
 
-    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn patch(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.at(&manifest.place.cluster).patch(manifest, stamp).await
     }
 
     async fn swap(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.at(&place.cluster).swap(place, tenant, swap, stamp).await
     }
 
-    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn read(
+        &self,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         self.at(&place.cluster).read(place, stamp).await
     }
 
-    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn gone(
+        &self,
+        place: &ObjectRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         self.at(&place.cluster).gone(place, uid, stamp).await
     }
 
-    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+    async fn held_by(&self, place: &ObjectRef, stamp: &CallMetadata) -> Result<Option<String>, ActionError> {
         self.at(&place.cluster).held_by(place, stamp).await
     }
 
-    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn delete(&self, place: &ObjectRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(&place.cluster).delete(place, uid, stamp).await
     }
 
@@ -64,7 +74,7 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         cluster: &str,
         node: &str,
         to: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.at(cluster).take_node(cluster, node, to, stamp).await
     }
@@ -74,7 +84,7 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.at(cluster).cordon_node(cluster, node, of, stamp).await
     }
@@ -85,7 +95,7 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         node: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.at(cluster).uncordon_node(cluster, node, of, by, stamp).await
     }
@@ -95,7 +105,7 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.at(cluster).return_node(cluster, node, of, stamp).await
     }
@@ -106,8 +116,8 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         tenant: &str,
         workspace: &str,
         kind: IsolationKind,
-        stamp: &Stamp,
-    ) -> Result<Finding, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         self.at(cluster).probe_isolation(cluster, tenant, workspace, kind, stamp).await
     }
 }

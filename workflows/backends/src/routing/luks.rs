@@ -7,7 +7,8 @@ use engine::ActionError;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::JoinSet;
 use workflows::platform::{
-    Admits, DriveTool, Emptied, Estate, Eyes, Finding, LUKS_KEY, Seen, Stamp, Thing, codes,
+    AccessMode, CallMetadata, DriveTool, EmptyProgress, LUKS_KEY, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, codes,
 };
 
 /// The system in which volumes are.
@@ -19,8 +20,8 @@ const AT_ONCE: usize = 16;
 #[derive(Debug)]
 pub struct OnMachines {
     /// By cluster and node.
-    machines: BTreeMap<(String, String), Arc<dyn Estate>>,
-    rest: Arc<dyn Estate>,
+    machines: BTreeMap<(String, String), Arc<dyn TenantResources>>,
+    rest: Arc<dyn TenantResources>,
     said: &'static str,
 }
 
@@ -28,9 +29,9 @@ impl OnMachines {
     /// `rest`, but the LUKS keys of these machines by their own backends.
     #[must_use]
     pub fn over(
-        machines: BTreeMap<(String, String), Arc<dyn Estate>>,
-        rest: Arc<dyn Estate>,
-    ) -> Arc<dyn Estate> {
+        machines: BTreeMap<(String, String), Arc<dyn TenantResources>>,
+        rest: Arc<dyn TenantResources>,
+    ) -> Arc<dyn TenantResources> {
         if machines.is_empty() {
             return rest;
         }
@@ -43,7 +44,7 @@ impl OnMachines {
     }
 
     /// What serves this thing.
-    fn of(&self, thing: &Thing) -> &dyn Estate {
+    fn of(&self, thing: &TenantResource) -> &dyn TenantResources {
         let machine = || {
             let (node, _) = thing.name.split_once('/')?;
             self.machines.get(&(thing.place.clone(), node.to_owned()))
@@ -53,7 +54,12 @@ impl OnMachines {
     }
 
     /// What each machine has of the tenant's, in the order of machines.
-    async fn everywhere(&self, tenant: &str, eyes: Eyes, stamp: &Stamp) -> Result<Vec<Seen>, ActionError> {
+    async fn everywhere(
+        &self,
+        tenant: &str,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         let mut waiting = self.machines.iter();
         let (mut asked, mut found) = (JoinSet::new(), BTreeMap::new());
         loop {
@@ -72,7 +78,7 @@ impl OnMachines {
 }
 
 #[async_trait]
-impl Estate for OnMachines {
+impl TenantResources for OnMachines {
     fn backend(&self) -> &'static str {
         self.said
     }
@@ -81,9 +87,9 @@ impl Estate for OnMachines {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         let mut all = self.rest.survey(system, tenant, eyes, stamp).await?;
         if system == SYSTEM {
             all.extend(self.everywhere(tenant, eyes, stamp).await?);
@@ -91,41 +97,75 @@ impl Estate for OnMachines {
         Ok(all)
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         self.of(thing).look(thing, eyes, stamp).await
     }
 
-    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn gone(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         self.of(thing).gone(thing, uid, stamp).await
     }
 
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.of(thing).admit(thing, tenant, admits, stamp).await
     }
 
-    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn rewrap(
+        &self,
+        thing: &TenantResource,
+        tenant: &str,
+        key: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.of(thing).rewrap(thing, tenant, key, stamp).await
     }
 
-    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         self.of(thing).empty(thing, uid, stamp).await
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.of(thing).remove(thing, uid, stamp).await
     }
 
-    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         self.of(key).undecryptable(key, stamp).await
     }
 
-    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+    async fn tool(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<DriveTool>, ActionError> {
         self.of(thing).tool(thing, stamp).await
     }
 }
@@ -137,10 +177,18 @@ mod tests {
     use serde_json::json;
     use std::time::Duration;
 
-    fn stamp() -> Stamp {
+    fn stamp() -> CallMetadata {
         let (step, key) = ("look".to_owned(), "look".to_owned());
         let deadline = Duration::from_secs(1);
-        Stamp { action: "Test", step, key, epoch: store::Epoch(1), undo: false, deadline, dry_run: false }
+        CallMetadata {
+            action: "Test",
+            step,
+            key,
+            epoch: store::Epoch(1),
+            undo: false,
+            deadline,
+            dry_run: false,
+        }
     }
 
     /// A machine with one volume, or one that does not answer.
@@ -148,46 +196,84 @@ mod tests {
     struct Machine(Result<&'static str, &'static str>);
 
     #[async_trait]
-    impl Estate for Machine {
+    impl TenantResources for Machine {
         fn backend(&self) -> &'static str {
             "drives"
         }
 
-        async fn survey(&self, _: &str, _: &str, _: Eyes, _: &Stamp) -> Result<Vec<Seen>, ActionError> {
+        async fn survey(
+            &self,
+            _: &str,
+            _: &str,
+            _: Observer,
+            _: &CallMetadata,
+        ) -> Result<Vec<ObservedResource>, ActionError> {
             let name = self.0.map_err(|why| ActionError::transient(codes::UNAVAILABLE, why))?;
-            let thing = Thing::new("storage", "eu-1", LUKS_KEY, name);
+            let thing = TenantResource::new("storage", "eu-1", LUKS_KEY, name);
             let spec = json!({});
-            Ok(vec![Seen { thing, uid: "u".into(), tenant: "acme".into(), spec, terminating: false }])
+            Ok(vec![ObservedResource {
+                thing,
+                uid: "u".into(),
+                tenant: "acme".into(),
+                spec,
+                terminating: false,
+            }])
         }
 
-        async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+        async fn look(
+            &self,
+            thing: &TenantResource,
+            eyes: Observer,
+            stamp: &CallMetadata,
+        ) -> Result<Option<ObservedResource>, ActionError> {
             Ok(self.survey("", "", eyes, stamp).await?.into_iter().find(|seen| seen.thing == *thing))
         }
 
-        async fn admit(&self, _: &Thing, _: &str, _: Admits, _: &Stamp) -> Result<(), ActionError> {
+        async fn admit(
+            &self,
+            _: &TenantResource,
+            _: &str,
+            _: AccessMode,
+            _: &CallMetadata,
+        ) -> Result<(), ActionError> {
             Ok(())
         }
 
-        async fn rewrap(&self, _: &Thing, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        async fn rewrap(
+            &self,
+            _: &TenantResource,
+            _: &str,
+            _: &str,
+            _: &CallMetadata,
+        ) -> Result<(), ActionError> {
             Ok(())
         }
 
-        async fn empty(&self, _: &Thing, _: &str, _: &Stamp) -> Result<Emptied, ActionError> {
-            Ok(Emptied::default())
+        async fn empty(
+            &self,
+            _: &TenantResource,
+            _: &str,
+            _: &CallMetadata,
+        ) -> Result<EmptyProgress, ActionError> {
+            Ok(EmptyProgress::default())
         }
 
-        async fn remove(&self, _: &Thing, _: &str, _: &Stamp) -> Result<(), ActionError> {
+        async fn remove(&self, _: &TenantResource, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
             Ok(())
         }
 
-        async fn undecryptable(&self, _: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
-            Ok(Finding { held: true, transcript: String::new() })
+        async fn undecryptable(
+            &self,
+            _: &TenantResource,
+            _: &CallMetadata,
+        ) -> Result<ProbeFinding, ActionError> {
+            Ok(ProbeFinding { held: true, transcript: String::new() })
         }
     }
 
-    fn fleet(machines: &[(&str, Result<&'static str, &'static str>)]) -> Arc<dyn Estate> {
+    fn fleet(machines: &[(&str, Result<&'static str, &'static str>)]) -> Arc<dyn TenantResources> {
         let one = |(node, has): &(&str, _)| {
-            (("eu-1".to_owned(), (*node).to_owned()), Arc::new(Machine(*has)) as Arc<dyn Estate>)
+            (("eu-1".to_owned(), (*node).to_owned()), Arc::new(Machine(*has)) as Arc<dyn TenantResources>)
         };
         let rest = simulated_platform(Arc::new(LocalWorld::new())).estate;
         OnMachines::over(machines.iter().map(one).collect(), rest)
@@ -197,17 +283,17 @@ mod tests {
     async fn every_machine_is_surveyed_and_each_key_is_looked_at_where_it_lies() {
         let estate = fleet(&[("n1", Ok("n1/a")), ("n2", Ok("n2/b"))]);
 
-        let found = estate.survey("storage", "acme", Eyes::Platform, &stamp()).await.unwrap();
+        let found = estate.survey("storage", "acme", Observer::Platform, &stamp()).await.unwrap();
 
         let names: Vec<_> = found.iter().map(|seen| seen.thing.name.as_str()).collect();
         assert_eq!(names, ["n1/a", "n2/b"]);
-        assert_eq!(estate.survey("objects", "acme", Eyes::Platform, &stamp()).await.unwrap(), []);
+        assert_eq!(estate.survey("objects", "acme", Observer::Platform, &stamp()).await.unwrap(), []);
         for seen in &found {
-            let looked = estate.look(&seen.thing, Eyes::Verifier, &stamp()).await.unwrap();
+            let looked = estate.look(&seen.thing, Observer::Verifier, &stamp()).await.unwrap();
             assert_eq!(looked.as_ref(), Some(seen));
         }
-        let other = Thing::new("storage", "eu-1", "Volume", "n1/a");
-        assert_eq!(estate.look(&other, Eyes::Platform, &stamp()).await.unwrap(), None, "no LUKS key");
+        let other = TenantResource::new("storage", "eu-1", "Volume", "n1/a");
+        assert_eq!(estate.look(&other, Observer::Platform, &stamp()).await.unwrap(), None, "no LUKS key");
         assert_eq!(estate.backend(), "storage eu-1/n1: drives, storage eu-1/n2: drives, simulated");
     }
 
@@ -215,7 +301,7 @@ mod tests {
     async fn a_machine_that_cannot_be_asked_is_never_one_without_volumes() {
         let estate = fleet(&[("n1", Ok("n1/a")), ("n2", Err("out of reach"))]);
 
-        let survey = estate.survey("storage", "acme", Eyes::Verifier, &stamp()).await.unwrap_err();
+        let survey = estate.survey("storage", "acme", Observer::Verifier, &stamp()).await.unwrap_err();
 
         assert_eq!((survey.code.as_str(), survey.message.as_str()), (codes::UNAVAILABLE, "out of reach"));
     }

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::{
-    Devices, DriveTechnique, Environment, FilledGpu, Machines, Reset, Samples, SanitiseLog, Segment, Stamp,
+    CallMetadata, Devices, DriveTechnique, Environment, FilledGpu, Machines, Reset, Samples, SanitiseLog,
+    Segment,
 };
 
 impl ByPlace<dyn Machines> {
@@ -43,7 +44,7 @@ impl Machines for ByPlace<dyn Machines> {
         cluster: &str,
         node: &str,
         gpus: u64,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Devices, ActionError> {
         self.of(cluster, node).devices(cluster, node, gpus, stamp).await
     }
@@ -53,7 +54,7 @@ impl Machines for ByPlace<dyn Machines> {
         cluster: &str,
         node: &str,
         to: Segment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.of(cluster, node).connect(cluster, node, to, stamp).await
     }
@@ -63,7 +64,7 @@ impl Machines for ByPlace<dyn Machines> {
         cluster: &str,
         node: &str,
         into: Environment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.of(cluster, node).boot(cluster, node, into, stamp).await
     }
@@ -74,7 +75,7 @@ impl Machines for ByPlace<dyn Machines> {
         node: &str,
         uuid: &str,
         reset: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<FilledGpu, ActionError> {
         self.of(cluster, node).scrub_gpu(cluster, node, uuid, reset, stamp).await
     }
@@ -85,7 +86,7 @@ impl Machines for ByPlace<dyn Machines> {
         node: &str,
         serial: &str,
         technique: DriveTechnique,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.of(cluster, node).sanitise(cluster, node, serial, technique, stamp).await
     }
@@ -95,7 +96,7 @@ impl Machines for ByPlace<dyn Machines> {
         cluster: &str,
         node: &str,
         serial: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError> {
         self.of(cluster, node).log(cluster, node, serial, stamp).await
     }
@@ -106,12 +107,12 @@ impl Machines for ByPlace<dyn Machines> {
         node: &str,
         serial: &str,
         seed: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Samples, ActionError> {
         self.of(cluster, node).sample(cluster, node, serial, seed, stamp).await
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError> {
         self.of(cluster, node).reset(cluster, node, stamp).await
     }
 }

@@ -4,7 +4,7 @@ use super::ByPlace;
 use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Arc};
-use workflows::platform::{Bucket, Found, Objects, Stamp};
+use workflows::platform::{Bucket, CallMetadata, FoundObject, Objects};
 
 impl ByPlace<dyn Objects> {
     /// `rest`, but these regions by their own backends.
@@ -20,7 +20,12 @@ impl Objects for ByPlace<dyn Objects> {
         self.said
     }
 
-    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn create(
+        &self,
+        bucket: &Bucket,
+        tenant: &str,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.at(&bucket.region).create(bucket, tenant, stamp).await
     }
 
@@ -28,8 +33,8 @@ impl Objects for ByPlace<dyn Objects> {
         &self,
         region: &str,
         name: &str,
-        stamp: &Stamp,
-    ) -> Result<Option<(Found, Bucket)>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, Bucket)>, ActionError> {
         self.at(region).read(region, name, stamp).await
     }
 
@@ -37,8 +42,8 @@ impl Objects for ByPlace<dyn Objects> {
         &self,
         region: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.at(region).delete(region, name, found, stamp).await
     }

@@ -4,7 +4,7 @@ use super::ByPlace;
 use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, sync::Arc};
-use workflows::platform::{Associations, Found, Slurm, Stamp, Swap};
+use workflows::platform::{Associations, CallMetadata, FieldSwap, FoundObject, Slurm};
 
 impl ByPlace<dyn Slurm> {
     /// `rest`, but these clusters by their own backends.
@@ -26,12 +26,17 @@ impl Slurm for ByPlace<dyn Slurm> {
         name: &str,
         tenant: &str,
         associations: &Associations,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.at(cluster).create_account(cluster, name, tenant, associations, stamp).await
     }
 
-    async fn account(&self, cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn account(
+        &self,
+        cluster: &str,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         self.at(cluster).account(cluster, name, stamp).await
     }
 
@@ -40,9 +45,9 @@ impl Slurm for ByPlace<dyn Slurm> {
         cluster: &str,
         name: &str,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.at(cluster).swap(cluster, name, tenant, swap, stamp).await
     }
 
@@ -50,8 +55,8 @@ impl Slurm for ByPlace<dyn Slurm> {
         &self,
         cluster: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.at(cluster).delete_account(cluster, name, found, stamp).await
     }

@@ -9,7 +9,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use workflows::platform::{Admits, DriveTool, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes};
+use workflows::platform::{
+    AccessMode, CallMetadata, DriveTool, EmptyProgress, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, codes,
+};
 
 /// The system whose things stand outside of clusters and regions.
 const NOWHERE: &str = "";
@@ -17,10 +20,10 @@ const NOWHERE: &str = "";
 /// By system and place; everything else by what served it before.
 #[derive(Debug)]
 pub struct Estates {
-    served: BTreeMap<(&'static str, String), Arc<dyn Estate>>,
+    served: BTreeMap<(&'static str, String), Arc<dyn TenantResources>>,
     /// Places that are real, and in which nothing can be looked for.
     blind: BTreeSet<(&'static str, String)>,
-    rest: Arc<dyn Estate>,
+    rest: Arc<dyn TenantResources>,
     said: &'static str,
 }
 
@@ -28,10 +31,10 @@ impl Estates {
     /// `rest`, but these systems in these places by their own backends; `blind` are real and have none.
     #[must_use]
     pub fn over(
-        served: BTreeMap<(&'static str, String), Arc<dyn Estate>>,
+        served: BTreeMap<(&'static str, String), Arc<dyn TenantResources>>,
         blind: BTreeSet<(&'static str, String)>,
-        rest: Arc<dyn Estate>,
-    ) -> Arc<dyn Estate> {
+        rest: Arc<dyn TenantResources>,
+    ) -> Arc<dyn TenantResources> {
         if served.is_empty() && blind.is_empty() {
             return rest;
         }
@@ -49,7 +52,7 @@ impl Estates {
     }
 
     /// What serves the place of this thing.
-    fn of(&self, thing: &Thing) -> Result<&dyn Estate, ActionError> {
+    fn of(&self, thing: &TenantResource) -> Result<&dyn TenantResources, ActionError> {
         let here = |(system, place): &(&'static str, String)| {
             *system == thing.system && (place == NOWHERE || *place == thing.place)
         };
@@ -61,7 +64,7 @@ impl Estates {
     }
 
     /// Whether the rest has nothing to say of this place, because something else serves it.
-    fn taken(&self, thing: &Thing) -> bool {
+    fn taken(&self, thing: &TenantResource) -> bool {
         self.served
             .keys()
             .any(|(system, place)| *system == thing.system && (place == NOWHERE || *place == thing.place))
@@ -76,7 +79,7 @@ fn unsurveyed(system: &str, place: &str) -> ActionError {
 }
 
 #[async_trait]
-impl Estate for Estates {
+impl TenantResources for Estates {
     fn backend(&self) -> &'static str {
         self.said
     }
@@ -85,9 +88,9 @@ impl Estate for Estates {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if let Some((system, place)) = self.blind.iter().find(|(blind, _)| *blind == system) {
             return Err(unsurveyed(system, place));
         }
@@ -104,41 +107,75 @@ impl Estate for Estates {
         Ok(all)
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         self.of(thing)?.look(thing, eyes, stamp).await
     }
 
-    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn gone(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         self.of(thing)?.gone(thing, uid, stamp).await
     }
 
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.of(thing)?.admit(thing, tenant, admits, stamp).await
     }
 
-    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn rewrap(
+        &self,
+        thing: &TenantResource,
+        tenant: &str,
+        key: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.of(thing)?.rewrap(thing, tenant, key, stamp).await
     }
 
-    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         self.of(thing)?.empty(thing, uid, stamp).await
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.of(thing)?.remove(thing, uid, stamp).await
     }
 
-    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         self.of(key)?.undecryptable(key, stamp).await
     }
 
-    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+    async fn tool(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<DriveTool>, ActionError> {
         self.of(thing)?.tool(thing, stamp).await
     }
 }
@@ -149,10 +186,18 @@ mod tests {
     use crate::simulated::{LocalWorld, simulated_platform};
     use std::time::Duration;
 
-    fn stamp() -> Stamp {
+    fn stamp() -> CallMetadata {
         let (step, key) = ("look".to_owned(), "look".to_owned());
         let deadline = Duration::from_secs(1);
-        Stamp { action: "Test", step, key, epoch: store::Epoch(1), undo: false, deadline, dry_run: false }
+        CallMetadata {
+            action: "Test",
+            step,
+            key,
+            epoch: store::Epoch(1),
+            undo: false,
+            deadline,
+            dry_run: false,
+        }
     }
 
     #[tokio::test]
@@ -160,14 +205,14 @@ mod tests {
         let simulated = simulated_platform(Arc::new(LocalWorld::new())).estate;
         let blind = BTreeSet::from([("kubernetes", "eu-1".to_owned())]);
         let estate = Estates::over(BTreeMap::new(), blind, simulated);
-        let thing = |cluster| Thing::new("kubernetes", cluster, "Namespace", "t-acme");
+        let thing = |cluster| TenantResource::new("kubernetes", cluster, "Namespace", "t-acme");
 
-        let survey = estate.survey("kubernetes", "acme", Eyes::Platform, &stamp()).await.unwrap_err();
-        let look = estate.look(&thing("eu-1"), Eyes::Verifier, &stamp()).await.unwrap_err();
+        let survey = estate.survey("kubernetes", "acme", Observer::Platform, &stamp()).await.unwrap_err();
+        let look = estate.look(&thing("eu-1"), Observer::Verifier, &stamp()).await.unwrap_err();
 
         assert_eq!((survey.code.as_str(), look.code.as_str()), (codes::UNSUPPORTED, codes::UNSUPPORTED));
         assert!(survey.message.contains("eu-1"), "{survey}");
-        assert_eq!(estate.look(&thing("eu-2"), Eyes::Platform, &stamp()).await.unwrap(), None);
-        assert_eq!(estate.survey("slurm", "acme", Eyes::Platform, &stamp()).await.unwrap(), []);
+        assert_eq!(estate.look(&thing("eu-2"), Observer::Platform, &stamp()).await.unwrap(), None);
+        assert_eq!(estate.survey("slurm", "acme", Observer::Platform, &stamp()).await.unwrap(), []);
     }
 }

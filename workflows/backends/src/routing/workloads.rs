@@ -8,7 +8,8 @@ use std::{
     sync::Arc,
 };
 use workflows::platform::{
-    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes,
+    CallMetadata, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
+    codes,
 };
 
 impl ByPlace<dyn Workloads> {
@@ -28,11 +29,19 @@ impl Workloads for ByPlace<dyn Workloads> {
         self.said
     }
 
-    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         self.at(&of.cluster).observe(of, stamp).await
     }
 
-    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn gone(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         self.at(&of.cluster).gone(of, stamp).await
     }
 
@@ -41,32 +50,37 @@ impl Workloads for ByPlace<dyn Workloads> {
         of: &WorkloadRef,
         gpus: &GpuSet,
         service: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.at(&of.cluster).start(of, gpus, service, stamp).await
     }
 
-    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn tell(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.at(&of.cluster).tell(of, telling, stamp).await
     }
 
-    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
         self.at(&of.cluster).checkpoint(of, stamp).await
     }
 
-    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(&of.cluster).evict(of, uid, stamp).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(&of.cluster).force(of, uid, stamp).await
     }
 
-    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(&of.cluster).requeue(of, stamp).await
     }
 
-    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(&of.cluster).ended(of, stamp).await
     }
 
@@ -75,7 +89,7 @@ impl Workloads for ByPlace<dyn Workloads> {
         cluster: &str,
         node: &str,
         gpus: &BTreeSet<u16>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError> {
         self.at(cluster).clients(cluster, node, gpus, stamp).await
     }
@@ -86,7 +100,7 @@ impl Workloads for ByPlace<dyn Workloads> {
         node: &str,
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
         self.at(cluster).scrub(cluster, node, gpus, level, stamp).await
     }
@@ -109,31 +123,41 @@ impl Workloads for OutOfReach {
         "none"
     }
 
-    async fn observe(&self, of: &WorkloadRef, _: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        _: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn start(&self, of: &WorkloadRef, _: &GpuSet, _: bool, _: &Stamp) -> Result<(), ActionError> {
+    async fn start(
+        &self,
+        of: &WorkloadRef,
+        _: &GpuSet,
+        _: bool,
+        _: &CallMetadata,
+    ) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn tell(&self, of: &WorkloadRef, _: &Telling, _: &Stamp) -> Result<(), ActionError> {
+    async fn tell(&self, of: &WorkloadRef, _: &WorkloadNotice, _: &CallMetadata) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn checkpoint(&self, of: &WorkloadRef, _: &Stamp) -> Result<bool, ActionError> {
+    async fn checkpoint(&self, of: &WorkloadRef, _: &CallMetadata) -> Result<bool, ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn evict(&self, of: &WorkloadRef, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn evict(&self, of: &WorkloadRef, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn force(&self, of: &WorkloadRef, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn force(&self, of: &WorkloadRef, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn requeue(&self, of: &WorkloadRef, _: &Stamp) -> Result<(), ActionError> {
+    async fn requeue(&self, of: &WorkloadRef, _: &CallMetadata) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
@@ -142,7 +166,7 @@ impl Workloads for OutOfReach {
         cluster: &str,
         _: &str,
         _: &BTreeSet<u16>,
-        _: &Stamp,
+        _: &CallMetadata,
     ) -> Result<Vec<String>, ActionError> {
         Err(out_of_reach(cluster))
     }
@@ -153,7 +177,7 @@ impl Workloads for OutOfReach {
         _: &str,
         _: &BTreeSet<u16>,
         _: ScrubLevel,
-        _: &Stamp,
+        _: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
         Err(out_of_reach(cluster))
     }

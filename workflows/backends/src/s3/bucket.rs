@@ -2,8 +2,8 @@
 
 use crate::s3::{
     Encryption, S3,
-    client::{Ask, Client},
-    tags::{Marks, Tagged},
+    client::{Client, S3Request},
+    tags::{BucketTags, TagState},
     until,
     xml::escaped,
 };
@@ -11,26 +11,26 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use tokio::time::Instant;
-use workflows::platform::{Bucket, Found, Objects, Stamp, codes};
+use workflows::platform::{Bucket, CallMetadata, FoundObject, Objects, codes};
 
 /// What a bucket encrypts with is asked so.
 const ENCRYPTION: (&str, &str) = ("encryption", "");
 
 /// A bucket as the store has it.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct BucketState {
     /// Its marks; none while it is not made to its end.
-    pub(super) marks: Option<Marks>,
+    pub(super) marks: Option<BucketTags>,
     /// Whether somebody else has tagged it.
     pub(super) others: bool,
     pub(super) bucket: Bucket,
 }
 
-impl Standing {
-    pub(super) fn found(&self) -> Found {
+impl BucketState {
+    pub(super) fn found(&self) -> FoundObject {
         let Bucket { name, region, key, versioned } = &self.bucket;
         let marks = self.marks.clone().unwrap_or_default();
-        Found {
+        FoundObject {
             uid: marks.uid,
             tenant: marks.tenant,
             step: marks.step,
@@ -47,13 +47,13 @@ impl S3 {
         client: &Client,
         name: &str,
         until: Instant,
-    ) -> Result<Option<Standing>, ActionError> {
+    ) -> Result<Option<BucketState>, ActionError> {
         let (marks, others) = match self.tagged(client, name, until).await? {
-            Tagged::Absent => return Ok(None),
-            Tagged::Marked(marks) => (Some(marks), false),
-            Tagged::Unmarked { others } => (None, others),
+            TagState::Absent => return Ok(None),
+            TagState::Marked(marks) => (Some(marks), false),
+            TagState::Unmarked { others } => (None, others),
         };
-        let answer = client.send(&Ask::get(name, &[("versioning", "")]), until).await?;
+        let answer = client.send(&S3Request::get(name, &[("versioning", "")]), until).await?;
         let versioned = answer.document("VersioningConfiguration")?.text("Status") == "Enabled";
         let recorded = marks.as_ref().map_or("", |marks| &marks.key);
         let key = match self.target.encryption {
@@ -66,14 +66,14 @@ impl S3 {
             }
         };
         let bucket = Bucket { name: name.to_owned(), region: self.target.region.clone(), key, versioned };
-        Ok(Some(Standing { marks, others, bucket }))
+        Ok(Some(BucketState { marks, others, bucket }))
     }
 
     /// Whose unmarked bucket that is: of the tenant whose name it has, when nobody has tagged it or put anything in it.
     pub(super) async fn cut_short(
         &self,
         client: &Client,
-        standing: &Standing,
+        standing: &BucketState,
         until: Instant,
     ) -> Result<Option<String>, ActionError> {
         let name = &standing.bucket.name;
@@ -96,7 +96,7 @@ impl S3 {
 
     /// The key with which the store encrypts what is put into the bucket; empty when it is none of a key store's.
     async fn encryption(&self, client: &Client, name: &str, until: Instant) -> Result<String, ActionError> {
-        let answer = match client.send(&Ask::get(name, &[ENCRYPTION]), until).await {
+        let answer = match client.send(&S3Request::get(name, &[ENCRYPTION]), until).await {
             Ok(answer) => answer,
             Err(refused) if refused.is(&["ServerSideEncryptionConfigurationNotFoundError"]) => {
                 return Ok(String::new());
@@ -116,9 +116,9 @@ impl S3 {
         &self,
         bucket: &Bucket,
         tenant: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
-    ) -> Result<Marks, ActionError> {
+    ) -> Result<BucketTags, ActionError> {
         let Bucket { name, key, versioned, .. } = bucket;
         let location = self.target.location.as_deref().map_or_else(String::new, |location| {
             let location = escaped(location);
@@ -126,13 +126,13 @@ impl S3 {
                 "<CreateBucketConfiguration><LocationConstraint>{location}</LocationConstraint></CreateBucketConfiguration>"
             )
         });
-        match self.platform.send(&Ask::put(name, &[], location), until).await {
+        match self.platform.send(&S3Request::put(name, &[], location), until).await {
             Err(refused) if !refused.is(&["BucketAlreadyOwnedByYou"]) => return Err(refused.into()),
             Ok(_) | Err(_) => {}
         }
         if *versioned {
             let body = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>".into();
-            self.platform.send(&Ask::put(name, &[("versioning", "")], body), until).await?;
+            self.platform.send(&S3Request::put(name, &[("versioning", "")], body), until).await?;
         }
         if self.target.encryption == Encryption::Kms {
             // Asked first: a store that does not know the question takes the setting for the making of a bucket.
@@ -143,17 +143,17 @@ impl S3 {
                 "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>{rule}\
                  </ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
             );
-            self.platform.send(&Ask::put(name, &[ENCRYPTION], body), until).await?;
+            self.platform.send(&S3Request::put(name, &[ENCRYPTION], body), until).await?;
         }
         // Last, as they say that all else is done.
-        let marks = Marks::new(tenant, bucket, &self.made_at(name, until).await?, stamp);
+        let marks = BucketTags::new(tenant, bucket, &self.made_at(name, until).await?, stamp);
         self.mark(name, &marks, until).await?;
         Ok(marks)
     }
 
     /// Deletes the bucket; one that is gone is success.
     pub(super) async fn drop_bucket(&self, name: &str, until: Instant) -> Result<(), ActionError> {
-        match self.platform.send(&Ask::delete(name, "", &[]), until).await {
+        match self.platform.send(&S3Request::delete(name, "", &[]), until).await {
             Err(refused) if !refused.is(&["NoSuchBucket"]) => Err(refused.into()),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -181,7 +181,12 @@ impl Objects for S3 {
         "s3"
     }
 
-    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn create(
+        &self,
+        bucket: &Bucket,
+        tenant: &str,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         self.here(&bucket.region)?;
         let (until, name) = (until(stamp), &bucket.name);
         if let Some(standing) = self.standing(&self.platform, name, until).await? {
@@ -205,19 +210,19 @@ impl Objects for S3 {
             }
         }
         let marks = if stamp.dry_run {
-            Marks::new(tenant, bucket, "never", stamp)
+            BucketTags::new(tenant, bucket, "never", stamp)
         } else {
             self.make(bucket, tenant, stamp, until).await?
         };
-        Ok(Standing { marks: Some(marks), others: false, bucket: bucket.clone() }.found())
+        Ok(BucketState { marks: Some(marks), others: false, bucket: bucket.clone() }.found())
     }
 
     async fn read(
         &self,
         region: &str,
         name: &str,
-        stamp: &Stamp,
-    ) -> Result<Option<(Found, Bucket)>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, Bucket)>, ActionError> {
         self.here(region)?;
         let until = until(stamp);
         let Some(standing) = self.standing(&self.platform, name, until).await? else { return Ok(None) };
@@ -237,8 +242,8 @@ impl Objects for S3 {
         &self,
         region: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.here(region)?;
         let until = until(stamp);

@@ -37,7 +37,7 @@ pub(super) struct Client {
 
 /// What is asked.
 #[derive(Debug, Default)]
-pub(super) struct Ask<'a> {
+pub(super) struct S3Request<'a> {
     pub(super) method: Method,
     pub(super) bucket: &'a str,
     /// Empty for the bucket itself.
@@ -50,7 +50,7 @@ pub(super) struct Ask<'a> {
     pub(super) changes: bool,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> S3Request<'a> {
     pub(super) fn get(bucket: &'a str, query: &[(&'a str, &'a str)]) -> Self {
         Self { bucket, query: query.to_vec(), ..Self::default() }
     }
@@ -122,7 +122,7 @@ impl Client {
     }
 
     /// Sends, and waits for the answer until then.
-    pub(super) async fn send(&self, ask: &Ask<'_>, until: Instant) -> Result<Answer, Refused> {
+    pub(super) async fn send(&self, ask: &S3Request<'_>, until: Instant) -> Result<Answer, Refused> {
         let about = about(ask);
         let request = self.signed(ask).map_err(|why| ActionError::permanent(codes::REFUSED, why))?;
         let left = until.saturating_duration_since(Instant::now());
@@ -143,7 +143,7 @@ impl Client {
         Err(refused(&about, status, &headers, &said, ask.changes))
     }
 
-    fn signed(&self, ask: &Ask<'_>) -> Result<reqwest::RequestBuilder, String> {
+    fn signed(&self, ask: &S3Request<'_>) -> Result<reqwest::RequestBuilder, String> {
         let secret = connection_settings::secret(self.field, &self.account.secret_key_file)
             .map_err(|e| e.to_string())?;
         let url = format!("{}{}", self.endpoint, path(ask)?);
@@ -188,14 +188,14 @@ impl Client {
 }
 
 /// The request in words, without the key of an object, which may hold what is personal.
-fn about(ask: &Ask<'_>) -> String {
+fn about(ask: &S3Request<'_>) -> String {
     let what = ask.query.first().map_or("", |(name, _)| name);
     let object = if ask.key.is_empty() { "" } else { "/…" };
     format!("{} {}{object}?{what}", ask.method, ask.bucket).trim_end_matches('?').to_owned()
 }
 
 /// Path and query, encoded as signatures want it: all but `A-Z a-z 0-9 - _ . ~`, and slashes of keys.
-fn path(ask: &Ask<'_>) -> Result<String, String> {
+fn path(ask: &S3Request<'_>) -> Result<String, String> {
     if ask.key.split('/').any(|part| part == "." || part == "..") {
         return Err(format!(
             "an object of bucket {} has a key with . or .. between slashes, which no path can name: remove it by other means",
@@ -254,7 +254,7 @@ fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &str, cha
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, encoded, path, refused};
+    use super::{S3Request, encoded, path, refused};
     use engine::Class;
     use reqwest::{StatusCode, header::HeaderMap};
     use std::time::Duration;
@@ -305,8 +305,8 @@ mod tests {
     #[test]
     fn a_key_is_named_by_its_path_or_not_at_all() {
         assert_eq!(encoded("a b+c%/é\u{1}", true), "a%20b%2Bc%25/%C3%A9%01");
-        let ask = Ask::delete("b", "k/ö", &[("versionId", "a+b")]);
+        let ask = S3Request::delete("b", "k/ö", &[("versionId", "a+b")]);
         assert_eq!(path(&ask).unwrap(), "/b/k/%C3%B6?versionId=a%2Bb");
-        assert!(path(&Ask::delete("b", "a/../k", &[])).unwrap_err().contains("by other means"));
+        assert!(path(&S3Request::delete("b", "a/../k", &[])).unwrap_err().contains("by other means"));
     }
 }

@@ -3,7 +3,7 @@
 use crate::http_response;
 use crate::s3::{
     S3,
-    client::{Ask, Client},
+    client::{Client, S3Request},
     settings::S3Target,
 };
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -39,7 +39,7 @@ pub(super) struct Page<T> {
 
 /// What a bucket holds, as far as it was looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Holdings {
+pub(super) struct Contents {
     /// Versions that can be removed.
     pub(super) versions: u64,
     /// Delete markers.
@@ -54,7 +54,7 @@ pub(super) struct Holdings {
     pub(super) more: bool,
 }
 
-impl Holdings {
+impl Contents {
     /// How much of it can be removed, at least.
     pub(super) fn removable(&self) -> u64 {
         self.versions + self.markers + self.uploads
@@ -89,9 +89,9 @@ impl S3 {
         client: &Client,
         bucket: &str,
         until: Instant,
-    ) -> Result<Holdings, ActionError> {
+    ) -> Result<Contents, ActionError> {
         let locks = self.locks(client, bucket, until).await?;
-        let mut held = Holdings::default();
+        let mut held = Contents::default();
         let uploads = uploads(client, bucket, until).await?;
         held.uploads = count(uploads.items.len());
         held.more = uploads.next.is_some();
@@ -122,7 +122,7 @@ impl S3 {
         bucket: &str,
         until: Instant,
     ) -> Result<bool, ActionError> {
-        match client.send(&Ask::get(bucket, &[("object-lock", "")]), until).await {
+        match client.send(&S3Request::get(bucket, &[("object-lock", "")]), until).await {
             Ok(answer) => {
                 let document = answer.document("ObjectLockConfiguration")?;
                 Ok(document.text("ObjectLockEnabled") == "Enabled")
@@ -146,12 +146,12 @@ impl S3 {
         if !locks || version.marker {
             return Ok(None);
         }
-        let ask = Ask {
+        let ask = S3Request {
             method: Method::HEAD,
             bucket,
             key: &version.key,
             query: vec![("versionId", &version.id)],
-            ..Ask::default()
+            ..S3Request::default()
         };
         let answer = match client.send(&ask, until).await {
             Ok(answer) => answer,
@@ -194,7 +194,8 @@ pub(super) async fn versions(
     if let Some((key, version)) = from {
         query.extend([("key-marker", key.as_str()), ("version-id-marker", version.as_str())]);
     }
-    let document = client.send(&Ask::get(bucket, &query), until).await?.document("ListVersionsResult")?;
+    let document =
+        client.send(&S3Request::get(bucket, &query), until).await?.document("ListVersionsResult")?;
     let of = |name, marker| {
         document.all(name).map(move |node| Version {
             key: node.text("Key").to_owned(),
@@ -215,7 +216,7 @@ pub(super) async fn uploads(
     bucket: &str,
     until: Instant,
 ) -> Result<Page<Upload>, ActionError> {
-    let answer = client.send(&Ask::get(bucket, &[("uploads", "")]), until).await?;
+    let answer = client.send(&S3Request::get(bucket, &[("uploads", "")]), until).await?;
     let document = answer.document("ListMultipartUploadsResult")?;
     let items = document
         .all("Upload")
@@ -232,7 +233,7 @@ pub(super) fn count(items: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Holdings, NO_DAY, kept};
+    use super::{Contents, NO_DAY, kept};
     use crate::s3::S3Target;
     use chrono::{DateTime, Utc};
 
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_last_lock_to_end_is_the_one_that_is_told() {
-        let mut held = Holdings::default();
+        let mut held = Contents::default();
         for day in ["2027-01-01T00:00:00Z", "2031-05-01T00:00:00Z", "2026-12-01T00:00:00Z"] {
             held.lock(day.into());
         }

@@ -4,7 +4,7 @@ use crate::http_response;
 use crate::s3::{
     S3,
     bucket::changed,
-    client::Ask,
+    client::S3Request,
     contents::{Upload, Version, count, uploads, versions},
     xml::escaped,
 };
@@ -12,7 +12,7 @@ use engine::ActionError;
 use reqwest::Method;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
-use workflows::platform::{Emptied, Stamp, codes};
+use workflows::platform::{CallMetadata, EmptyProgress, codes};
 
 /// Uploads that one call aborts, each by a request of its own.
 const UPLOADS: usize = 100;
@@ -23,11 +23,11 @@ impl S3 {
         &self,
         name: &str,
         uid: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
-    ) -> Result<Emptied, ActionError> {
+    ) -> Result<EmptyProgress, ActionError> {
         let Some(standing) = self.standing(&self.platform, name, until).await? else {
-            return Ok(Emptied::default());
+            return Ok(EmptyProgress::default());
         };
         let now = self.uid(&self.platform, &standing, until).await?;
         if now != uid {
@@ -45,11 +45,16 @@ impl S3 {
             removed += self.remove_versions(name, until).await?;
         }
         let held = self.holdings(&self.platform, name, until).await?;
-        Ok(Emptied { removed, left: held.removable(), locked: held.locked, locked_until: held.locked_until })
+        Ok(EmptyProgress {
+            removed,
+            left: held.removable(),
+            locked: held.locked,
+            locked_until: held.locked_until,
+        })
     }
 
     async fn abort(&self, name: &str, upload: &Upload, until: Instant) -> Result<u64, ActionError> {
-        let ask = Ask::delete(name, &upload.key, &[("uploadId", &upload.id)]);
+        let ask = S3Request::delete(name, &upload.key, &[("uploadId", &upload.id)]);
         match self.platform.send(&ask, until).await {
             Ok(_) => Ok(1),
             Err(refused) if refused.is(&["NoSuchUpload"]) => Ok(0),
@@ -84,21 +89,21 @@ impl S3 {
         let (odd, plain): (Vec<&Version>, Vec<&Version>) =
             free.iter().partition(|version| version.key.chars().any(unfit));
         for version in &odd {
-            let ask = Ask {
+            let ask = S3Request {
                 headers: self.bypass(),
-                ..Ask::delete(name, &version.key, &[("versionId", &version.id)])
+                ..S3Request::delete(name, &version.key, &[("versionId", &version.id)])
             };
             self.platform.send(&ask, until).await?;
         }
         if !plain.is_empty() {
-            let ask = Ask {
+            let ask = S3Request {
                 method: Method::POST,
                 bucket: name,
                 query: vec![("delete", "")],
                 headers: self.bypass(),
                 body: batch(&plain),
                 changes: true,
-                ..Ask::default()
+                ..S3Request::default()
             };
             let document = self.platform.send(&ask, until).await?.document("DeleteResult")?;
             let refused = document.all("Error").map(|error| error.text("Code"));

@@ -23,7 +23,7 @@ use super::SettingError;
 use crate::s3::client::Client;
 use engine::ActionError;
 use tokio::time::Instant;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// The object store of one region.
 #[derive(Debug)]
@@ -60,6 +60,6 @@ impl S3 {
 }
 
 /// By when the target must have answered.
-fn until(stamp: &Stamp) -> Instant {
+fn until(stamp: &CallMetadata) -> Instant {
     Instant::now() + stamp.deadline
 }

@@ -3,16 +3,16 @@
 use crate::connection_settings;
 use crate::s3::{
     S3,
-    client::{Ask, Client},
+    client::{Client, S3Request},
     xml::escaped,
 };
 use engine::ActionError;
 use tokio::time::Instant;
-use workflows::platform::{Bucket, Stamp, codes};
+use workflows::platform::{Bucket, CallMetadata, codes};
 
 /// The marks of a bucket that was made to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct BucketTags {
     pub(super) tenant: String,
     pub(super) step: String,
     pub(super) epoch: u64,
@@ -20,16 +20,16 @@ pub(super) struct Marks {
     pub(super) key: String,
 }
 
-impl Marks {
+impl BucketTags {
     /// The marks of a bucket that came to be at `made`, as the store lists it.
-    pub(super) fn new(tenant: &str, bucket: &Bucket, made: &str, stamp: &Stamp) -> Self {
-        let uid = connection_settings::identity_of(&[&bucket.name, &stamp.step, made]);
+    pub(super) fn new(tenant: &str, bucket: &Bucket, made: &str, stamp: &CallMetadata) -> Self {
+        let uid = connection_settings::derived_id(&[&bucket.name, &stamp.step, made]);
         let (tenant, step, key) = (tenant.to_owned(), stamp.step.clone(), bucket.key.clone());
         Self { tenant, step, epoch: stamp.epoch.0, uid, key }
     }
 
     /// Refuses a call for the step that made the bucket under an older lease than the one it was made under.
-    pub(super) fn fence(&self, bucket: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    pub(super) fn fence(&self, bucket: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
         }
@@ -41,11 +41,11 @@ impl Marks {
 
 /// What is known of a bucket's tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Tagged {
+pub(super) enum TagState {
     /// There is no such bucket.
     Absent,
     /// It bears our marks.
-    Marked(Marks),
+    Marked(BucketTags),
     /// It bears none of ours: tags of others, or none at all.
     Unmarked {
         /// Whether it has tags of others, so that somebody has made it theirs.
@@ -60,11 +60,11 @@ impl S3 {
         client: &Client,
         bucket: &str,
         until: Instant,
-    ) -> Result<Tagged, ActionError> {
-        let answer = match client.send(&Ask::get(bucket, &[("tagging", "")]), until).await {
+    ) -> Result<TagState, ActionError> {
+        let answer = match client.send(&S3Request::get(bucket, &[("tagging", "")]), until).await {
             Ok(answer) => answer,
-            Err(refused) if refused.is(&["NoSuchBucket"]) => return Ok(Tagged::Absent),
-            Err(refused) if refused.is(&["NoSuchTagSet"]) => return Ok(Tagged::Unmarked { others: false }),
+            Err(refused) if refused.is(&["NoSuchBucket"]) => return Ok(TagState::Absent),
+            Err(refused) if refused.is(&["NoSuchTagSet"]) => return Ok(TagState::Unmarked { others: false }),
             Err(refused) => return Err(refused.into()),
         };
         let document = answer.document("Tagging")?;
@@ -79,9 +79,9 @@ impl S3 {
             tags.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
         let Some(tenant) = tag("tenant") else {
-            return Ok(Tagged::Unmarked { others: !tags.is_empty() });
+            return Ok(TagState::Unmarked { others: !tags.is_empty() });
         };
-        Ok(Tagged::Marked(Marks {
+        Ok(TagState::Marked(BucketTags {
             tenant,
             step: tag("step").unwrap_or_default(),
             epoch: tag("epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0),
@@ -91,7 +91,12 @@ impl S3 {
     }
 
     /// Marks the bucket, which had no tags.
-    pub(super) async fn mark(&self, bucket: &str, marks: &Marks, until: Instant) -> Result<(), ActionError> {
+    pub(super) async fn mark(
+        &self,
+        bucket: &str,
+        marks: &BucketTags,
+        until: Instant,
+    ) -> Result<(), ActionError> {
         let epoch = marks.epoch.to_string();
         let tags = [
             ("tenant", &marks.tenant),
@@ -108,7 +113,7 @@ impl S3 {
             })
             .collect();
         let body = format!("<Tagging><TagSet>{tags}</TagSet></Tagging>");
-        self.platform.send(&Ask::put(bucket, &[("tagging", "")], body), until).await?;
+        self.platform.send(&S3Request::put(bucket, &[("tagging", "")], body), until).await?;
         Ok(())
     }
 }

@@ -2,15 +2,18 @@
 
 use crate::s3::{
     S3,
-    bucket::{Standing, changed},
-    client::{Ask, Client},
-    tags::Tagged,
+    bucket::{BucketState, changed},
+    client::{Client, S3Request},
+    tags::TagState,
     until,
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use tokio::time::Instant;
-use workflows::platform::{Admits, Emptied, Estate, Eyes, Finding, LOOK_AGAIN, Seen, Stamp, Thing, codes};
+use workflows::platform::{
+    AccessMode, CallMetadata, EmptyProgress, LOOK_AGAIN, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, codes,
+};
 
 const SYSTEM: &str = "objects";
 const BUCKET: &str = "Bucket";
@@ -35,7 +38,7 @@ impl S3 {
             let query = [("continuation-token", token.as_str())];
             let query = if token.is_empty() { &[][..] } else { &query[..] };
             let document =
-                client.send(&Ask::get("", query), until).await?.document("ListAllMyBucketsResult")?;
+                client.send(&S3Request::get("", query), until).await?.document("ListAllMyBucketsResult")?;
             listing.owner = document.child("Owner").map_or("", |owner| owner.text("ID")).to_owned();
             let buckets = document.child("Buckets").into_iter().flat_map(|buckets| buckets.all("Bucket"));
             listing.buckets.extend(
@@ -56,9 +59,9 @@ impl S3 {
 
     /// The client with these eyes, and its listing. A verifier of another account would see no bucket of ours, and take
     /// everything for gone: it is refused.
-    async fn eyes(&self, eyes: Eyes, until: Instant) -> Result<(&Client, Listing), ActionError> {
+    async fn eyes(&self, eyes: Observer, until: Instant) -> Result<(&Client, Listing), ActionError> {
         let ours = self.listing(&self.platform, until).await?;
-        if eyes == Eyes::Platform {
+        if eyes == Observer::Platform {
             return Ok((&self.platform, ours));
         }
         let Some(verifier) = &self.verifier else {
@@ -83,7 +86,7 @@ impl S3 {
     pub(super) async fn uid(
         &self,
         client: &Client,
-        standing: &Standing,
+        standing: &BucketState,
         until: Instant,
     ) -> Result<String, ActionError> {
         if let Some(marks) = standing.marks.as_ref().filter(|marks| !marks.uid.is_empty()) {
@@ -104,7 +107,7 @@ impl S3 {
         listing: &Listing,
         name: &str,
         until: Instant,
-    ) -> Result<Option<Seen>, ActionError> {
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let standing = match self.standing(client, name, until).await {
             Ok(standing) => standing,
             // Reading tags is more than reading: a verifier need not be able to. Then the name says whose it is.
@@ -128,11 +131,17 @@ impl S3 {
             Err(error) => return Err(error),
         };
         held.add_to(&mut found.spec);
-        let thing = Thing::new(SYSTEM, &self.target.region, BUCKET, name);
-        Ok(Some(Seen { thing, uid: found.uid, tenant: found.tenant, spec: found.spec, terminating: false }))
+        let thing = TenantResource::new(SYSTEM, &self.target.region, BUCKET, name);
+        Ok(Some(ObservedResource {
+            thing,
+            uid: found.uid,
+            tenant: found.tenant,
+            spec: found.spec,
+            terminating: false,
+        }))
     }
 
-    fn unread(&self, name: &str) -> Standing {
+    fn unread(&self, name: &str) -> BucketState {
         let region = self.target.region.clone();
         let bucket = workflows::platform::Bucket {
             name: name.to_owned(),
@@ -140,7 +149,7 @@ impl S3 {
             key: String::new(),
             versioned: false,
         };
-        Standing { marks: None, others: false, bucket }
+        BucketState { marks: None, others: false, bucket }
     }
 
     /// Whether the bucket is the tenant's: by its mark, or by its name where it has none that can be read.
@@ -153,9 +162,9 @@ impl S3 {
     ) -> Result<bool, ActionError> {
         let by_name = self.tenant_of(name);
         match self.tagged(client, name, until).await {
-            Ok(Tagged::Marked(marks)) => Ok(marks.tenant == tenant),
-            Ok(Tagged::Unmarked { .. }) => Ok(by_name.as_deref() == Some(tenant)),
-            Ok(Tagged::Absent) => Ok(false),
+            Ok(TagState::Marked(marks)) => Ok(marks.tenant == tenant),
+            Ok(TagState::Unmarked { .. }) => Ok(by_name.as_deref() == Some(tenant)),
+            Ok(TagState::Absent) => Ok(false),
             Err(error) if error.code == codes::DENIED && by_name.is_some() => {
                 Ok(by_name.as_deref() == Some(tenant))
             }
@@ -163,7 +172,7 @@ impl S3 {
         }
     }
 
-    fn bucket_of<'a>(&self, thing: &'a Thing) -> Result<&'a str, ActionError> {
+    fn bucket_of<'a>(&self, thing: &'a TenantResource) -> Result<&'a str, ActionError> {
         if thing.system != SYSTEM || thing.kind != BUCKET {
             let why = format!("{thing} is no bucket, and this is an object store");
             return Err(ActionError::permanent(codes::REFUSED, why));
@@ -183,7 +192,7 @@ fn unsupported(what: &str, instead: &str) -> ActionError {
 }
 
 #[async_trait]
-impl Estate for S3 {
+impl TenantResources for S3 {
     fn backend(&self) -> &'static str {
         "s3"
     }
@@ -192,9 +201,9 @@ impl Estate for S3 {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if system != SYSTEM {
             return Ok(Vec::new());
         }
@@ -210,7 +219,12 @@ impl Estate for S3 {
     }
 
     /// Asked in two ways: a bucket is absent when the store names it unknown and does not list it either.
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let (name, until) = (self.bucket_of(thing)?, until(stamp));
         let (client, listing) = self.eyes(eyes, until).await?;
         let seen = self.seen(client, &listing, name, until).await?;
@@ -225,20 +239,20 @@ impl Estate for S3 {
 
     async fn admit(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
-        _admits: Admits,
-        _stamp: &Stamp,
+        _admits: AccessMode,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("freezing a bucket", "revoke the tenant's credentials"))
     }
 
     async fn rewrap(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
         _key: &str,
-        _stamp: &Stamp,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported(
             "putting objects under another key",
@@ -246,11 +260,21 @@ impl Estate for S3 {
         ))
     }
 
-    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         self.emptied(self.bucket_of(thing)?, uid, stamp, until(stamp)).await
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let (name, until) = (self.bucket_of(thing)?, until(stamp));
         let Some(standing) = self.standing(&self.platform, name, until).await? else { return Ok(()) };
         let now = self.uid(&self.platform, &standing, until).await?;
@@ -274,7 +298,11 @@ impl Estate for S3 {
         }
     }
 
-    async fn undecryptable(&self, key: &Thing, _stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        _stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         Err(unsupported("decrypting", &format!("ask the key store that has {key}")))
     }
 }

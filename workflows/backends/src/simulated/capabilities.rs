@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use workflows::platform::{
-    Associations, Bucket, Diagnosis, Finding, Found, GpuHealth, GpuLayout, Gpus, Identity, KeySafety, Keys,
-    Level, Objects, Slurm, Stamp, Swap, codes, tenant_name,
+    Associations, Bucket, CallMetadata, Diagnosis, DiagnosisLevel, FieldSwap, FoundObject, GpuHealth,
+    GpuLayout, Gpus, Identity, KeySafety, Keys, Objects, ProbeFinding, Slurm, codes, tenant_name,
 };
 
 /// What every simulated capability answers when asked what it is.
@@ -32,7 +32,7 @@ pub struct Simulated {
 }
 
 /// What is asked, and of which thing.
-pub(super) struct Ask<'a> {
+pub(super) struct Call<'a> {
     pub(super) system: System,
     pub(super) cluster: &'a str,
     pub(super) verb: Verb,
@@ -43,7 +43,7 @@ pub(super) struct Ask<'a> {
     pub(super) uid: Option<&'a str>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Call<'a> {
     pub(super) fn new(system: System, cluster: &'a str, verb: Verb, kind: &'a str, name: &'a str) -> Self {
         Self { system, cluster, verb, kind, name, tenant: "", spec: Value::Null, uid: None }
     }
@@ -68,7 +68,7 @@ impl Simulated {
         Self { world }
     }
 
-    pub(super) async fn send(&self, ask: Ask<'_>, stamp: &Stamp) -> Result<Response, ActionError> {
+    pub(super) async fn send(&self, ask: Call<'_>, stamp: &CallMetadata) -> Result<Response, ActionError> {
         let request = Request {
             action: stamp.action.to_owned(),
             step: stamp.step.clone(),
@@ -90,7 +90,7 @@ impl Simulated {
 }
 
 /// The object that an answer to a creation must hold.
-pub(super) fn found(response: Response) -> Result<Found, ActionError> {
+pub(super) fn found(response: Response) -> Result<FoundObject, ActionError> {
     response.found.ok_or_else(|| ActionError::unknown(codes::UNREADABLE, "the answer holds no object"))
 }
 
@@ -115,14 +115,19 @@ impl Slurm for Simulated {
         name: &str,
         tenant: &str,
         associations: &Associations,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
-        let ask = Ask::new(System::Slurm, cluster, Verb::Apply, ACCOUNT, name).of(tenant);
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
+        let ask = Call::new(System::Slurm, cluster, Verb::Apply, ACCOUNT, name).of(tenant);
         found(self.send(ask.with(json!({ "jobs": 0, "associations": associations })), stamp).await?)
     }
 
-    async fn account(&self, cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        Ok(self.send(Ask::new(System::Slurm, cluster, Verb::Read, ACCOUNT, name), stamp).await?.found)
+    async fn account(
+        &self,
+        cluster: &str,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
+        Ok(self.send(Call::new(System::Slurm, cluster, Verb::Read, ACCOUNT, name), stamp).await?.found)
     }
 
     async fn swap(
@@ -130,10 +135,10 @@ impl Slurm for Simulated {
         cluster: &str,
         name: &str,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
-        let ask = Ask::new(System::Slurm, cluster, Verb::Swap, ACCOUNT, name).of(tenant);
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
+        let ask = Call::new(System::Slurm, cluster, Verb::Swap, ACCOUNT, name).of(tenant);
         found(self.send(ask.with(json!(swap)), stamp).await?)
     }
 
@@ -141,10 +146,10 @@ impl Slurm for Simulated {
         &self,
         cluster: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Slurm, cluster, Verb::Delete, ACCOUNT, name).only(&found.uid);
+        let ask = Call::new(System::Slurm, cluster, Verb::Delete, ACCOUNT, name).only(&found.uid);
         self.send(ask, stamp).await.map(drop)
     }
 }
@@ -155,8 +160,13 @@ impl Gpus for Simulated {
         SIMULATED
     }
 
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError> {
-        value(self.send(Ask::new(System::Gpus, cluster, Verb::Read, LAYOUT, node), stamp).await?)
+    async fn layout(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuLayout, ActionError> {
+        value(self.send(Call::new(System::Gpus, cluster, Verb::Read, LAYOUT, node), stamp).await?)
     }
 
     async fn set_layout(
@@ -164,9 +174,9 @@ impl Gpus for Simulated {
         cluster: &str,
         node: &str,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Gpus, cluster, Verb::Apply, LAYOUT, node);
+        let ask = Call::new(System::Gpus, cluster, Verb::Apply, LAYOUT, node);
         self.send(ask.with(json!({ "profile": profile })), stamp).await.map(drop)
     }
 
@@ -174,24 +184,35 @@ impl Gpus for Simulated {
         &self,
         cluster: &str,
         node: &str,
-        level: Level,
-        stamp: &Stamp,
+        level: DiagnosisLevel,
+        stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError> {
-        let ask = Ask::new(System::Gpus, cluster, Verb::Check, "Diagnosis", node);
+        let ask = Call::new(System::Gpus, cluster, Verb::Check, "Diagnosis", node);
         value(self.send(ask.with(json!({ "level": level })), stamp).await?)
     }
 
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError> {
-        let ask = Ask::new(System::Gpus, cluster, Verb::Check, recovery::HEALTH, node);
+    async fn health(
+        &self,
+        cluster: &str,
+        node: &str,
+        stamp: &CallMetadata,
+    ) -> Result<GpuHealth, ActionError> {
+        let ask = Call::new(System::Gpus, cluster, Verb::Check, recovery::HEALTH, node);
         value(self.send(ask.with(json!({})), stamp).await?)
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError> {
-        self.send(Ask::new(System::Gpus, cluster, Verb::Run, recovery::RESET, node), stamp).await.map(drop)
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
+        self.send(Call::new(System::Gpus, cluster, Verb::Run, recovery::RESET, node), stamp).await.map(drop)
     }
 
-    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Gpus, cluster, Verb::Run, recovery::REBOOT, node);
+    async fn reboot(
+        &self,
+        cluster: &str,
+        node: &str,
+        boot: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        let ask = Call::new(System::Gpus, cluster, Verb::Run, recovery::REBOOT, node);
         self.send(ask.with(json!({ "boot": boot })), stamp).await.map(drop)
     }
 }
@@ -202,25 +223,34 @@ impl Keys for Simulated {
         SIMULATED
     }
 
-    async fn create(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn create(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let spec = json!({ "type": "aes256-gcm96", "exportable": false, "allow_plaintext_backup": false });
-        let ask = Ask::new(System::Keys, "", Verb::Apply, KEY, name).of(tenant).with(spec);
+        let ask = Call::new(System::Keys, "", Verb::Apply, KEY, name).of(tenant).with(spec);
         self.send(ask, stamp).await.map(drop)
     }
 
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<(Found, KeySafety)>, ActionError> {
-        let there = self.send(Ask::new(System::Keys, "", Verb::Read, KEY, name), stamp).await?.found;
+    async fn read(
+        &self,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, KeySafety)>, ActionError> {
+        let there = self.send(Call::new(System::Keys, "", Verb::Read, KEY, name), stamp).await?.found;
         there.map(|found| Ok((found.clone(), decode(found.spec)?))).transpose()
     }
 
-    async fn destroy(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Keys, "", Verb::Delete, KEY, name).only(&found.uid);
+    async fn destroy(
+        &self,
+        name: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        let ask = Call::new(System::Keys, "", Verb::Delete, KEY, name).only(&found.uid);
         self.send(ask, stamp).await.map(drop)
     }
 
-    async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn probe_isolation(&self, tenant: &str, stamp: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         let name = tenant_name(tenant)?;
-        let ask = Ask::new(System::Keys, "", Verb::Check, "foreign_key", &name).of(tenant);
+        let ask = Call::new(System::Keys, "", Verb::Check, "foreign_key", &name).of(tenant);
         value(self.send(ask, stamp).await?)
     }
 }
@@ -231,11 +261,16 @@ impl Objects for Simulated {
         SIMULATED
     }
 
-    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn create(
+        &self,
+        bucket: &Bucket,
+        tenant: &str,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let spec = json!({
             "name": bucket.name, "region": bucket.region, "key": bucket.key, "versioned": bucket.versioned,
         });
-        let ask = Ask::new(System::Objects, &bucket.region, Verb::Apply, BUCKET, &bucket.name).of(tenant);
+        let ask = Call::new(System::Objects, &bucket.region, Verb::Apply, BUCKET, &bucket.name).of(tenant);
         found(self.send(ask.with(spec), stamp).await?)
     }
 
@@ -243,10 +278,10 @@ impl Objects for Simulated {
         &self,
         region: &str,
         name: &str,
-        stamp: &Stamp,
-    ) -> Result<Option<(Found, Bucket)>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, Bucket)>, ActionError> {
         let there =
-            self.send(Ask::new(System::Objects, region, Verb::Read, BUCKET, name), stamp).await?.found;
+            self.send(Call::new(System::Objects, region, Verb::Read, BUCKET, name), stamp).await?.found;
         there.map(|found| Ok((found.clone(), decode(found.spec)?))).transpose()
     }
 
@@ -254,10 +289,10 @@ impl Objects for Simulated {
         &self,
         region: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Objects, region, Verb::Delete, BUCKET, name).only(&found.uid);
+        let ask = Call::new(System::Objects, region, Verb::Delete, BUCKET, name).only(&found.uid);
         self.send(ask, stamp).await.map(drop)
     }
 }
@@ -273,32 +308,32 @@ impl Identity for Simulated {
         name: &str,
         tenant: &str,
         groups: &[String],
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
-        let ask = Ask::new(System::Identity, "", Verb::Apply, GROUPS, name).of(tenant);
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
+        let ask = Call::new(System::Identity, "", Verb::Apply, GROUPS, name).of(tenant);
         found(self.send(ask.with(json!({ "groups": groups })), stamp).await?)
     }
 
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        Ok(self.send(Ask::new(System::Identity, "", Verb::Read, GROUPS, name), stamp).await?.found)
+    async fn read(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+        Ok(self.send(Call::new(System::Identity, "", Verb::Read, GROUPS, name), stamp).await?.found)
     }
 
-    async fn delete(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Identity, "", Verb::Delete, GROUPS, name).only(&found.uid);
+    async fn delete(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError> {
+        let ask = Call::new(System::Identity, "", Verb::Delete, GROUPS, name).only(&found.uid);
         self.send(ask, stamp).await.map(drop)
     }
 
-    async fn publish(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Identity, "", Verb::Apply, CREDENTIALS, name).of(tenant);
+    async fn publish(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
+        let ask = Call::new(System::Identity, "", Verb::Apply, CREDENTIALS, name).of(tenant);
         self.send(ask.with(json!({ "fetched": false })), stamp).await.map(drop)
     }
 
-    async fn published(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
-        Ok(self.send(Ask::new(System::Identity, "", Verb::Read, CREDENTIALS, name), stamp).await?.found)
+    async fn published(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+        Ok(self.send(Call::new(System::Identity, "", Verb::Read, CREDENTIALS, name), stamp).await?.found)
     }
 
-    async fn revoke(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
-        let ask = Ask::new(System::Identity, "", Verb::Delete, CREDENTIALS, name).only(&found.uid);
+    async fn revoke(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError> {
+        let ask = Call::new(System::Identity, "", Verb::Delete, CREDENTIALS, name).only(&found.uid);
         self.send(ask, stamp).await.map(drop)
     }
 }

@@ -17,6 +17,6 @@ pub use platform::{local_world, simulated_platform};
 pub use protocol::{Request, Response, System, Verb, World};
 pub use state::Refused;
 pub use state::ownership_audit::Owner;
-pub use world::faults::{Fault, Random, Script, What};
+pub use world::faults::{Fault, FaultKind, Random, Script};
 pub use world::local::LocalWorld;
 pub use world::remote::RemoteWorld;

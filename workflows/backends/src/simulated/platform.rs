@@ -1,7 +1,7 @@
 //! A platform on which everything is simulated.
 
 use super::{LocalWorld, Simulated, World, signer::simulated_signer};
-use crate::record_keys::Unsealed;
+use crate::record_keys::NoRecordKeys;
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::Platform;
 
@@ -23,7 +23,7 @@ pub fn simulated_platform(world: Arc<dyn World>) -> Platform {
         estate: all.clone(),
         machines: all.clone(),
         hooks: all,
-        records: Arc::new(Unsealed),
+        records: Arc::new(NoRecordKeys),
         signer: simulated_signer(),
         simulator: Some(Arc::new(Simulator(world))),
         served: BTreeMap::new(),

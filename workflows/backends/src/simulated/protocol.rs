@@ -5,7 +5,7 @@ use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{any::Any, fmt::Debug};
-use workflows::platform::Found;
+use workflows::platform::FoundObject;
 
 /// A world that takes calls.
 ///
@@ -167,7 +167,7 @@ impl Request {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Response {
     /// The object, if there is one.
-    pub found: Option<Found>,
+    pub found: Option<FoundObject>,
     /// What else there is to say, by verb: an ownership, a layout, a finding.
     pub value: Value,
 }

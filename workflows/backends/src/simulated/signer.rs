@@ -6,10 +6,10 @@ use workflows::signing::{PublicKey, Signer, SigningKey};
 
 /// Signs with a key that stands in the source.
 #[derive(Debug)]
-struct Known;
+struct WellKnownKey;
 
 #[async_trait]
-impl Signer for Known {
+impl Signer for WellKnownKey {
     async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
         SigningKey::of_seed(*b"the key of the simulated world!!")?.sign(message).await
     }
@@ -17,5 +17,5 @@ impl Signer for Known {
 
 /// The signer of a simulated platform, until it is given another.
 pub(super) fn simulated_signer() -> Arc<dyn Signer> {
-    Arc::new(Known)
+    Arc::new(WellKnownKey)
 }

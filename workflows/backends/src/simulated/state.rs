@@ -19,12 +19,12 @@ use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use workflows::platform::{Found, Thing, codes};
+use workflows::platform::{FoundObject, TenantResource, codes};
 
 /// An object of the world.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
-    pub(super) found: Found,
+    pub(super) found: FoundObject,
     /// The action that made it.
     pub(super) action: String,
     /// How many reads will still see it, once it is being deleted.
@@ -62,14 +62,14 @@ pub struct Refused {
 const MOST_SEATS: usize = 128;
 
 #[derive(Clone, Debug)]
-struct Memory {
+struct PastCall {
     verb: Verb,
     address: String,
     response: Response,
 }
 
 /// What a request did.
-pub(super) enum Done {
+pub(super) enum Applied {
     /// It took effect.
     Effect(Response),
     /// The world was so already.
@@ -90,7 +90,7 @@ pub(super) struct State {
     pub(super) refused: Vec<Refused>,
     /// Addresses of workloads by the nodes on which they have GPUs, or had: a node is asked for far more often than anything starts on it.
     seats: BTreeMap<String, BTreeSet<String>>,
-    memory: BTreeMap<String, Memory>,
+    memory: BTreeMap<String, PastCall>,
     fences: BTreeMap<String, u64>,
     uids: u64,
 }
@@ -119,13 +119,13 @@ impl State {
             return (answer, true);
         }
         match self.change(request) {
-            Ok(Done::Effect(response)) => {
+            Ok(Applied::Effect(response)) => {
                 self.trace.push(Effect::of(request, self.nodes.get(&request.address())));
                 self.note_limit(request);
                 self.remember(request, &response);
                 (Ok(response), true)
             }
-            Ok(Done::Nothing(response)) => {
+            Ok(Applied::Nothing(response)) => {
                 self.remember(request, &response);
                 (Ok(response), true)
             }
@@ -162,7 +162,7 @@ impl State {
         Some(Err(ActionError::permanent(codes::KEY_REUSED, why)))
     }
 
-    fn change(&mut self, request: &Request) -> Result<Done, ActionError> {
+    fn change(&mut self, request: &Request) -> Result<Applied, ActionError> {
         match request.verb {
             Verb::Take => nodes::take(self, request),
             Verb::Cordon => nodes::cordon(self, request),
@@ -186,7 +186,7 @@ impl State {
             Verb::Run if request.kind == recovery::RESET => recovery::reset(self, request),
             Verb::Run => workloads::run(self, request),
             Verb::Empty => objects::empty(self, request),
-            Verb::Read | Verb::Check | Verb::List => Ok(Done::Nothing(Response::default())),
+            Verb::Read | Verb::Check | Verb::List => Ok(Applied::Nothing(Response::default())),
         }
     }
 
@@ -197,7 +197,7 @@ impl State {
     }
 
     fn remember(&mut self, request: &Request, response: &Response) {
-        let memory = Memory { verb: request.verb, address: request.address(), response: response.clone() };
+        let memory = PastCall { verb: request.verb, address: request.address(), response: response.clone() };
         self.memory.insert(request.key.clone(), memory);
     }
 
@@ -212,14 +212,14 @@ impl State {
     }
 
     /// Puts a thing where it is, or adds to what it says of itself.
-    pub(super) fn furnish(&mut self, thing: &Thing, tenant: &str, spec: Value) {
+    pub(super) fn furnish(&mut self, thing: &TenantResource, tenant: &str, spec: Value) {
         if thing.system == "machines" {
             return machines::furnish(self, thing, &spec);
         }
         let uid = self.next_uid();
         let fresh = || {
             let (tenant, step) = (tenant.to_owned(), "furnished".to_owned());
-            let found = Found { uid, tenant, step, spec: json!({}), terminating: false };
+            let found = FoundObject { uid, tenant, step, spec: json!({}), terminating: false };
             Object { found, action: "furnished".into(), reads_left: 0 }
         };
         let object = self.objects.entry(thing.to_string()).or_insert_with(fresh);
@@ -260,7 +260,7 @@ impl State {
     pub(super) fn snapshot(&self) -> BTreeMap<String, Value> {
         let objects =
             self.objects.iter().filter(|(address, _)| !is_shared(address)).map(|(address, object)| {
-                let Found { tenant, spec, terminating, .. } = &object.found;
+                let FoundObject { tenant, spec, terminating, .. } = &object.found;
                 let shown = json!({
                     "tenant": tenant, "action": object.action, "spec": spec, "terminating": terminating,
                 });

@@ -4,14 +4,14 @@
 
 use crate::slurm::{
     SlurmCluster,
-    client::Rest,
-    owner_label::Mark,
+    client::RestClient,
+    owner_label::OwnerLabel,
     responses::{Account, Association},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use workflows::platform::{Associations, Found};
+use workflows::platform::{Associations, FoundObject};
 
 /// An account and what lies under it in one cluster.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ pub(super) struct Tree {
 
 impl Tree {
     /// The account, its mark and what its workspaces may use, as others see it.
-    pub(super) fn found(&self) -> Found {
+    pub(super) fn found(&self) -> FoundObject {
         let spec = match self.associations() {
             all if all.is_empty() => json!({}),
             all => json!({ "associations": all }),
         };
-        match Mark::read(&self.account.description) {
+        match OwnerLabel::read(&self.account.description) {
             Some(mark) => mark.found(spec),
-            None => Found {
+            None => FoundObject {
                 uid: format!("unmarked/{}", self.name),
                 tenant: String::new(),
                 step: String::new(),
@@ -96,7 +96,7 @@ impl SlurmCluster {
     }
 
     /// The same, seen with other eyes.
-    pub(super) async fn tree_by(&self, rest: &Rest, name: &str) -> Result<Option<Tree>, ActionError> {
+    pub(super) async fn tree_by(&self, rest: &RestClient, name: &str) -> Result<Option<Tree>, ActionError> {
         let Some(account) = rest.account(name).await? else { return Ok(None) };
         let all = rest.associations().await?;
         let (here, others): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.cluster == self.cluster);

@@ -7,15 +7,15 @@ use crate::slurm::{
     BACKEND, SlurmCluster,
     account_tree::{Tree, account_of, of_spec, tidy},
     not_kept,
-    owner_label::Mark,
-    tools::Ran,
+    owner_label::OwnerLabel,
+    tools::ToolResult,
     within,
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use workflows::platform::{Associations, Found, Slurm, Stamp, Swap, codes};
+use workflows::platform::{Associations, CallMetadata, FieldSwap, FoundObject, Slurm, codes};
 
 type Limits = BTreeMap<String, u64>;
 
@@ -31,12 +31,17 @@ impl Slurm for SlurmCluster {
         name: &str,
         tenant: &str,
         associations: &Associations,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         within(stamp, true, self.made(name, tenant, associations, stamp)).await
     }
 
-    async fn account(&self, _cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn account(
+        &self,
+        _cluster: &str,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         let there = within(stamp, false, self.tree(name)).await?;
         Ok(there.filter(|tree| tree.top.is_some()).map(|tree| tree.found()))
     }
@@ -46,9 +51,9 @@ impl Slurm for SlurmCluster {
         _cluster: &str,
         name: &str,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         within(stamp, true, self.swapped(name, tenant, swap, stamp)).await
     }
 
@@ -56,8 +61,8 @@ impl Slurm for SlurmCluster {
         &self,
         _cluster: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         within(stamp, true, self.deleted(name, &found.uid, stamp)).await
     }
@@ -69,10 +74,10 @@ impl SlurmCluster {
         name: &str,
         tenant: &str,
         wanted: &Associations,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let _turn = self.turns.of(name).await;
-        let mark = Mark::new(tenant, stamp);
+        let mark = OwnerLabel::new(tenant, stamp);
         let there = self.tree(name).await?;
         if let Some(tree) = &there
             && complete(tree, name, tenant, wanted, stamp)?
@@ -99,7 +104,13 @@ impl SlurmCluster {
     }
 
     /// Makes an account under another. That it is there by now is no failure: what is there is read back.
-    async fn add(&self, name: &str, parent: &str, mark: &Mark, limits: &Limits) -> Result<Ran, ActionError> {
+    async fn add(
+        &self,
+        name: &str,
+        parent: &str,
+        mark: &OwnerLabel,
+        limits: &Limits,
+    ) -> Result<ToolResult, ActionError> {
         let (parent, cluster) = (format!("parent={parent}"), format!("cluster={}", self.cluster));
         let (description, whose) = (format!("description={mark}"), format!("organization={}", mark.tenant));
         let limits = words(&Limits::new(), limits);
@@ -109,8 +120,8 @@ impl SlurmCluster {
     }
 
     /// Puts an account that is only a name back into the cluster; the name kept the description that it had.
-    async fn revive(&self, name: &str, mark: &Mark) -> Result<(), ActionError> {
-        if self.add(name, "root", mark, &Limits::new()).await? == Ran::Did {
+    async fn revive(&self, name: &str, mark: &OwnerLabel) -> Result<(), ActionError> {
+        if self.add(name, "root", mark, &Limits::new()).await? == ToolResult::Did {
             let (name, description) = (format!("name={name}"), format!("description={mark}"));
             self.tools.sacctmgr(&["modify", "account", "where", &name, "set", &description]).await?;
         }
@@ -121,9 +132,9 @@ impl SlurmCluster {
         &self,
         name: &str,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         if swap.field != "associations" {
             let why = format!("an account has associations, and no {:?}", swap.field);
             return Err(ActionError::permanent(codes::REFUSED, why));
@@ -149,7 +160,7 @@ impl SlurmCluster {
             return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
         }
         if stamp.dry_run {
-            return Ok(Found { spec: json!({ "associations": to }), ..found });
+            return Ok(FoundObject { spec: json!({ "associations": to }), ..found });
         }
         self.set_all(name, tenant, &tree, &to, stamp).await?;
         let tree = self.tree(name).await?.ok_or_else(|| not_kept(name))?;
@@ -162,7 +173,7 @@ impl SlurmCluster {
         tenant: &str,
         tree: &Tree,
         to: &Associations,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let workspaces: BTreeSet<&String> = tree.workspaces.keys().chain(to.keys()).collect();
         let (cluster, none) = (format!("cluster={}", self.cluster), Limits::new());
@@ -170,7 +181,7 @@ impl SlurmCluster {
             let account = account_of(name, workspace);
             let wanted = to.get(workspace).unwrap_or(&none);
             let Some(there) = tree.workspaces.get(workspace) else {
-                self.add(&account, name, &Mark::new(tenant, stamp), wanted).await?;
+                self.add(&account, name, &OwnerLabel::new(tenant, stamp), wanted).await?;
                 continue;
             };
             let changes = words(&there.limits, wanted);
@@ -187,7 +198,12 @@ impl SlurmCluster {
 
     /// Removes an account with its workspaces' and their users; users who have nothing else go with it. What jobs did stays
     /// in the accounting.
-    pub(super) async fn deleted(&self, name: &str, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    pub(super) async fn deleted(
+        &self,
+        name: &str,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let _turn = self.turns.of(name).await;
         let Some(tree) = self.tree(name).await? else { return Ok(()) };
         if tree.found().uid != uid {
@@ -240,7 +256,7 @@ fn complete(
     name: &str,
     tenant: &str,
     wanted: &Associations,
-    stamp: &Stamp,
+    stamp: &CallMetadata,
 ) -> Result<bool, ActionError> {
     let found = tree.found();
     let foreign = |why: String| Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));

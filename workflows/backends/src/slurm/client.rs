@@ -32,14 +32,14 @@ const NO_CAUSE: i64 = -1;
 
 /// Which of the two daemons is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Daemon {
     /// `slurmctld`: jobs, nodes, reservations.
     Control,
     /// `slurmdbd`: accounts, associations, users, QOS.
     Accounting,
 }
 
-impl Side {
+impl Daemon {
     fn path(self) -> &'static str {
         match self {
             Self::Control => "slurm",
@@ -49,7 +49,7 @@ impl Side {
 }
 
 /// One `slurmrestd`, spoken to as one user.
-pub(super) struct Rest {
+pub(super) struct RestClient {
     client: reqwest::Client,
     url: String,
     user: String,
@@ -58,27 +58,27 @@ pub(super) struct Rest {
     parser: Mutex<Option<Parser>>,
 }
 
-impl fmt::Debug for Rest {
+impl fmt::Debug for RestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rest").field("url", &self.url).field("user", &self.user).finish_non_exhaustive()
     }
 }
 
 /// What is asked: everything but the path's head.
-struct Ask<'a> {
+struct RestRequest<'a> {
     method: Method,
-    side: Side,
+    side: Daemon,
     path: &'a str,
     body: Option<&'a Value>,
 }
 
-impl Ask<'_> {
+impl RestRequest<'_> {
     fn changing(&self) -> bool {
         self.method != Method::GET
     }
 }
 
-impl Rest {
+impl RestClient {
     pub(super) fn new(url: &str, user: &str, token_file: &Path) -> Result<Self, TargetError> {
         let client = outbound::client().no_proxy().build();
         let client = client.map_err(|e| TargetError {
@@ -126,8 +126,8 @@ impl Rest {
     ///
     /// Looked for once more where the way there was gone: `slurmrestd` keeps its connection to `slurmdbd`, and finds out only by
     /// asking that it has ended.
-    async fn get(&self, side: Side, path: &str) -> Result<Option<Value>, ActionError> {
-        let ask = Ask { method: Method::GET, side, path, body: None };
+    async fn get(&self, side: Daemon, path: &str) -> Result<Option<Value>, ActionError> {
+        let ask = RestRequest { method: Method::GET, side, path, body: None };
         match self.call(&ask).await {
             Err(error) if error.code == codes::UNAVAILABLE && error.retry_after.is_none() => {
                 self.call(&ask).await
@@ -139,54 +139,54 @@ impl Rest {
     /// Changes something. `None` where Slurm says that there is no such thing.
     pub(super) async fn post(
         &self,
-        side: Side,
+        side: Daemon,
         path: &str,
         body: &Value,
     ) -> Result<Option<Value>, ActionError> {
-        self.call(&Ask { method: Method::POST, side, path, body: Some(body) }).await
+        self.call(&RestRequest { method: Method::POST, side, path, body: Some(body) }).await
     }
 
     /// Cancels a job; one that is gone is gone.
     pub(super) async fn cancel(&self, job: u64) -> Result<(), ActionError> {
         let path = format!("job/{job}");
-        let ask = Ask { method: Method::DELETE, side: Side::Control, path: &path, body: None };
+        let ask = RestRequest { method: Method::DELETE, side: Daemon::Control, path: &path, body: None };
         self.call(&ask).await.map(drop)
     }
 
     /// The account of this name, over all clusters of the accounting.
     pub(super) async fn account(&self, name: &str) -> Result<Option<Account>, ActionError> {
-        let answer = self.get(Side::Accounting, &format!("account/{name}")).await?;
+        let answer = self.get(Daemon::Accounting, &format!("account/{name}")).await?;
         Ok(answer
             .and_then(|answer| responses::accounts(&answer).into_iter().find(|found| found.name == name)))
     }
 
     /// Every association, over all clusters of the accounting.
     pub(super) async fn associations(&self) -> Result<Vec<Association>, ActionError> {
-        let answer = self.get(Side::Accounting, "associations/").await?;
+        let answer = self.get(Daemon::Accounting, "associations/").await?;
         Ok(answer.map(|answer| responses::associations(&answer)).unwrap_or_default())
     }
 
     /// Names of every QOS, with ids.
     pub(super) async fn qos(&self) -> Result<Vec<(String, String)>, ActionError> {
-        let answer = self.get(Side::Accounting, "qos/").await?;
+        let answer = self.get(Daemon::Accounting, "qos/").await?;
         Ok(answer.map(|answer| responses::qos(&answer)).unwrap_or_default())
     }
 
     /// Every job that the controller still knows.
     pub(super) async fn jobs(&self) -> Result<Vec<Job>, ActionError> {
-        let answer = self.get(Side::Control, "jobs/").await?;
+        let answer = self.get(Daemon::Control, "jobs/").await?;
         Ok(answer.map(|answer| responses::jobs(&answer)).unwrap_or_default())
     }
 
     /// The node of this name.
     pub(super) async fn node(&self, name: &str) -> Result<Option<Node>, ActionError> {
-        let answer = self.get(Side::Control, &format!("node/{name}")).await?;
+        let answer = self.get(Daemon::Control, &format!("node/{name}")).await?;
         Ok(answer.and_then(|answer| responses::nodes(&answer).into_iter().find(|node| node.name == name)))
     }
 
     /// Every reservation.
     pub(super) async fn reservations(&self) -> Result<Vec<Reservation>, ActionError> {
-        let answer = self.get(Side::Control, "reservations/").await?;
+        let answer = self.get(Daemon::Control, "reservations/").await?;
         Ok(answer.map(|answer| responses::reservations(&answer)).unwrap_or_default())
     }
 
@@ -200,7 +200,7 @@ impl Rest {
         Ok(request.header("X-SLURM-USER-NAME", &self.user).header("X-SLURM-USER-TOKEN", token.trim()))
     }
 
-    async fn call(&self, ask: &Ask<'_>) -> Result<Option<Value>, ActionError> {
+    async fn call(&self, ask: &RestRequest<'_>) -> Result<Option<Value>, ActionError> {
         let parser = self.parser().await?;
         let path = format!("/{}/{parser}/{}", ask.side.path(), ask.path);
         let about = format!("{} {path}", ask.method);
@@ -225,7 +225,7 @@ impl Rest {
                 http_response::unreadable(format!("{about}: {}", short(&text)), ask.changing())
             }));
         };
-        match Complaint::of(&body) {
+        match ApiError::of(&body) {
             Some(complaint) => self.meant(ask, &about, &complaint).await,
             None => match http_response::refusal(status, &headers, &about, ask.changing()) {
                 Some(refusal) => Err(refusal),
@@ -241,9 +241,9 @@ impl Rest {
     /// What a complaint means for the caller.
     async fn meant(
         &self,
-        ask: &Ask<'_>,
+        ask: &RestRequest<'_>,
         about: &str,
-        complaint: &Complaint,
+        complaint: &ApiError,
     ) -> Result<Option<Value>, ActionError> {
         let why = format!("{about}: {}", complaint.said);
         let lost = |why| {
@@ -266,7 +266,7 @@ impl Rest {
                 let why = format!("{why}: slurmdbd does not accept the token of {} either", self.user);
                 ActionError::permanent(codes::DENIED, why)
             }
-            Some(NO_CAUSE) if ask.side == Side::Control => lost(why),
+            Some(NO_CAUSE) if ask.side == Daemon::Control => lost(why),
             Some(_) | None => ActionError::permanent(codes::REFUSED, why),
         })
     }
@@ -274,12 +274,12 @@ impl Rest {
     /// Whether the accounting says that the token is none: `slurmctld` fails for that without saying so.
     async fn token_is_refused(&self) -> bool {
         let Some(parser) = *self.parser.lock().await else { return false };
-        let path = format!("/{}/{parser}/clusters/", Side::Accounting.path());
+        let path = format!("/{}/{parser}/clusters/", Daemon::Accounting.path());
         let Ok(request) = self.request(Method::GET, &path) else { return true };
         let Ok(answer) = request.send().await else { return false };
         let Ok(text) = read(answer).await else { return false };
         let Ok(body) = serde_json::from_str::<Value>(&text) else { return false };
-        let complaint = Complaint::of(&body);
+        let complaint = ApiError::of(&body);
         complaint.and_then(|complaint| complaint.number).is_some_and(|number| DENIED.contains(&number))
     }
 }
@@ -295,12 +295,12 @@ async fn read(answer: reqwest::Response) -> Result<String, outbound::Unread> {
 
 /// What `slurmrestd` has against a call.
 #[derive(Debug, PartialEq, Eq)]
-struct Complaint {
+struct ApiError {
     number: Option<i64>,
     said: String,
 }
 
-impl Complaint {
+impl ApiError {
     /// Its number stands in `error_number`, `errno` or `error_code`, in any of the list's entries.
     fn of(body: &Value) -> Option<Self> {
         let errors = body.get("errors").and_then(Value::as_array).filter(|errors| !errors.is_empty())?;
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_complaint_is_known_by_its_number_whatever_the_field_is_called() {
-        let number = |body: Value| Complaint::of(&body).and_then(|complaint| complaint.number);
+        let number = |body: Value| ApiError::of(&body).and_then(|complaint| complaint.number);
         assert_eq!(number(json!({ "errors": [] })), None);
         assert_eq!(
             number(json!({ "errors": [{ "error_number": 2017, "error": "Invalid job id" }] })),
@@ -345,7 +345,7 @@ mod tests {
             { "error_code": 9001, "error": "Failure during parsing" },
         ] });
         assert_eq!(number(parsing.clone()), Some(9001));
-        let said = Complaint::of(&parsing).unwrap().said;
+        let said = ApiError::of(&parsing).unwrap().said;
         assert_eq!(said, "Unknown key \"job\"; Failure during parsing");
     }
 }

@@ -4,19 +4,20 @@
 //! the queue by its priority; a requeued job waits for two minutes unless it is told to start now, which a release does.
 
 use crate::slurm::{
-    BACKEND, SlurmCluster, Told,
+    BACKEND, ChangeReport, SlurmCluster,
     account_tree::account_of,
+    change_report,
     owner_label::{escaped, word_of},
     responses::Job,
-    told,
-    tools::Ran,
+    tools::ToolResult,
     unsupported, within,
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::{
-    GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes, tenant_name,
+    CallMetadata, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
+    codes, tenant_name,
 };
 
 /// What a job writes into its own comment once it has saved its work.
@@ -28,7 +29,11 @@ impl Workloads for SlurmCluster {
         BACKEND
     }
 
-    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         let jobs = within(stamp, false, self.jobs_of(of)).await?;
         Ok((!jobs.is_empty()).then(|| seen(&jobs)))
     }
@@ -38,7 +43,7 @@ impl Workloads for SlurmCluster {
         of: &WorkloadRef,
         gpus: &GpuSet,
         service: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         if service {
             return Err(unsupported("slurm sends no requests to a service: let it run elsewhere"));
@@ -46,23 +51,28 @@ impl Workloads for SlurmCluster {
         within(stamp, true, self.kept(|| self.started(of, gpus, stamp))).await
     }
 
-    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn tell(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         within(stamp, true, self.told(of, telling, stamp)).await
     }
 
-    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
         within(stamp, true, self.saved(of, stamp)).await
     }
 
-    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         within(stamp, true, self.kept(|| self.evicted(of, uid, stamp))).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         within(stamp, true, self.forced(of, uid, stamp)).await
     }
 
-    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         within(stamp, true, self.kept(|| self.released(of, None, stamp))).await
     }
 
@@ -71,7 +81,7 @@ impl Workloads for SlurmCluster {
         _cluster: &str,
         node: &str,
         gpus: &BTreeSet<u16>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError> {
         let jobs = within(stamp, false, self.live_jobs(|_| true)).await?;
         let on_them =
@@ -89,7 +99,7 @@ impl Workloads for SlurmCluster {
         _node: &str,
         _gpus: &BTreeSet<u16>,
         _level: ScrubLevel,
-        _stamp: &Stamp,
+        _stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
         Err(unsupported("slurm clears no memory of GPUs: that is for an agent on the node"))
     }
@@ -116,7 +126,12 @@ impl SlurmCluster {
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
-    async fn started(&self, of: &WorkloadRef, gpus: &GpuSet, stamp: &Stamp) -> Result<Told<()>, ActionError> {
+    async fn started(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<()>, ActionError> {
         if self.jobs_of(of).await?.is_empty() {
             let why = format!("there is no job {} in the account of its workspace", of.full_name());
             return Err(ActionError::permanent(codes::OBJECT_MISSING, why));
@@ -130,8 +145,8 @@ impl SlurmCluster {
         &self,
         of: &WorkloadRef,
         nodes: Option<String>,
-        stamp: &Stamp,
-    ) -> Result<Told<()>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<()>, ActionError> {
         let jobs = self.jobs_of(of).await?;
         let were_held = jobs.iter().any(Job::is_held) && !stamp.dry_run;
         for job in jobs.iter().filter(|job| job.is_pending() && !stamp.dry_run) {
@@ -148,15 +163,20 @@ impl SlurmCluster {
         }
         match self.jobs_of(of).await?.iter().find(|job| job.is_held() && !stamp.dry_run) {
             Some(held) => Err(super::not_kept(&format!("the release of job {}", held.id))),
-            None => Ok(told(were_held, ())),
+            None => Ok(change_report(were_held, ())),
         }
     }
 
-    async fn told(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn told(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let words = match telling {
-            Telling::EndsAt(at) => format!("ends_at={at} step={}", escaped(&stamp.step)),
-            Telling::GoesOn => String::new(),
-            Telling::Weight(_) => {
+            WorkloadNotice::EndsAt(at) => format!("ends_at={at} step={}", escaped(&stamp.step)),
+            WorkloadNotice::GoesOn => String::new(),
+            WorkloadNotice::Weight(_) => {
                 return Err(unsupported("slurm sends no requests to a service, in any share"));
             }
         };
@@ -167,7 +187,7 @@ impl SlurmCluster {
                 continue;
             }
             self.note(job, &words).await?;
-            if *telling == Telling::GoesOn && job.comment.contains(SAVED) {
+            if *telling == WorkloadNotice::GoesOn && job.comment.contains(SAVED) {
                 let comment = format!("Comment={}", job.comment.replace(SAVED, "").trim());
                 absent_is_fine(
                     self.tools.scontrol(&["update", &format!("JobId={}", job.id), &comment]).await,
@@ -183,7 +203,7 @@ impl SlurmCluster {
         absent_is_fine(self.tools.scontrol(&["update", &id, &note_of(job, words)]).await).map(drop)
     }
 
-    async fn saved(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+    async fn saved(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
         let jobs = self.jobs_of(of).await?;
         let mut all_saved = true;
         for job in jobs.iter().filter(|job| job.is_on_nodes() && !job.comment.contains(SAVED)) {
@@ -200,7 +220,12 @@ impl SlurmCluster {
         Ok(all_saved)
     }
 
-    async fn evicted(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<Told<()>, ActionError> {
+    async fn evicted(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<()>, ActionError> {
         let jobs = self.jobs_if(of, uid).await?;
         let mut wrote = false;
         for job in jobs.iter().filter(|job| !job.is_held() && !stamp.dry_run) {
@@ -216,18 +241,18 @@ impl SlurmCluster {
                 Err(error) if error.code == codes::UNSUPPORTED && !job.requeues => {
                     self.rest.cancel(job.id).await?
                 }
-                Ok(Ran::Nothing) if job.states.iter().all(|state| state != "COMPLETING") => {
+                Ok(ToolResult::Nothing) if job.states.iter().all(|state| state != "COMPLETING") => {
                     absent_is_fine(self.tools.scontrol(&["hold", &id]).await)?;
                 }
                 Ok(_) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(told(wrote, ()))
+        Ok(change_report(wrote, ()))
     }
 
     /// Declares the nodes down on which a job hangs, which takes it off them. Only nodes that the controller has lost.
-    async fn forced(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn forced(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let jobs = self.jobs_if(of, uid).await?;
         let nodes: BTreeSet<&String> =
             jobs.iter().filter(|job| job.is_on_nodes()).flat_map(|job| &job.nodes).collect();
@@ -288,9 +313,9 @@ fn note_of(job: &Job, words: &str) -> String {
 }
 
 /// A job that is gone needs nothing any more.
-fn absent_is_fine(ran: Result<Ran, ActionError>) -> Result<Ran, ActionError> {
+fn absent_is_fine(ran: Result<ToolResult, ActionError>) -> Result<ToolResult, ActionError> {
     match ran {
-        Err(error) if error.code == codes::OBJECT_MISSING => Ok(Ran::Nothing),
+        Err(error) if error.code == codes::OBJECT_MISSING => Ok(ToolResult::Nothing),
         ran => ran,
     }
 }

@@ -15,15 +15,15 @@ use workflows::platform::codes;
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Whose turn it is at each accounting that this process writes, by the `slurm.conf` that leads there.
-static ACCOUNTINGS: Turns = Turns::new();
+static ACCOUNTINGS: Locks = Locks::new();
 
 /// Whose turn it is, by thing.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<BTreeMap<String, Weak<Turn<()>>>>);
+pub(super) struct Locks(Mutex<BTreeMap<String, Weak<Turn<()>>>>);
 
 /// A turn at writing an accounting; it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub(super) struct AccountingLock {
     _here: OwnedMutexGuard<()>,
     _everywhere: Option<File>,
 }
@@ -33,9 +33,9 @@ pub(super) struct Writing {
 /// Before 23.11 slurmdbd keeps the tree of accounts as numbers that each addition and removal shifts, and reads them unlocked: of two
 /// writers at once one shifts what the other has moved. A removal then takes whatever stands between wrong numbers along, and slurmdbd
 /// ends by a segmentation fault whenever it reads a child whose parent is gone.
-pub(super) async fn accounting(conf: &Path, lock: Option<&PathBuf>) -> Result<Writing, ActionError> {
+pub(super) async fn accounting(conf: &Path, lock: Option<&PathBuf>) -> Result<AccountingLock, ActionError> {
     let here = ACCOUNTINGS.of(&conf.display().to_string()).await;
-    let Some(path) = lock.cloned() else { return Ok(Writing { _here: here, _everywhere: None }) };
+    let Some(path) = lock.cloned() else { return Ok(AccountingLock { _here: here, _everywhere: None }) };
     let named = path.display().to_string();
     // Not a thread that waits: it could not be called off, and would take its turn after the call has ended.
     let locked = async {
@@ -53,10 +53,10 @@ pub(super) async fn accounting(conf: &Path, lock: Option<&PathBuf>) -> Result<Wr
         let why = format!("accounting_lock {named}: {e}; give a file that Tenure may write, on a file system that keeps locks");
         ActionError::transient(codes::UNAVAILABLE, why)
     })?;
-    Ok(Writing { _here: here, _everywhere: Some(file) })
+    Ok(AccountingLock { _here: here, _everywhere: Some(file) })
 }
 
-impl Turns {
+impl Locks {
     const fn new() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thing_is_changed_by_one_at_a_time_and_others_need_not_wait() {
-        let turns = Turns::default();
+        let turns = Locks::default();
         let first = turns.of("a").await;
         let _other = turns.of("b").await;
         let second = tokio::time::timeout(std::time::Duration::from_millis(20), turns.of("a")).await;

@@ -22,13 +22,13 @@ mod tools;
 pub use crate::slurm::settings::{Reader, SlurmTarget, TargetError, ToolsBy};
 pub use submit::NewJob;
 
-use crate::slurm::client::Rest;
-use crate::slurm::locks::Turns;
+use crate::slurm::client::RestClient;
+use crate::slurm::locks::Locks;
 use crate::slurm::responses::Job;
 use engine::ActionError;
 use std::{future::Future, time::Duration};
 use tools::Tools;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// What serves the capabilities, for people.
 const BACKEND: &str = "slurm";
@@ -36,15 +36,15 @@ const BACKEND: &str = "slurm";
 /// One Slurm cluster, with the means to ask and to change it.
 #[derive(Debug)]
 pub struct SlurmCluster {
-    rest: Rest,
+    rest: RestClient,
     /// Reads with other credentials, if there are any.
-    verifier: Option<Rest>,
+    verifier: Option<RestClient>,
     tools: Tools,
     /// What Slurm's accounting calls the cluster.
     cluster: String,
     checkpoint_signal: String,
     saves_within: Duration,
-    turns: Turns,
+    turns: Locks,
 }
 
 impl SlurmCluster {
@@ -55,10 +55,10 @@ impl SlurmCluster {
     /// A setting that cannot be used, with what to do about it.
     pub fn connect(target: &SlurmTarget) -> Result<Self, TargetError> {
         target.check()?;
-        let rest = Rest::new(&target.url, &target.user, &target.token_file)?;
+        let rest = RestClient::new(&target.url, &target.user, &target.token_file)?;
         let verifier = target.verifier.as_ref();
         let verifier =
-            verifier.map(|with| Rest::new(&target.url, &with.user, &with.token_file)).transpose()?;
+            verifier.map(|with| RestClient::new(&target.url, &with.user, &with.token_file)).transpose()?;
         Ok(Self {
             rest,
             verifier,
@@ -66,7 +66,7 @@ impl SlurmCluster {
             cluster: target.cluster.clone(),
             checkpoint_signal: target.checkpoint_signal.clone(),
             saves_within: target.saves_within,
-            turns: Turns::default(),
+            turns: Locks::default(),
         })
     }
 
@@ -83,7 +83,7 @@ impl SlurmCluster {
     async fn kept<T, F>(&self, call: impl Fn() -> F + Send + Sync) -> Result<T, ActionError>
     where
         T: Send,
-        F: Future<Output = Result<Told<T>, ActionError>> + Send,
+        F: Future<Output = Result<ChangeReport<T>, ActionError>> + Send,
     {
         loop {
             let done = call().await?;
@@ -102,19 +102,19 @@ impl SlurmCluster {
 }
 
 /// What a call came to, and whether the controller was told anything for it.
-struct Told<T> {
+struct ChangeReport<T> {
     answer: T,
     told: bool,
 }
 
 /// The answer of a call for which this was told, or was not.
-fn told<T>(told: bool, answer: T) -> Told<T> {
-    Told { answer, told }
+fn change_report<T>(told: bool, answer: T) -> ChangeReport<T> {
+    ChangeReport { answer, told }
 }
 
 /// Bounds a call by its deadline. What could have changed something has an unknown outcome then.
 async fn within<T>(
-    stamp: &Stamp,
+    stamp: &CallMetadata,
     changing: bool,
     call: impl Future<Output = Result<T, ActionError>> + Send,
 ) -> Result<T, ActionError> {

@@ -5,16 +5,17 @@
 //! changed, is left as it is.
 
 use crate::slurm::{
-    BACKEND, SlurmCluster, Told, not_kept,
+    BACKEND, ChangeReport, SlurmCluster, change_report, not_kept,
     owner_label::{escaped, plain, word_of},
     responses::Node,
-    told, unsupported, within,
+    unsupported, within,
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::{
-    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap, codes, tenant_name,
+    CallMetadata, FieldSwap, FoundObject, IsolationKind, Kubernetes, Manifest, ObjectRef, Ownership,
+    ProbeFinding, codes, tenant_name,
 };
 
 /// How the reason of a drain of ours begins.
@@ -77,29 +78,33 @@ impl Kubernetes for SlurmCluster {
         BACKEND
     }
 
-    async fn apply(&self, _manifest: &Manifest, _stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn apply(&self, _manifest: &Manifest, _stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         Err(unsupported(NO_OBJECTS))
     }
 
-    async fn patch(&self, _manifest: &Manifest, _stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn patch(&self, _manifest: &Manifest, _stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         Err(unsupported(NO_OBJECTS))
     }
 
     async fn swap(
         &self,
-        _place: &Place,
+        _place: &ObjectRef,
         _tenant: &str,
-        _swap: &Swap,
-        _stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        _swap: &FieldSwap,
+        _stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         Err(unsupported(NO_OBJECTS))
     }
 
-    async fn read(&self, _place: &Place, _stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn read(
+        &self,
+        _place: &ObjectRef,
+        _stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         Ok(None)
     }
 
-    async fn delete(&self, _place: &Place, _uid: &str, _stamp: &Stamp) -> Result<(), ActionError> {
+    async fn delete(&self, _place: &ObjectRef, _uid: &str, _stamp: &CallMetadata) -> Result<(), ActionError> {
         Ok(())
     }
 
@@ -108,7 +113,7 @@ impl Kubernetes for SlurmCluster {
         _cluster: &str,
         node: &str,
         to: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         within(stamp, true, self.kept(|| self.taken(node, to, stamp))).await
     }
@@ -118,7 +123,7 @@ impl Kubernetes for SlurmCluster {
         _cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         within(stamp, true, self.kept(|| self.cordoned(node, of, stamp))).await
     }
@@ -129,7 +134,7 @@ impl Kubernetes for SlurmCluster {
         node: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         within(stamp, true, self.kept(|| self.uncordoned(node, of, by, stamp))).await
     }
@@ -139,7 +144,7 @@ impl Kubernetes for SlurmCluster {
         _cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         within(stamp, true, self.kept(|| self.given_back(node, of, stamp))).await
     }
@@ -150,8 +155,8 @@ impl Kubernetes for SlurmCluster {
         _tenant: &str,
         _workspace: &str,
         _kind: IsolationKind,
-        _stamp: &Stamp,
-    ) -> Result<Finding, ActionError> {
+        _stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         Err(unsupported("slurm isolates no network, and there is nothing to probe"))
     }
 }
@@ -176,7 +181,12 @@ impl SlurmCluster {
         }
     }
 
-    async fn taken(&self, name: &str, to: &Ownership, stamp: &Stamp) -> Result<Told<Ownership>, ActionError> {
+    async fn taken(
+        &self,
+        name: &str,
+        to: &Ownership,
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<Ownership>, ActionError> {
         let Some(tenant) = &to.tenant else {
             return Err(ActionError::permanent(
                 codes::REFUSED,
@@ -206,23 +216,23 @@ impl SlurmCluster {
         if !stamp.dry_run {
             wrote |= self.reserve(&tenant_name(tenant)?, name).await?;
         }
-        Ok(told(wrote, line.ownership()))
+        Ok(change_report(wrote, line.ownership()))
     }
 
     async fn cordoned(
         &self,
         name: &str,
         of: &Ownership,
-        stamp: &Stamp,
-    ) -> Result<Told<Ownership>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<Ownership>, ActionError> {
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (node, mut line) = self.node(name).await?;
         if !line.is_of(of) {
-            return Ok(told(false, line.ownership()));
+            return Ok(change_report(false, line.ownership()));
         }
         let new = line.held_by.insert(stamp.step.clone());
         if stamp.dry_run {
-            return Ok(told(false, line.ownership()));
+            return Ok(change_report(false, line.ownership()));
         }
         if new {
             self.write(name, &line).await?;
@@ -237,7 +247,7 @@ impl SlurmCluster {
                 return Err(not_kept(&format!("the drain of node {name}")));
             }
         }
-        Ok(told(new || drains, line.ownership()))
+        Ok(change_report(new || drains, line.ownership()))
     }
 
     async fn uncordoned(
@@ -245,23 +255,23 @@ impl SlurmCluster {
         name: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
-    ) -> Result<Told<Ownership>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<Ownership>, ActionError> {
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (node, mut line) = self.node(name).await?;
         if !line.is_of(of) {
-            return Ok(told(false, line.ownership()));
+            return Ok(change_report(false, line.ownership()));
         }
         let held = line.held_by.remove(by);
         if stamp.dry_run {
-            return Ok(told(false, line.ownership()));
+            return Ok(change_report(false, line.ownership()));
         }
         // The drain is lifted before the line says so: a repeat after a half finds what is left to do.
         let lifted = line.held_by.is_empty() && self.resume(&node).await?;
         if held {
             self.write(name, &line).await?;
         }
-        Ok(told(held || lifted, line.ownership()))
+        Ok(change_report(held || lifted, line.ownership()))
     }
 
     /// Lifts a drain whose reason is ours; says whether there was one.
@@ -282,8 +292,8 @@ impl SlurmCluster {
         &self,
         name: &str,
         of: &Ownership,
-        stamp: &Stamp,
-    ) -> Result<Told<Ownership>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ChangeReport<Ownership>, ActionError> {
         let _turn = self.turns.of(&format!("node/{name}")).await;
         let (node, mut line) = self.node(name).await?;
         let before = line.clone();
@@ -294,7 +304,7 @@ impl SlurmCluster {
             line.held_by.clear();
         }
         if stamp.dry_run {
-            return Ok(told(false, line.ownership()));
+            return Ok(change_report(false, line.ownership()));
         }
         // The reservation is what keeps others away: it goes before the line, which says whether there is still something to do.
         let mut wrote = false;
@@ -306,7 +316,7 @@ impl SlurmCluster {
             self.write(name, &line).await?;
             wrote = true;
         }
-        Ok(told(wrote, line.ownership()))
+        Ok(change_report(wrote, line.ownership()))
     }
 }
 

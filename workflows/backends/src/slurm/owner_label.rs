@@ -5,13 +5,13 @@
 
 use serde_json::Value;
 use std::fmt;
-use workflows::platform::{Found, Stamp};
+use workflows::platform::{CallMetadata, FoundObject};
 
 const OURS: &str = "tenure";
 
 /// What we write on a thing that we make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct OwnerLabel {
     pub(super) tenant: String,
     pub(super) step: String,
     pub(super) epoch: u64,
@@ -19,9 +19,9 @@ pub(super) struct Mark {
     pub(super) uid: String,
 }
 
-impl Mark {
+impl OwnerLabel {
     /// The mark of what is made now.
-    pub(super) fn new(tenant: &str, stamp: &Stamp) -> Self {
+    pub(super) fn new(tenant: &str, stamp: &CallMetadata) -> Self {
         let uid = format!("{:016x}", fastrand::u64(..));
         Self { tenant: tenant.to_owned(), step: stamp.step.clone(), epoch: stamp.epoch.0, uid }
     }
@@ -37,12 +37,12 @@ impl Mark {
         })
     }
 
-    pub(super) fn found(self, spec: Value) -> Found {
-        Found { uid: self.uid, tenant: self.tenant, step: self.step, spec, terminating: false }
+    pub(super) fn found(self, spec: Value) -> FoundObject {
+        FoundObject { uid: self.uid, tenant: self.tenant, step: self.step, spec, terminating: false }
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for OwnerLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tenant, step) = (escaped(&self.tenant), escaped(&self.step));
         write!(f, "{OURS} tenant={tenant} step={step} epoch={} uid={}", self.epoch, self.uid)
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn a_mark_comes_back_from_a_text_that_is_kept_in_lower_case() {
         let step = "0193/CreatingAccount/2/Slot é=|,\"x\"".to_owned();
-        let mark = Mark { tenant: "acme".into(), step, epoch: 7, uid: "0a".into() };
-        assert_eq!(Mark::read(&mark.to_string().to_lowercase()), Some(mark.clone()));
+        let mark = OwnerLabel { tenant: "acme".into(), step, epoch: 7, uid: "0a".into() };
+        assert_eq!(OwnerLabel::read(&mark.to_string().to_lowercase()), Some(mark.clone()));
         assert!(!mark.to_string().contains(['"', '|', ',', '\'']));
         for foreign in ["", "the physics department", "tenured staff tenant=a step=b epoch=1 uid=c"] {
-            assert_eq!(Mark::read(foreign), None, "{foreign}");
+            assert_eq!(OwnerLabel::read(foreign), None, "{foreign}");
         }
     }
 }

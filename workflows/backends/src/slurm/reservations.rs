@@ -3,7 +3,7 @@
 //! Slurm 22.05 takes no `nodes+=` for a reservation: the whole list is written, and read back. `Duration=UNLIMITED` means a
 //! year, so an end far away is written instead.
 
-use super::{SlurmCluster, Told, not_kept, told};
+use super::{ChangeReport, SlurmCluster, change_report, not_kept};
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::codes;
@@ -74,15 +74,15 @@ impl SlurmCluster {
         self.kept(|| self.kept_back(account)).await
     }
 
-    async fn kept_back(&self, account: &str) -> Result<Told<()>, ActionError> {
+    async fn kept_back(&self, account: &str) -> Result<ChangeReport<()>, ActionError> {
         let _turn = self.turns.of(&format!("reservation/{account}")).await;
         let all = self.rest.reservations().await?;
         if !all.iter().any(|one| one.name == account && one.accounts == account) {
-            return Ok(told(false, ()));
+            return Ok(change_report(false, ()));
         }
         let (name, users) = (format!("ReservationName={account}"), format!("Users={KEEPER}"));
         self.tools.scontrol(&["update", &name, &users, "Accounts="]).await?;
-        Ok(told(true, ()))
+        Ok(change_report(true, ()))
     }
 
     /// Deletes a reservation; one that is gone is gone, one that jobs use is `node.busy`.

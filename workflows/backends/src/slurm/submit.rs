@@ -1,9 +1,9 @@
 //! Submitting a job once, although Slurm knows no key of a request.
 
-use crate::slurm::{SlurmCluster, client::Side, responses::Parser, within};
+use crate::slurm::{SlurmCluster, client::Daemon, responses::Parser, within};
 use engine::ActionError;
 use serde_json::{Value, json};
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// A job to be submitted as the user of the target's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ impl SlurmCluster {
     ///
     /// # Errors
     /// `platform.refused` with Slurm's reason, such as a limit that the job breaks.
-    pub async fn submit(&self, job: &NewJob, stamp: &Stamp) -> Result<u64, ActionError> {
+    pub async fn submit(&self, job: &NewJob, stamp: &CallMetadata) -> Result<u64, ActionError> {
         within(stamp, true, self.submitted(job, stamp)).await
     }
 
-    async fn submitted(&self, job: &NewJob, stamp: &Stamp) -> Result<u64, ActionError> {
+    async fn submitted(&self, job: &NewJob, stamp: &CallMetadata) -> Result<u64, ActionError> {
         let _turn = self.turns.of(&format!("job/{}", stamp.key)).await;
         let jobs = self.rest.jobs().await?;
         let before = jobs.iter().find(|one| one.comment == stamp.key && one.account == job.account);
@@ -47,7 +47,7 @@ impl SlurmCluster {
             return Ok(0);
         }
         let body = body(job, &stamp.key, self.rest.parser().await?);
-        let Some(answer) = self.rest.post(Side::Control, "job/submit", &body).await? else {
+        let Some(answer) = self.rest.post(Daemon::Control, "job/submit", &body).await? else {
             let why = format!("slurm knows nothing of what job {} asks for", job.name);
             return Err(ActionError::permanent(codes::REFUSED, why));
         };

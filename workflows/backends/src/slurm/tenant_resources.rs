@@ -6,13 +6,16 @@
 use crate::slurm::{
     BACKEND, SlurmCluster,
     account_tree::{Tree, is_of},
-    client::Rest,
+    client::RestClient,
     unsupported, within,
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
-use workflows::platform::{Admits, Emptied, Estate, Eyes, Finding, Seen, Stamp, Thing, codes, tenant_name};
+use workflows::platform::{
+    AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
+    TenantResources, codes, tenant_name,
+};
 
 const SYSTEM: &str = "slurm";
 const ACCOUNT: &str = "Account";
@@ -20,7 +23,7 @@ const RESERVATION: &str = "Reservation";
 const QOS: &str = "Qos";
 
 #[async_trait]
-impl Estate for SlurmCluster {
+impl TenantResources for SlurmCluster {
     fn backend(&self) -> &'static str {
         BACKEND
     }
@@ -29,57 +32,78 @@ impl Estate for SlurmCluster {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if system != SYSTEM {
             return Ok(Vec::new());
         }
         within(stamp, false, self.surveyed(tenant, eyes)).await
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         within(stamp, false, self.looked(thing, eyes)).await
     }
 
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         within(stamp, true, self.admitted(thing, tenant, admits, stamp)).await
     }
 
-    async fn rewrap(&self, _: &Thing, _: &str, _: &str, _: &Stamp) -> Result<(), ActionError> {
+    async fn rewrap(
+        &self,
+        _: &TenantResource,
+        _: &str,
+        _: &str,
+        _: &CallMetadata,
+    ) -> Result<(), ActionError> {
         Err(unsupported("slurm keeps nothing under a key"))
     }
 
-    async fn empty(&self, _: &Thing, _: &str, _: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        _: &TenantResource,
+        _: &str,
+        _: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         Err(unsupported("nothing in slurm is emptied before it is removed"))
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         within(stamp, true, self.removed(thing, uid, stamp)).await
     }
 
-    async fn undecryptable(&self, _: &Thing, _: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         Err(unsupported("slurm keeps nothing under a key"))
     }
 }
 
 impl SlurmCluster {
-    fn eyes(&self, eyes: Eyes) -> &Rest {
+    fn eyes(&self, eyes: Observer) -> &RestClient {
         match eyes {
-            Eyes::Platform => &self.rest,
-            Eyes::Verifier => self.verifier.as_ref().unwrap_or(&self.rest),
+            Observer::Platform => &self.rest,
+            Observer::Verifier => self.verifier.as_ref().unwrap_or(&self.rest),
         }
     }
 
-    async fn surveyed(&self, tenant: &str, eyes: Eyes) -> Result<Vec<Seen>, ActionError> {
+    async fn surveyed(&self, tenant: &str, eyes: Observer) -> Result<Vec<ObservedResource>, ActionError> {
         let (rest, name) = (self.eyes(eyes), tenant_name(tenant)?);
-        let mut all: Vec<Seen> = self.account_seen(rest, &name).await?.into_iter().collect();
+        let mut all: Vec<ObservedResource> = self.account_seen(rest, &name).await?.into_iter().collect();
         all.retain(|seen| seen.tenant == tenant);
         // Its own is how the nodes are the tenant's: it goes when they are returned.
         let reservations = self.reservations_seen(rest, &name, tenant).await?;
@@ -88,11 +112,15 @@ impl SlurmCluster {
         Ok(all)
     }
 
-    fn thing(&self, kind: &str, name: &str) -> Thing {
-        Thing::new(SYSTEM, &self.cluster, kind, name)
+    fn thing(&self, kind: &str, name: &str) -> TenantResource {
+        TenantResource::new(SYSTEM, &self.cluster, kind, name)
     }
 
-    async fn account_seen(&self, rest: &Rest, name: &str) -> Result<Option<Seen>, ActionError> {
+    async fn account_seen(
+        &self,
+        rest: &RestClient,
+        name: &str,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         // What is left of an account that is in no cluster is only a name, and none of ours lies elsewhere.
         let Some(tree) = self.tree_by(rest, name).await? else { return Ok(None) };
         if tree.top.is_none() && !tree.elsewhere.is_empty() {
@@ -107,20 +135,20 @@ impl SlurmCluster {
         });
         let found = tree.found();
         let thing = self.thing(ACCOUNT, name);
-        Ok(Some(Seen { thing, uid: found.uid, tenant: found.tenant, spec, terminating: false }))
+        Ok(Some(ObservedResource { thing, uid: found.uid, tenant: found.tenant, spec, terminating: false }))
     }
 
     async fn reservations_seen(
         &self,
-        rest: &Rest,
+        rest: &RestClient,
         name: &str,
         tenant: &str,
-    ) -> Result<Vec<Seen>, ActionError> {
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         let of = |accounts: &str| accounts.split(',').all(|account| is_of(name, account));
         let ours =
             rest.reservations().await?.into_iter().filter(|one| is_of(name, &one.name) || of(&one.accounts));
         Ok(ours
-            .map(|one| Seen {
+            .map(|one| ObservedResource {
                 thing: self.thing(RESERVATION, &one.name),
                 uid: format!("{}@{}", one.name, one.start),
                 tenant: tenant.to_owned(),
@@ -130,10 +158,15 @@ impl SlurmCluster {
             .collect())
     }
 
-    async fn qos_seen(&self, rest: &Rest, name: &str, tenant: &str) -> Result<Vec<Seen>, ActionError> {
+    async fn qos_seen(
+        &self,
+        rest: &RestClient,
+        name: &str,
+        tenant: &str,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         let ours = rest.qos().await?.into_iter().filter(|(qos, _)| is_of(name, qos));
         Ok(ours
-            .map(|(qos, id)| Seen {
+            .map(|(qos, id)| ObservedResource {
                 thing: self.thing(QOS, &qos),
                 uid: format!("{qos}@{id}"),
                 tenant: tenant.to_owned(),
@@ -143,9 +176,13 @@ impl SlurmCluster {
             .collect())
     }
 
-    async fn looked(&self, thing: &Thing, eyes: Eyes) -> Result<Option<Seen>, ActionError> {
+    async fn looked(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let rest = self.eyes(eyes);
-        let named = |seen: Vec<Seen>| seen.into_iter().find(|seen| seen.thing.name == thing.name);
+        let named = |seen: Vec<ObservedResource>| seen.into_iter().find(|seen| seen.thing.name == thing.name);
         let tenant = tenant_of(&thing.name);
         let seen = match thing.kind.as_str() {
             ACCOUNT => self.account_seen(rest, &thing.name).await?,
@@ -154,15 +191,15 @@ impl SlurmCluster {
             other => return Err(unsupported(&format!("slurm keeps no {other}"))),
         };
         // The place is named as the caller does, which need not be Slurm's name of the cluster.
-        Ok(seen.map(|seen| Seen { thing: thing.clone(), ..seen }))
+        Ok(seen.map(|seen| ObservedResource { thing: thing.clone(), ..seen }))
     }
 
     async fn admitted(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         if thing.kind != ACCOUNT {
             return Err(unsupported(&format!("a {} of slurm lets nothing in", thing.kind)));
@@ -178,13 +215,13 @@ impl SlurmCluster {
             return Ok(());
         }
         let (submits, jobs) = match admits {
-            Admits::All => ("GrpSubmitJobs=-1", "GrpJobs=-1"),
-            Admits::ReadOnly => ("GrpSubmitJobs=0", "GrpJobs=-1"),
-            Admits::Nothing => ("GrpSubmitJobs=0", "GrpJobs=0"),
+            AccessMode::All => ("GrpSubmitJobs=-1", "GrpJobs=-1"),
+            AccessMode::ReadOnly => ("GrpSubmitJobs=0", "GrpJobs=-1"),
+            AccessMode::Nothing => ("GrpSubmitJobs=0", "GrpJobs=0"),
         };
         let (name, cluster) = (format!("name={}", thing.name), format!("cluster={}", self.cluster));
         self.tools.sacctmgr(&["modify", "account", "where", &name, &cluster, "set", submits, jobs]).await?;
-        if admits == Admits::Nothing {
+        if admits == AccessMode::Nothing {
             for job in self.live_jobs(|account| is_of(&thing.name, account)).await? {
                 self.rest.cancel(job.id).await?;
             }
@@ -195,11 +232,16 @@ impl SlurmCluster {
         }
     }
 
-    async fn removed(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn removed(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         if thing.kind == ACCOUNT {
             return self.deleted(&thing.name, uid, stamp).await;
         }
-        let Some(seen) = self.looked(thing, Eyes::Platform).await? else { return Ok(()) };
+        let Some(seen) = self.looked(thing, Observer::Platform).await? else { return Ok(()) };
         if seen.uid != uid {
             let why = format!("{thing} was replaced meanwhile");
             return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
@@ -215,12 +257,12 @@ impl SlurmCluster {
     }
 }
 
-fn admits(tree: &Tree) -> Admits {
+fn admits(tree: &Tree) -> AccessMode {
     let top = tree.top.as_ref();
     match (top.and_then(|top| top.submits), top.and_then(|top| top.limits.get("jobs"))) {
-        (Some(0), Some(0)) => Admits::Nothing,
-        (Some(0), _) => Admits::ReadOnly,
-        _ => Admits::All,
+        (Some(0), Some(0)) => AccessMode::Nothing,
+        (Some(0), _) => AccessMode::ReadOnly,
+        _ => AccessMode::All,
     }
 }
 

@@ -86,7 +86,7 @@ impl fmt::Debug for Tools {
 
 /// What came of a tool that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ran {
+pub(super) enum ToolResult {
     /// It says that it did it.
     Did,
     /// It says that there was nothing to do.
@@ -106,24 +106,24 @@ impl Tools {
     }
 
     /// Changes the accounting, at once and unasked, when it is its turn.
-    pub(super) async fn sacctmgr(&self, words: &[&str]) -> Result<Ran, ActionError> {
+    pub(super) async fn sacctmgr(&self, words: &[&str]) -> Result<ToolResult, ActionError> {
         let _turn = locks::accounting(&self.conf, self.lock.as_ref()).await?;
         let all = [&["--immediate"], words].concat();
         self.run(&self.sacctmgr, "sacctmgr", &all).await
     }
 
     /// Changes what the controller knows.
-    pub(super) async fn scontrol(&self, words: &[&str]) -> Result<Ran, ActionError> {
+    pub(super) async fn scontrol(&self, words: &[&str]) -> Result<ToolResult, ActionError> {
         self.run(&self.scontrol, "scontrol", words).await
     }
 
     /// Sends a signal to every process of a job.
-    pub(super) async fn signal(&self, job: u64, signal: &str) -> Result<Ran, ActionError> {
+    pub(super) async fn signal(&self, job: u64, signal: &str) -> Result<ToolResult, ActionError> {
         let (signal, job) = (format!("--signal={signal}"), job.to_string());
         self.run(&self.scancel, "scancel", &["--full", &signal, &job]).await
     }
 
-    async fn run(&self, program: &PathBuf, name: &str, words: &[&str]) -> Result<Ran, ActionError> {
+    async fn run(&self, program: &PathBuf, name: &str, words: &[&str]) -> Result<ToolResult, ActionError> {
         let mut command = Command::new(program);
         command.args(words).env_clear().env("SLURM_CONF", &self.conf).env("LC_ALL", "C");
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
@@ -146,7 +146,7 @@ impl Tools {
         let said = [stdout.as_slice(), b" ", stderr.as_slice()].concat();
         let said = String::from_utf8_lossy(&said);
         match status.code() {
-            Some(0) => Ok(Ran::Did),
+            Some(0) => Ok(ToolResult::Did),
             Some(_) => meant(&format!("{name} {}", words.join(" ")), &said),
             None => {
                 Err(ActionError::unknown(codes::NO_ANSWER, format!("{name} was killed before it answered")))
@@ -178,7 +178,7 @@ impl Drop for Group {
 }
 
 /// What a tool means by what it said when it failed.
-fn meant(what: &str, said: &str) -> Result<Ran, ActionError> {
+fn meant(what: &str, said: &str) -> Result<ToolResult, ActionError> {
     let lower = said.to_ascii_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let why = format!("{what}: {}", said.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -215,7 +215,7 @@ fn meant(what: &str, said: &str) -> Result<Ran, ActionError> {
         return Err(ActionError::permanent(codes::OBJECT_MISSING, why));
     }
     if any(&NOTHING) {
-        return Ok(Ran::Nothing);
+        return Ok(ToolResult::Nothing);
     }
     Err(ActionError::permanent(codes::REFUSED, why))
 }
@@ -274,7 +274,7 @@ mod tests {
             " Nothing modified",
             "Job is pending execution for job 1",
         ] {
-            assert_eq!(meant("tool", said), Ok(Ran::Nothing), "{said}");
+            assert_eq!(meant("tool", said), Ok(ToolResult::Nothing), "{said}");
         }
     }
 }

@@ -122,7 +122,7 @@ async fn a_platform_says_what_serves_it() {
 #[cfg(feature = "kubernetes")]
 #[tokio::test]
 async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
-    use workflows::platform::{Eyes, Stamp, codes};
+    use workflows::platform::{CallMetadata, Observer, codes};
     let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
     let closed = listener.unwrap().local_addr().unwrap();
     let file = folder.path().join("kubeconfig");
@@ -141,7 +141,7 @@ async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one(
     assert!(estate.backend().starts_with("kubernetes eu-1: kubernetes, "), "{}", estate.backend());
     let (step, deadline) = ("look".to_owned(), std::time::Duration::from_secs(5));
     let (key, epoch) = (step.clone(), store::Epoch(1));
-    let stamp = Stamp { action: "Test", step, key, epoch, undo: false, deadline, dry_run: false };
-    let survey = estate.survey("kubernetes", "acme", Eyes::Platform, &stamp).await.unwrap_err();
+    let stamp = CallMetadata { action: "Test", step, key, epoch, undo: false, deadline, dry_run: false };
+    let survey = estate.survey("kubernetes", "acme", Observer::Platform, &stamp).await.unwrap_err();
     assert_eq!(survey.code, codes::UNAVAILABLE, "{survey}");
 }

@@ -15,7 +15,7 @@ use workflows::platform::codes;
 
 /// With whose token something is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum TokenOf {
     Platform,
     Verifier,
     Outsider,
@@ -94,7 +94,7 @@ impl From<ActionError> for Refused {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ErrorBody {
     errors: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<Value>,
-        who: Who,
+        who: TokenOf,
         until: Instant,
     ) -> Result<Answer, Refused> {
         let about = format!("{method} {path}");
@@ -152,16 +152,16 @@ impl Client {
         Ok(Answer { body, changed: changes })
     }
 
-    fn token(&self, who: Who) -> Result<Option<HeaderValue>, ActionError> {
+    fn token(&self, who: TokenOf) -> Result<Option<HeaderValue>, ActionError> {
         let (field, path) = match who {
-            Who::Platform => ("token_file", Some(&self.token)),
-            Who::Verifier => {
+            TokenOf::Platform => ("token_file", Some(&self.token)),
+            TokenOf::Verifier => {
                 let why = "no verifier_token_file is set, and with the token that destroyed them it is not verified that keys are gone";
                 let file =
                     self.verifier.as_ref().ok_or_else(|| ActionError::permanent(codes::REFUSED, why))?;
                 ("verifier_token_file", Some(file))
             }
-            Who::Outsider => ("outsider_token_file", self.outsider.as_ref()),
+            TokenOf::Outsider => ("outsider_token_file", self.outsider.as_ref()),
         };
         let Some(path) = path else { return Ok(None) };
         let refused = |why: String| ActionError::permanent(codes::REFUSED, why);
@@ -174,7 +174,7 @@ impl Client {
 }
 
 fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], changes: bool) -> Refused {
-    let said = serde_json::from_slice::<Said>(body).ok().map(|said| said.errors);
+    let said = serde_json::from_slice::<ErrorBody>(body).ok().map(|said| said.errors);
     let words = said.as_ref().map_or("not an answer of Vault".to_owned(), |said| said.join("; "));
     let words = format!("{about}: {words}");
     let error = match status.as_u16() {

@@ -3,7 +3,7 @@
 use crate::connection_settings;
 use crate::vault::{
     Vault,
-    client::{Answer, Who},
+    client::{Answer, TokenOf},
 };
 use engine::ActionError;
 use reqwest::Method;
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// The mark of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct KeyMetadata {
     pub(super) tenant: String,
     pub(super) step: String,
     pub(super) epoch: u64,
@@ -35,16 +35,16 @@ struct Listed {
     keys: Vec<String>,
 }
 
-impl Mark {
-    pub(super) fn new(tenant: &str, stamp: &Stamp) -> Self {
+impl KeyMetadata {
+    pub(super) fn new(tenant: &str, stamp: &CallMetadata) -> Self {
         let (tenant, step) = (tenant.to_owned(), stamp.step.clone());
         // With the second in which the key was made, it identifies the key.
-        let uid = connection_settings::identity_of(&[&tenant, &step, &stamp.epoch.0.to_string()]);
+        let uid = connection_settings::derived_id(&[&tenant, &step, &stamp.epoch.0.to_string()]);
         Self { tenant, step, epoch: stamp.epoch.0, uid, canary: None }
     }
 
     /// Refuses a call for the step that made the key under an older lease than the one it was made under.
-    pub(super) fn fence(&self, name: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    pub(super) fn fence(&self, name: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
         }
@@ -83,29 +83,34 @@ impl Vault {
     pub(super) async fn mark(
         &self,
         name: &str,
-        who: Who,
+        who: TokenOf,
         until: Instant,
-    ) -> Result<Option<Mark>, ActionError> {
+    ) -> Result<Option<KeyMetadata>, ActionError> {
         match self.client.send(Method::GET, &self.mark_path(name), None, who, until).await {
-            Ok(answer) => Ok(answer.data::<Metadata>()?.custom_metadata.as_ref().and_then(Mark::read)),
+            Ok(answer) => Ok(answer.data::<Metadata>()?.custom_metadata.as_ref().and_then(KeyMetadata::read)),
             Err(refused) if refused.absent() => Ok(None),
             Err(refused) => Err(refused.error),
         }
     }
 
-    pub(super) async fn set_mark(&self, name: &str, mark: &Mark, until: Instant) -> Result<(), ActionError> {
+    pub(super) async fn set_mark(
+        &self,
+        name: &str,
+        mark: &KeyMetadata,
+        until: Instant,
+    ) -> Result<(), ActionError> {
         let body = json!({ "custom_metadata": mark.written() });
-        self.client.send(Method::POST, &self.mark_path(name), Some(body), Who::Platform, until).await?;
+        self.client.send(Method::POST, &self.mark_path(name), Some(body), TokenOf::Platform, until).await?;
         Ok(())
     }
 
     pub(super) async fn forget_mark(&self, name: &str, until: Instant) -> Result<(), ActionError> {
-        self.client.send(Method::DELETE, &self.mark_path(name), None, Who::Platform, until).await?;
+        self.client.send(Method::DELETE, &self.mark_path(name), None, TokenOf::Platform, until).await?;
         Ok(())
     }
 
     /// The names of all keys.
-    pub(super) async fn names(&self, who: Who, until: Instant) -> Result<Vec<String>, ActionError> {
+    pub(super) async fn names(&self, who: TokenOf, until: Instant) -> Result<Vec<String>, ActionError> {
         let path = format!("{}/keys?list=true", self.target.mount);
         match self.client.send(Method::GET, &path, None, who, until).await {
             Ok(answer) => Answer::data::<Listed>(&answer).map(|listed| listed.keys),

@@ -15,8 +15,8 @@ mod tenant_resources;
 
 pub use crate::vault::settings::VaultTarget;
 
-use crate::vault::client::{Client, Who};
-use crate::vault::metadata::Mark;
+use crate::vault::client::{Client, TokenOf};
+use crate::vault::metadata::KeyMetadata;
 use crate::{SettingError, connection_settings};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
-use workflows::platform::{Finding, Found, KeySafety, Keys, Stamp, codes, tenant_name};
+use workflows::platform::{CallMetadata, FoundObject, KeySafety, Keys, ProbeFinding, codes, tenant_name};
 
 /// One Vault, or one namespace of it.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Described {
     }
 
     /// Tells it from one of the same name made at another time or under another mark.
-    fn uid(&self, mark: Option<&Mark>) -> String {
+    fn uid(&self, mark: Option<&KeyMetadata>) -> String {
         let made = self.keys.values().min().copied().unwrap_or(0);
         format!("{made}-{}", mark.map_or("unmarked", |mark| &mark.uid))
     }
@@ -99,7 +99,7 @@ impl Vault {
     async fn described(
         &self,
         name: &str,
-        who: Who,
+        who: TokenOf,
         until: Instant,
     ) -> Result<Option<Described>, ActionError> {
         match self.client.send(Method::GET, &self.key_path(name), None, who, until).await {
@@ -112,12 +112,12 @@ impl Vault {
     async fn found(
         &self,
         name: &str,
-        who: Who,
+        who: TokenOf,
         until: Instant,
-    ) -> Result<Option<(Found, Described)>, ActionError> {
+    ) -> Result<Option<(FoundObject, Described)>, ActionError> {
         let Some(key) = self.described(name, who, until).await? else { return Ok(None) };
         let mark = self.mark(name, who, until).await?;
-        let found = Found {
+        let found = FoundObject {
             uid: key.uid(mark.as_ref()),
             tenant: mark.as_ref().map(|mark| mark.tenant.clone()).unwrap_or_default(),
             step: mark.map(|mark| mark.step).unwrap_or_default(),
@@ -130,7 +130,7 @@ impl Vault {
     async fn encrypt(&self, name: &str, plaintext: &str, until: Instant) -> Result<String, ActionError> {
         let path = format!("{}/encrypt/{name}", self.target.mount);
         let body = json!({ "plaintext": STANDARD.encode(plaintext) });
-        let answer = self.client.send(Method::POST, &path, Some(body), Who::Platform, until).await?;
+        let answer = self.client.send(Method::POST, &path, Some(body), TokenOf::Platform, until).await?;
         Ok(answer.data::<Encrypted>()?.ciphertext)
     }
 
@@ -139,7 +139,7 @@ impl Vault {
         &self,
         name: &str,
         ciphertext: &str,
-        who: Who,
+        who: TokenOf,
         until: Instant,
     ) -> Result<String, client::Refused> {
         let path = format!("{}/decrypt/{name}", self.target.mount);
@@ -149,12 +149,12 @@ impl Vault {
     }
 
     /// Sees to it that a ciphertext is kept by which the key's destruction can be proved.
-    async fn keep_canary(&self, name: &str, mark: Mark, until: Instant) -> Result<(), ActionError> {
+    async fn keep_canary(&self, name: &str, mark: KeyMetadata, until: Instant) -> Result<(), ActionError> {
         if mark.canary.is_some() {
             return Ok(());
         }
-        let canary = self.encrypt(name, &connection_settings::identity(), until).await?;
-        self.set_mark(name, &Mark { canary: Some(canary), ..mark }, until).await
+        let canary = self.encrypt(name, &connection_settings::random_id(), until).await?;
+        self.set_mark(name, &KeyMetadata { canary: Some(canary), ..mark }, until).await
     }
 
     async fn remove_key(
@@ -162,11 +162,11 @@ impl Vault {
         name: &str,
         uid: &str,
         keep_mark: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let until = Instant::now() + stamp.deadline;
-        let mark = self.mark(name, Who::Platform, until).await?;
-        if let Some(key) = self.described(name, Who::Platform, until).await? {
+        let mark = self.mark(name, TokenOf::Platform, until).await?;
+        if let Some(key) = self.described(name, TokenOf::Platform, until).await? {
             let now = key.uid(mark.as_ref());
             if now != uid {
                 let why = format!("key {name} is {now} and was {uid}");
@@ -184,10 +184,10 @@ impl Vault {
             let config = format!("{}/config", self.key_path(name));
             let body = json!({ "deletion_allowed": true });
             self.gone_is_fine(
-                self.client.send(Method::POST, &config, Some(body), Who::Platform, until).await,
+                self.client.send(Method::POST, &config, Some(body), TokenOf::Platform, until).await,
             )?;
             let path = self.key_path(name);
-            self.gone_is_fine(self.client.send(Method::DELETE, &path, None, Who::Platform, until).await)?;
+            self.gone_is_fine(self.client.send(Method::DELETE, &path, None, TokenOf::Platform, until).await)?;
         }
         if !keep_mark && !stamp.dry_run && mark.is_some() {
             self.forget_mark(name, until).await?;
@@ -222,13 +222,13 @@ impl Keys for Vault {
         "vault"
     }
 
-    async fn create(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn create(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let until = Instant::now() + stamp.deadline;
-        let mark = self.mark(name, Who::Platform, until).await?;
+        let mark = self.mark(name, TokenOf::Platform, until).await?;
         if let Some(mark) = &mark {
             mark.fence(name, stamp)?;
         }
-        let there = self.described(name, Who::Platform, until).await?.is_some();
+        let there = self.described(name, TokenOf::Platform, until).await?.is_some();
         if stamp.dry_run || (there && mark.is_none()) {
             return Ok(());
         }
@@ -236,40 +236,49 @@ impl Keys for Vault {
             return if mark.tenant == tenant { self.keep_canary(name, mark, until).await } else { Ok(()) };
         }
         // Before the key, so that there is never a key of ours without its mark. Killed in between, the next call sets it again.
-        let mark = Mark::new(tenant, stamp);
+        let mark = KeyMetadata::new(tenant, stamp);
         self.set_mark(name, &mark, until).await?;
         let body = json!({
             "type": "aes256-gcm96", "exportable": false, "allow_plaintext_backup": false,
         });
-        self.client.send(Method::POST, &self.key_path(name), Some(body), Who::Platform, until).await?;
+        self.client.send(Method::POST, &self.key_path(name), Some(body), TokenOf::Platform, until).await?;
         self.keep_canary(name, mark, until).await
     }
 
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<(Found, KeySafety)>, ActionError> {
+    async fn read(
+        &self,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, KeySafety)>, ActionError> {
         let until = Instant::now() + stamp.deadline;
-        let found = self.found(name, Who::Platform, until).await?;
+        let found = self.found(name, TokenOf::Platform, until).await?;
         Ok(found.map(|(found, key)| (found, key.safety())))
     }
 
-    async fn destroy(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn destroy(
+        &self,
+        name: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.remove_key(name, &found.uid, !stamp.undo, stamp).await
     }
 
-    async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn probe_isolation(&self, tenant: &str, stamp: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         let (name, until) = (tenant_name(tenant)?, Instant::now() + stamp.deadline);
-        let plaintext = connection_settings::identity();
+        let plaintext = connection_settings::random_id();
         let ciphertext = self.encrypt(&name, &plaintext, until).await?;
-        let own = self.decrypt(&name, &ciphertext, Who::Platform, until).await?;
+        let own = self.decrypt(&name, &ciphertext, TokenOf::Platform, until).await?;
         if own != STANDARD.encode(&plaintext) {
             let transcript = format!("decrypting with key {name} gave something else than was encrypted");
-            return Ok(Finding { held: false, transcript });
+            return Ok(ProbeFinding { held: false, transcript });
         }
         let who = match self.target.outsider_token_file {
             Some(_) => "the outsider's token",
             None => "no token",
         };
-        match self.decrypt(&name, &ciphertext, Who::Outsider, until).await {
-            Err(refused) if refused.denied() => Ok(Finding {
+        match self.decrypt(&name, &ciphertext, TokenOf::Outsider, until).await {
+            Err(refused) if refused.denied() => Ok(ProbeFinding {
                 held: true,
                 transcript: format!(
                     "key {name} encrypted and decrypted; with {who} it was refused: {refused}"
@@ -277,7 +286,7 @@ impl Keys for Vault {
             }),
             Ok(_) => {
                 let transcript = format!("with {who}, what key {name} had encrypted was decrypted");
-                Ok(Finding { held: false, transcript })
+                Ok(ProbeFinding { held: false, transcript })
             }
             Err(refused) => Err(refused.error),
         }

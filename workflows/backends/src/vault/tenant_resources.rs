@@ -1,26 +1,27 @@
 //! Keys among what a tenant leaves behind: surveyed, looked at with either pair of eyes, destroyed, and tried afterwards.
 
 use crate::connection_settings;
-use crate::vault::{Vault, client::Who};
+use crate::vault::{Vault, client::TokenOf};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use engine::ActionError;
 use tokio::time::Instant;
 use workflows::platform::{
-    Admits, Emptied, Estate, Eyes, Finding, Found, Seen, Stamp, Thing, codes, tenant_name,
+    AccessMode, CallMetadata, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
 const KEY: &str = "Key";
 
-fn who(eyes: Eyes) -> Who {
+fn who(eyes: Observer) -> TokenOf {
     match eyes {
-        Eyes::Platform => Who::Platform,
-        Eyes::Verifier => Who::Verifier,
+        Observer::Platform => TokenOf::Platform,
+        Observer::Verifier => TokenOf::Verifier,
     }
 }
 
-fn named(thing: &Thing) -> Result<&str, ActionError> {
+fn named(thing: &TenantResource) -> Result<&str, ActionError> {
     if thing.system == SYSTEM && thing.kind == KEY {
         return Ok(&thing.name);
     }
@@ -32,15 +33,26 @@ fn unsupported(what: &str) -> ActionError {
 }
 
 impl Vault {
-    async fn seen(&self, name: &str, who: Who, until: Instant) -> Result<Option<Seen>, ActionError> {
+    async fn seen(
+        &self,
+        name: &str,
+        who: TokenOf,
+        until: Instant,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let Some((found, _)) = self.found(name, who, until).await? else { return Ok(None) };
-        let Found { uid, tenant, spec, terminating, .. } = found;
-        Ok(Some(Seen { thing: Thing::new(SYSTEM, "", KEY, name), uid, tenant, spec, terminating }))
+        let FoundObject { uid, tenant, spec, terminating, .. } = found;
+        Ok(Some(ObservedResource {
+            thing: TenantResource::new(SYSTEM, "", KEY, name),
+            uid,
+            tenant,
+            spec,
+            terminating,
+        }))
     }
 }
 
 #[async_trait]
-impl Estate for Vault {
+impl TenantResources for Vault {
     fn backend(&self) -> &'static str {
         "vault"
     }
@@ -49,9 +61,9 @@ impl Estate for Vault {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         if system != SYSTEM {
             return Ok(Vec::new());
         }
@@ -67,61 +79,80 @@ impl Estate for Vault {
         Ok(all)
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         self.seen(named(thing)?, who(eyes), Instant::now() + stamp.deadline).await
     }
 
     async fn admit(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
-        _admits: Admits,
-        _stamp: &Stamp,
+        _admits: AccessMode,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("freezing a key"))
     }
 
     async fn rewrap(
         &self,
-        _thing: &Thing,
+        _thing: &TenantResource,
         _tenant: &str,
         _key: &str,
-        _stamp: &Stamp,
+        _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported("putting a key under another"))
     }
 
-    async fn empty(&self, thing: &Thing, _uid: &str, _stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        _uid: &str,
+        _stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         named(thing)?;
-        Ok(Emptied::default())
+        Ok(EmptyProgress::default())
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.remove_key(named(thing)?, uid, true, stamp).await
     }
 
-    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let (name, until) = (named(key)?, Instant::now() + stamp.deadline);
-        let mark = self.mark(name, Who::Platform, until).await?;
+        let mark = self.mark(name, TokenOf::Platform, until).await?;
         let (what, ciphertext) = match mark.and_then(|mark| mark.canary) {
             Some(canary) => ("a ciphertext kept since before", canary),
             None => {
                 let made_up = STANDARD.encode(format!(
                     "{}{}",
-                    connection_settings::identity(),
-                    connection_settings::identity()
+                    connection_settings::random_id(),
+                    connection_settings::random_id()
                 ));
                 ("a made-up ciphertext, as none was kept,", format!("vault:v1:{made_up}"))
             }
         };
         let finding = |held, said: String| {
-            Ok(Finding { held, transcript: format!("decrypting {what} with key {name} {said}") })
+            Ok(ProbeFinding { held, transcript: format!("decrypting {what} with key {name} {said}") })
         };
-        match self.decrypt(name, &ciphertext, Who::Platform, until).await {
+        match self.decrypt(name, &ciphertext, TokenOf::Platform, until).await {
             Ok(_) => finding(false, "succeeded".into()),
             Err(refused) if refused.says(&[""]) => {
                 // That one ciphertext is refused proves nothing while the key is there.
-                let there = self.described(name, Who::Platform, until).await?.is_some();
+                let there = self.described(name, TokenOf::Platform, until).await?.is_some();
                 let key = if there { "is still there" } else { "is gone" };
                 finding(!there, format!("was refused ({refused}), and the key {key}"))
             }

@@ -3,7 +3,7 @@
 use super::Broken;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
-use workflows::scheduling::planner::{Amounts, Kind, Quota, Sharing, Weight};
+use workflows::scheduling::planner::{Amounts, Quota, ResourceKind, Sharing, Weight};
 
 /// A place in a case, for errors.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ impl<'a> At<'a> {
         self.value.as_bool().map_or_else(|| self.wrong("must be true or false"), Ok)
     }
 
-    pub(super) fn kind(&self, name: &str) -> Result<Kind, Broken> {
+    pub(super) fn kind(&self, name: &str) -> Result<ResourceKind, Broken> {
         name.parse().map_err(|error| self.refuse(&error))
     }
 
@@ -104,7 +104,7 @@ impl<'a> At<'a> {
         Ok(Sharing { weight: Weight::billionths(billionths), min_runtime: None })
     }
 
-    pub(super) fn quotas(&self) -> Result<Vec<(Kind, Quota)>, Broken> {
+    pub(super) fn quotas(&self) -> Result<Vec<(ResourceKind, Quota)>, Broken> {
         let Some(quotas) = self.maybe("quotas") else { return Ok(Vec::new()) };
         let each = quotas.map()?.into_iter().map(|(name, quota)| {
             let count = |key| quota.maybe(key).map(|count| count.count()).transpose();

@@ -4,7 +4,7 @@ use super::{Broken, Case, Target, field::At};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use workflows::scheduling::planner::{
-    Algorithm, BorrowWithinCohort, Demand, Preempt, Preemption, Settings, Sharing, Snapshot, Strategy,
+    Algorithm, BorrowWithinCohort, Demand, PreemptPolicy, Preemption, Settings, Sharing, Snapshot, Strategy,
     Workload,
 };
 
@@ -122,12 +122,12 @@ fn workspaces(case: &At<'_>, snapshot: &mut Snapshot) -> Result<(), Broken> {
 fn preemption(workspace: &At<'_>) -> Result<Preemption, Broken> {
     let Some(preemption) = workspace.maybe("preemption") else { return Ok(Preemption::default()) };
     let policy = |key: &str| {
-        let Some(policy) = preemption.maybe(key) else { return Ok(Preempt::Never) };
+        let Some(policy) = preemption.maybe(key) else { return Ok(PreemptPolicy::Never) };
         match policy.text()? {
-            "Never" => Ok(Preempt::Never),
-            "LowerPriority" => Ok(Preempt::LowerPriority),
-            "LowerOrNewerEqualPriority" => Ok(Preempt::LowerOrNewerEqualPriority),
-            "Any" => Ok(Preempt::Any),
+            "Never" => Ok(PreemptPolicy::Never),
+            "LowerPriority" => Ok(PreemptPolicy::LowerPriority),
+            "LowerOrNewerEqualPriority" => Ok(PreemptPolicy::LowerOrNewerEqualPriority),
+            "Any" => Ok(PreemptPolicy::Any),
             other => policy.wrong(format!("`{other}` is no policy")),
         }
     };

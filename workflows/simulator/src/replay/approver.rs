@@ -1,6 +1,6 @@
 //! People, as far as a replay needs them: they are asked about plans beyond the guard, and agree after a while.
 
-use crate::replay::{Happening, Replay, ReplayError, baseline::Baseline};
+use crate::replay::{Replay, ReplayError, ReplayEvent, baseline::Baseline};
 use engine::{Event, Person, Verdict, Vote};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Replay<'_> {
                 let now = self.stage.now();
                 self.gauge.asked_people += 1;
                 self.story.tell(now, || format!("people are asked: {}", case.plan.title));
-                self.plan(now.after(self.answers_after()), Happening::Decide);
+                self.plan(now.after(self.answers_after()), ReplayEvent::Decide);
             }
         }
         Ok(())

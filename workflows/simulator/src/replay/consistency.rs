@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use workflows::{
     scheduling::admission::Rules,
     tenancy::{
-        Cohort, InLine, Line, Loan, NodeUse, Resource, Usage, Workload, WorkloadState, WorkspaceName,
-        workspace_key,
+        Cohort, Loan, MonthlyUsage, NodeUse, QueuedWorkload, Resource, Workload, WorkloadState,
+        WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 
@@ -137,11 +137,15 @@ impl Replay<'_> {
         }
         let mut after = None;
         loop {
-            let page =
-                self.stage.engine.store().documents(Usage::COLLECTION, tenant, after.as_deref(), 1_000).await;
+            let page = self
+                .stage
+                .engine
+                .store()
+                .documents(MonthlyUsage::COLLECTION, tenant, after.as_deref(), 1_000)
+                .await;
             let page = page.map_err(engine::Error::from)?;
             for document in &page.items {
-                let usage: Usage = serde_json::from_slice(&document.body)
+                let usage: MonthlyUsage = serde_json::from_slice(&document.body)
                     .map_err(|error| ReplayError::Unreadable(error.to_string()))?;
                 for (resource, used) in usage.spent {
                     *spent.entry(resource).or_default() += used.taken();
@@ -180,7 +184,7 @@ impl Replay<'_> {
         let rules = Rules::from(&self.stage.policy);
         for workspace in waiting {
             let key = workspace_key(&self.scene.tenant, &workspace);
-            let Some(line) = self.stage.get::<Line>(&key).await? else { continue };
+            let Some(line) = self.stage.get::<WorkspaceQueue>(&key).await? else { continue };
             for waits in &line.waiting {
                 self.check_deadline(&workspace, waits).await?;
                 if idle.is_none()
@@ -199,7 +203,11 @@ impl Replay<'_> {
         Ok(())
     }
 
-    async fn check_deadline(&mut self, workspace: &WorkspaceName, waits: &InLine) -> Result<(), ReplayError> {
+    async fn check_deadline(
+        &mut self,
+        workspace: &WorkspaceName,
+        waits: &QueuedWorkload,
+    ) -> Result<(), ReplayError> {
         let now = self.stage.now();
         let Some(number) = self.names.get(waits.workload.as_str()).copied() else { return Ok(()) };
         let Some(account) = self.cohort.accounts.get(workspace) else { return Ok(()) };
@@ -233,7 +241,7 @@ impl Replay<'_> {
 
     /// Whether one that waits could be admitted as a borrower by what is counted. Only where everybody asks for single
     /// GPUs: others may wait for room on one node, or behind somebody who does.
-    fn could_borrow(&self, workspace: &WorkspaceName, waits: &InLine) -> bool {
+    fn could_borrow(&self, workspace: &WorkspaceName, waits: &QueuedWorkload) -> bool {
         let now = self.stage.now();
         let lending = &self.stage.policy.lending;
         let Some(account) = self.cohort.accounts.get(workspace) else { return false };
@@ -254,11 +262,12 @@ impl Replay<'_> {
 
     /// Whether somebody older in its line who asks for the same kind has waited as long as waiting counts: its workspace is served
     /// in that order, and who may not borrow waits until its own workspace has ended so much. Nobody of another may wait for that.
-    fn behind_its_own(&self, rules: &Rules, line: &Line, waits: &InLine) -> bool {
+    fn behind_its_own(&self, rules: &Rules, line: &WorkspaceQueue, waits: &QueuedWorkload) -> bool {
         let now = self.stage.now();
-        let place = |waits: &InLine| (waits.since, waits.workload.clone());
-        let same = |other: &InLine| other.requests.keys().any(|kind| waits.requests.contains_key(kind));
-        let older = |other: &&InLine| same(other) && place(other) < place(waits);
+        let place = |waits: &QueuedWorkload| (waits.since, waits.workload.clone());
+        let same =
+            |other: &QueuedWorkload| other.requests.keys().any(|kind| waits.requests.contains_key(kind));
+        let older = |other: &&QueuedWorkload| same(other) && place(other) < place(waits);
         line.waiting.iter().filter(older).any(|other| rules.raised(now.since(other.entered_at)).1)
     }
 }

@@ -5,7 +5,7 @@ use store::Timestamp;
 
 /// Where it stands, as the replay has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum DemandPhase {
     /// Not asked for yet.
     Ahead,
     /// In line.
@@ -20,8 +20,8 @@ pub(crate) enum Stage {
 
 /// The life of one demand.
 #[derive(Clone, Debug)]
-pub(crate) struct Life {
-    pub(crate) stage: Stage,
+pub(crate) struct DemandState {
+    pub(crate) stage: DemandPhase,
     /// Counts how often it began to run; an end that was foreseen for an earlier run says nothing.
     pub(crate) run: u32,
     /// When it was asked for.
@@ -44,10 +44,10 @@ pub(crate) struct Life {
     pub(crate) for_demand: bool,
 }
 
-impl Life {
+impl DemandState {
     pub(crate) fn new(left: Option<Duration>) -> Self {
         Self {
-            stage: Stage::Ahead,
+            stage: DemandPhase::Ahead,
             run: 0,
             asked: Timestamp::default(),
             since: Timestamp::default(),
@@ -63,7 +63,7 @@ impl Life {
 
     /// Begins to run at `now`; says when its work is done.
     pub(crate) fn begin(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.stage = Stage::Running;
+        self.stage = DemandPhase::Running;
         self.run += 1;
         (self.since, self.ran) = (now, true);
         self.left.map(|left| now.after(left))
@@ -73,7 +73,7 @@ impl Life {
     /// that is lost, and said.
     pub(crate) fn evict(&mut self, now: Timestamp, saves: bool) -> Duration {
         let worked = now.since(self.since);
-        self.stage = Stage::Waiting;
+        self.stage = DemandPhase::Waiting;
         (self.since, self.evicted, self.called) = (now, Some(now), false);
         if saves {
             self.left = self.left.map(|left| left.saturating_sub(worked));

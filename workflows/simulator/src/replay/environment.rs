@@ -2,7 +2,7 @@
 
 use crate::{
     replay::{baseline::Baseline, outcome::ReplayError},
-    scenario::Scene,
+    scenario::Scenario,
     trace::openb::per_gpu,
 };
 use backends::simulated::{LocalWorld, simulated_platform};
@@ -15,13 +15,13 @@ use std::{
 };
 use store::{Epoch, ExecutionId, Key, Memory, Sequence, Timestamp};
 use workflows::{
-    platform::{GpuSet, Platform, Stamp, WorkloadRef},
+    platform::{CallMetadata, GpuSet, Platform, WorkloadRef},
     policy::{PlatformPolicy, PolicyRef, in_force, publish},
     scheduling::admission,
     tenancy::{
-        Atlas, Buffer, Cluster, ClusterId, ClusterKind, Gpu, Gpus, Held, Holding, Isolation, Jurisdiction,
-        Node, NodeId, NodeState, OwnerEpoch, Promise, Quota, Region, RegionId, Reservation, Residency,
-        Tenancy, Tenant, TenantState, Tier, Workspace, WorkspaceName,
+        AccountReservation, AllocatedNode, Buffer, Cluster, ClusterId, ClusterKind, Gpu, Gpus, Isolation,
+        Jurisdiction, Node, NodeAllocation, NodeId, NodeState, OwnerEpoch, Quota, Region, RegionId,
+        RegionIndex, Reservation, Residency, Tenancy, Tenant, TenantState, Tier, Workspace, WorkspaceName,
     },
 };
 
@@ -35,7 +35,7 @@ const CPU_MILLI: u64 = 192_000;
 const MEMORY_MIB: u64 = 1 << 21;
 
 /// The stage.
-pub(crate) struct Stage {
+pub(crate) struct Environment {
     pub(crate) engine: Engine<Platform>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) world: Arc<LocalWorld>,
@@ -47,7 +47,7 @@ pub(crate) struct Stage {
 
 /// The platform policy of a replay that is given none: the built-in one, but that every class of workspace may borrow,
 /// since a trace does not tell them apart, and with the terms of the scene.
-pub(crate) fn usual_policy(scene: &Scene) -> String {
+pub(crate) fn usual_policy(scene: &Scenario) -> String {
     let terms = &scene.terms;
     let span = workflows::policy::duration::show;
     format!(
@@ -72,12 +72,12 @@ pub(crate) fn without_fill_back(text: &str) -> String {
     lines.join("\n")
 }
 
-impl Stage {
+impl Environment {
     /// Sets the stage for a scene.
     ///
     /// # Errors
     /// What the engine or the ledger refuses, such as a policy that cannot be published.
-    pub(crate) async fn set(scene: &Scene, policy: &str, baseline: Baseline) -> Result<Self, ReplayError> {
+    pub(crate) async fn set(scene: &Scenario, policy: &str, baseline: Baseline) -> Result<Self, ReplayError> {
         let clock = Arc::new(ManualClock::at(scene.starts));
         let world = Arc::new(LocalWorld::new());
         let platform = simulated_platform(world.clone());
@@ -91,7 +91,12 @@ impl Stage {
         Ok(stage)
     }
 
-    async fn settle(&self, scene: &Scene, policy: &PolicyRef, baseline: Baseline) -> Result<(), ReplayError> {
+    async fn settle(
+        &self,
+        scene: &Scenario,
+        policy: &PolicyRef,
+        baseline: Baseline,
+    ) -> Result<(), ReplayError> {
         let setter = ExecutionId::new(scene.starts, self.clock.entropy());
         let place =
             Place { region: name("eu-west")?, law: name("eu")?, cluster: self.cluster.clone(), setter };
@@ -141,7 +146,7 @@ impl Stage {
 
     fn reservations(
         &self,
-        scene: &Scene,
+        scene: &Scenario,
         workspace: &WorkspaceName,
         reserved: &BTreeMap<workflows::tenancy::GpuKind, u64>,
     ) -> Vec<Reservation> {
@@ -161,7 +166,7 @@ impl Stage {
     }
 
     /// Cuts GPUs into slices as the scene has them.
-    async fn cut(&self, scene: &Scene) -> Result<(), ReplayError> {
+    async fn cut(&self, scene: &Scenario) -> Result<(), ReplayError> {
         for machine in &scene.machines {
             let mut cuts: BTreeMap<_, BTreeSet<u16>> = BTreeMap::new();
             for (index, profile) in (0_u16..).zip(&machine.gpus) {
@@ -207,15 +212,20 @@ impl Stage {
     }
 
     /// A call to the cluster, as its own scheduler makes it.
-    fn stamp(&mut self, action: &'static str, of: &str) -> Stamp {
+    fn stamp(&mut self, action: &'static str, of: &str) -> CallMetadata {
         self.stamps += 1;
         let step = format!("scheduler/{of}/{}", self.stamps);
         let (key, epoch, deadline) = (step.clone(), Epoch(1), ANSWER_WITHIN);
-        Stamp { action, step, key, epoch, undo: false, deadline, dry_run: false }
+        CallMetadata { action, step, key, epoch, undo: false, deadline, dry_run: false }
     }
 
     /// How the cluster knows a workload.
-    pub(crate) fn known_as(&self, scene: &Scene, workspace: &WorkspaceName, workload: &str) -> WorkloadRef {
+    pub(crate) fn known_as(
+        &self,
+        scene: &Scenario,
+        workspace: &WorkspaceName,
+        workload: &str,
+    ) -> WorkloadRef {
         WorkloadRef {
             cluster: self.cluster.to_string(),
             tenant: scene.tenant.to_string(),
@@ -282,10 +292,10 @@ struct Place {
 }
 
 /// Writes the region, the cluster, the tenant and its workspaces.
-fn found(view: &mut View, scene: &Scene, policy: &PolicyRef, place: &Place) -> Result<(), Undecided> {
+fn found(view: &mut View, scene: &Scenario, policy: &PolicyRef, place: &Place) -> Result<(), Undecided> {
     let keys = scene.workspaces.keys().map(|name| workflows::tenancy::workspace_key(&scene.tenant, name));
     view.want::<Workspace>(keys)?;
-    view.put(&Atlas { regions: BTreeSet::from([place.region.clone()]) })?;
+    view.put(&RegionIndex { regions: BTreeSet::from([place.region.clone()]) })?;
     view.put(&Region {
         id: place.region.clone(),
         jurisdiction: place.law.clone(),
@@ -317,8 +327,9 @@ fn found(view: &mut View, scene: &Scene, policy: &PolicyRef, place: &Place) -> R
         created_at: scene.starts,
         activated_at: Some(scene.starts),
     })?;
-    let held = |machine: &crate::scenario::Machine| Held { gpus: gpus(machine), epoch: OwnerEpoch(1) };
-    view.put(&Holding {
+    let held =
+        |machine: &crate::scenario::NodeSpec| AllocatedNode { gpus: gpus(machine), epoch: OwnerEpoch(1) };
+    view.put(&NodeAllocation {
         tenant: scene.tenant.clone(),
         claimed_by: place.setter,
         cluster: place.cluster.clone(),
@@ -332,15 +343,15 @@ fn found(view: &mut View, scene: &Scene, policy: &PolicyRef, place: &Place) -> R
     })
 }
 
-fn gpus(machine: &crate::scenario::Machine) -> Gpus {
+fn gpus(machine: &crate::scenario::NodeSpec) -> Gpus {
     Gpus(u32::try_from(machine.gpus.len()).unwrap_or(u32::MAX))
 }
 
 /// Writes nodes that are the tenant's and in service.
 fn own(
     view: &mut View,
-    scene: &Scene,
-    machines: &[crate::scenario::Machine],
+    scene: &Scenario,
+    machines: &[crate::scenario::NodeSpec],
     place: &Place,
 ) -> Result<(), Undecided> {
     view.want::<Node>(machines.iter().map(|machine| machine.node.to_string()))?;
@@ -362,8 +373,8 @@ fn own(
     })
 }
 
-fn promises(reservations: &[Reservation]) -> BTreeMap<String, Promise> {
-    let promise = |reservation: &Reservation| Promise {
+fn promises(reservations: &[Reservation]) -> BTreeMap<String, AccountReservation> {
+    let promise = |reservation: &Reservation| AccountReservation {
         resource: workflows::tenancy::Resource::Gpu(reservation.kind.clone()),
         count: reservation.count,
         from: reservation.from,

@@ -7,12 +7,12 @@ use workflows::tenancy::{GpuKind, Placed};
 
 /// Sentences with their times. Told only where somebody will read them: a trace has too many.
 #[derive(Debug, Default)]
-pub(crate) struct Story {
+pub(crate) struct EventLog {
     told: bool,
     lines: Vec<String>,
 }
 
-impl Story {
+impl EventLog {
     pub(crate) fn new(told: bool) -> Self {
         Self { told, lines: Vec::new() }
     }

@@ -4,8 +4,8 @@
 //! after each event; documents are compared with each other, and with the simulated cluster, every so many events.
 
 use crate::{
-    replay::{demand::Life, outcome::Violation},
-    scenario::Scene,
+    replay::{demand::DemandState, outcome::Violation},
+    scenario::Scenario,
     trace::{Demand, openb::per_gpu},
 };
 use std::{
@@ -16,7 +16,7 @@ use store::{ExecutionId, Timestamp};
 use workflows::{
     scheduling::admission::lends,
     tenancy::{
-        Admission, Balance, Cohort, NodeId, Placed, Profile, Reclaiming, Resource, Workload, WorkspaceName,
+        ActiveReclaim, Admission, Balance, Cohort, NodeId, Placed, Profile, Resource, Workload, WorkspaceName,
     },
 };
 
@@ -24,30 +24,30 @@ use workflows::{
 const MOST: usize = 1_000;
 
 /// A GPU as the replay knows it.
-struct Card {
+struct GpuUse {
     profile: Option<Profile>,
     slices: u64,
     users: Vec<(String, u64)>,
 }
 
 /// Watches the rules.
-pub(crate) struct Checks {
+pub(crate) struct InvariantChecks {
     violations: Vec<Violation>,
     cool_down: Duration,
-    cards: HashMap<(NodeId, u16), Card>,
+    cards: HashMap<(NodeId, u16), GpuUse>,
     running: HashMap<String, (WorkspaceName, Resource, u64, Vec<Placed>)>,
     used: BTreeMap<(WorkspaceName, Resource), u64>,
     /// Victims of one reclaim at one moment: sum and largest, by workspace.
     taken: BTreeMap<(Timestamp, ExecutionId, WorkspaceName), (u64, u64)>,
 }
 
-impl Checks {
-    pub(crate) fn new(scene: &Scene, cohort: &Cohort, cool_down: Duration) -> Self {
+impl InvariantChecks {
+    pub(crate) fn new(scene: &Scenario, cohort: &Cohort, cool_down: Duration) -> Self {
         let mut cards = HashMap::new();
         for machine in &scene.machines {
             for (index, profile) in (0_u16..).zip(&machine.gpus) {
                 let slices = profile.as_ref().map_or(1, |profile| u64::from(per_gpu(profile.as_str())));
-                let card = Card { profile: profile.clone(), slices, users: Vec::new() };
+                let card = GpuUse { profile: profile.clone(), slices, users: Vec::new() };
                 cards.insert((machine.node.clone(), index), card);
             }
         }
@@ -64,7 +64,7 @@ impl Checks {
     }
 
     /// I-5: nominal quotas are covered by GPUs, reservations by nominal quotas.
-    fn quotas(&mut self, scene: &Scene, cohort: &Cohort) {
+    fn quotas(&mut self, scene: &Scenario, cohort: &Cohort) {
         for (kind, capacity) in scene.capacity() {
             let resource = Resource::Gpu(kind);
             let nominal: u64 = cohort.balances(&resource).map(|(_, balance)| balance.allowance.nominal).sum();
@@ -157,7 +157,7 @@ impl Checks {
         &mut self,
         now: Timestamp,
         before: &Cohort,
-        reclaim: &Reclaiming,
+        reclaim: &ActiveReclaim,
         resource: &Resource,
         demand: &Demand,
     ) {
@@ -183,7 +183,13 @@ impl Checks {
     }
 
     /// One that is admitted: I-11 and P-9.
-    pub(crate) fn admitted(&mut self, now: Timestamp, demand: &Demand, admission: &Admission, life: &Life) {
+    pub(crate) fn admitted(
+        &mut self,
+        now: Timestamp,
+        demand: &Demand,
+        admission: &Admission,
+        life: &DemandState,
+    ) {
         let resource = Resource::Gpu(demand.kind.clone());
         let ground = admission.grounds.resources.get(&resource);
         let borrows = ground.is_some_and(|ground| ground.taken + demand.gpus > ground.allowance.nominal);

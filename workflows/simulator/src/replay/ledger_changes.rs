@@ -1,16 +1,17 @@
 //! Reads from the ledger what was done: who was admitted, called back, evicted, spared. The cluster does as it says.
 
 use crate::{
-    replay::{Happening, Replay, ReplayError, demand::Stage as At, event_log},
-    scenario::Scene,
+    replay::{Replay, ReplayError, ReplayEvent, demand::DemandPhase as At, event_log},
+    scenario::Scenario,
     trace::Demand,
 };
 use std::collections::BTreeMap;
 use workflows::{
     platform::GpuSet,
-    scheduling::admission::Seen,
+    scheduling::admission::ObservedKind,
     tenancy::{
-        Admission, Answer, Cohort, GpuKind, NodeId, Placed, Resource, Workload, WorkloadClass, WorkloadState,
+        Admission, AdmissionVerdict, Cohort, GpuKind, NodeId, Placed, Resource, Workload, WorkloadClass,
+        WorkloadState,
     },
 };
 
@@ -138,12 +139,12 @@ impl Replay<'_> {
         let Some(demand) = self.scene.demands.get(number) else { return Ok(()) };
         let now = self.stage.now();
         match admission.answer {
-            Answer::Admit => self.admitted(number, demand, admission).await,
-            Answer::Queue => {
+            AdmissionVerdict::Admit => self.admitted(number, demand, admission).await,
+            AdmissionVerdict::Queue => {
                 self.story.tell(now, || format!("{} waits: {}", demand.name, why(admission)));
                 Ok(())
             }
-            Answer::Reject => {
+            AdmissionVerdict::Reject => {
                 if let Some(life) = self.lives.get_mut(number) {
                     life.stage = At::Rejected;
                 }
@@ -182,7 +183,7 @@ impl Replay<'_> {
         let inside = life.inside;
         if let Some(end) = life.begin(now) {
             let run = life.run;
-            self.plan(end, Happening::Done { demand: number, run });
+            self.plan(end, ReplayEvent::Done { demand: number, run });
         }
         self.gauge.wants(now, demand, false);
         self.gauge.works(now, demand, true);
@@ -221,13 +222,13 @@ impl Replay<'_> {
 }
 
 /// The cluster as its agents see it while nothing runs.
-pub(crate) fn idle(scene: &Scene) -> BTreeMap<NodeId, BTreeMap<GpuKind, Seen>> {
+pub(crate) fn idle(scene: &Scenario) -> BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>> {
     let machines = scene.machines.iter().map(|machine| {
-        let mut kinds: BTreeMap<GpuKind, Seen> = BTreeMap::new();
+        let mut kinds: BTreeMap<GpuKind, ObservedKind> = BTreeMap::new();
         for profile in &machine.gpus {
             let kind = GpuKind { model: scene.model.clone(), profile: profile.clone() };
             let pieces = profile.as_ref().map_or(1, |p| u64::from(crate::trace::openb::per_gpu(p.as_str())));
-            kinds.entry(kind).or_insert(Seen { usable: 0, busy: 0 }).usable += pieces;
+            kinds.entry(kind).or_insert(ObservedKind { usable: 0, busy: 0 }).usable += pieces;
         }
         (machine.node.clone(), kinds)
     });
@@ -244,7 +245,7 @@ fn gpu_set(placed: &[Placed]) -> GpuSet {
 
 /// What stands in a workload's way, as the decision says it.
 fn why(admission: &Admission) -> String {
-    let against = admission.weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+    let against = admission.weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
     let reasons: Vec<&str> = against.map(|finding| finding.why.as_str()).collect();
     reasons.join("; ")
 }

@@ -54,7 +54,7 @@ pub struct Sample {
 
 /// What one workspace had, in GPU-hours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Part {
+pub struct WorkspaceMeasures {
     /// Its name.
     pub workspace: String,
     /// What its work held.

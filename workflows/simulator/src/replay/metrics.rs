@@ -3,11 +3,11 @@
 use crate::{
     replay::{
         baseline::Baseline,
-        demand::{Life, Stage},
-        measures::{Integral, Measures, Part, Sample, Waits, millis, per, weight, weight_of},
+        demand::{DemandPhase, DemandState},
+        measures::{Integral, Measures, Sample, Waits, WorkspaceMeasures, millis, per, weight, weight_of},
         outcome::Outcome,
     },
-    scenario::Scene,
+    scenario::Scenario,
     trace::Demand,
 };
 use engine::Stopwatch;
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(3_600);
 /// Samples for plots: at most so many.
 const MOST_SAMPLES: u64 = 400;
 
-pub(crate) struct Gauge {
+pub(crate) struct Metrics {
     starts: Timestamp,
     owned: f64,
     every: Duration,
@@ -50,8 +50,8 @@ pub(crate) struct Gauge {
     watch: Stopwatch,
 }
 
-impl Gauge {
-    pub(crate) fn new(scene: &Scene) -> Self {
+impl Metrics {
+    pub(crate) fn new(scene: &Scenario) -> Self {
         let starts = scene.starts;
         let every = Duration::from_millis(millis(scene.ends) / MOST_SAMPLES).max(Duration::from_secs(60));
         Self {
@@ -81,7 +81,7 @@ impl Gauge {
             victim_gpus: 0.0,
             lost_gpu_seconds: 0.0,
             thrash: 0,
-            watch: crate::replay::watch(),
+            watch: crate::replay::start_stopwatch(),
         }
     }
 
@@ -171,12 +171,12 @@ impl Gauge {
         mut self,
         end: Timestamp,
         baseline: Baseline,
-        lives: &[Life],
+        lives: &[DemandState],
         steps: u64,
     ) -> Outcome {
-        let count = |stage: Stage| lives.iter().filter(|life| life.stage == stage).count() as u64;
+        let count = |stage: DemandPhase| lives.iter().filter(|life| life.stage == stage).count() as u64;
         // Who waits still has waited so long at least.
-        for life in lives.iter().filter(|life| life.stage == Stage::Waiting && !life.ran) {
+        for life in lives.iter().filter(|life| life.stage == DemandPhase::Waiting && !life.ran) {
             self.ran(end.since(life.asked), life.inside);
         }
         let wall = self.watch.elapsed().as_secs_f64();
@@ -192,7 +192,7 @@ impl Gauge {
             ran: lives.iter().filter(|life| life.ran).count() as u64,
             rejected: self.rejected,
             finished: self.finished,
-            waiting: count(Stage::Waiting),
+            waiting: count(DemandPhase::Waiting),
             owner_wait: Waits::of(self.owner_waits),
             any_wait: Waits::of(self.any_waits),
             missed: self.missed,
@@ -227,8 +227,8 @@ impl Gauge {
     }
 }
 
-fn parts(all: &BTreeMap<WorkspaceName, [Integral; 3]>, end: Timestamp) -> Vec<Part> {
-    let part = |(workspace, [used, borrowed, lent]): (&WorkspaceName, &[Integral; 3])| Part {
+fn parts(all: &BTreeMap<WorkspaceName, [Integral; 3]>, end: Timestamp) -> Vec<WorkspaceMeasures> {
+    let part = |(workspace, [used, borrowed, lent]): (&WorkspaceName, &[Integral; 3])| WorkspaceMeasures {
         workspace: workspace.to_string(),
         used: used.hours(end),
         borrowed: borrowed.hours(end),

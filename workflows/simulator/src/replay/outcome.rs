@@ -2,9 +2,9 @@
 
 use super::{
     baseline::Baseline,
-    measures::{Measures, Part, Sample},
+    measures::{Measures, Sample, WorkspaceMeasures},
 };
-use engine::Unsound;
+use engine::InvalidWorkflow;
 use serde::Serialize;
 use store::Timestamp;
 
@@ -16,7 +16,7 @@ pub enum ReplayError {
     Engine(#[from] engine::Error),
     /// A workflow did not register.
     #[error(transparent)]
-    Unsound(#[from] Unsound),
+    Unsound(#[from] InvalidWorkflow),
     /// The simulated cluster refused.
     #[error("the simulated cluster: {0}")]
     World(String),
@@ -42,7 +42,7 @@ pub struct Outcome {
     /// In numbers.
     pub measures: Measures,
     /// By workspace.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WorkspaceMeasures>,
     /// Over time.
     pub samples: Vec<Sample>,
     /// How long owners waited, in seconds, shortest first.

@@ -5,7 +5,7 @@ use crate::{
         outcome::{Outcome, ReplayError, Settings},
         replay,
     },
-    scenario::Scene,
+    scenario::Scenario,
 };
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use std::{
 
 /// Replays `scene` once for each of `settings`; the outcomes are in their order. `progress` hears which has come how far.
 pub fn replay_all(
-    scene: &Scene,
+    scene: &Scenario,
     settings: &[Settings],
     progress: &(dyn Fn(usize, f64) + Sync),
 ) -> Vec<Result<Outcome, ReplayError>> {
@@ -42,7 +42,7 @@ pub fn replay_all(
 
 /// One replay on this thread.
 fn alone(
-    scene: &Scene,
+    scene: &Scenario,
     settings: &Settings,
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<Outcome, ReplayError> {

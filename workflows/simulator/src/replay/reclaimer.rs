@@ -1,24 +1,24 @@
 //! The reclaim workflow in a replay: registered, counted, and its broken promises found.
 
 use crate::replay::{Replay, ReplayError};
-use engine::{Engine, Entity as _, Unsound};
+use engine::{Engine, Entity as _, InvalidWorkflow};
 use store::ExecutionId;
 use workflows::{
     platform::Platform,
     reclaim::{Reclaim, eviction::Eviction},
-    sweeps::Missed,
+    sweeps::MissedPromise,
     tenancy::Resource,
 };
 
 /// A reclaim that has not ended, as far as the replay knows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Open {
+pub(crate) struct OpenReclaim {
     /// Whether it has evicted anybody.
     evicts: bool,
 }
 
 /// The workflows of a replay.
-pub(crate) fn register(engine: Engine<Platform>) -> Result<Engine<Platform>, Unsound> {
+pub(crate) fn register(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     engine.with::<Eviction>()?.with::<Reclaim>()
 }
 
@@ -35,7 +35,7 @@ impl Replay<'_> {
     /// Whether a workload's broken promise was written down, where people and alerts see it.
     pub(crate) async fn flagged(&self, resource: &Resource, workload: &str) -> Result<bool, ReplayError> {
         let prefix = format!("{}/{resource}/{workload}/", self.scene.tenant);
-        let page = self.stage.engine.store().documents(Missed::COLLECTION, &prefix, None, 1).await;
+        let page = self.stage.engine.store().documents(MissedPromise::COLLECTION, &prefix, None, 1).await;
         Ok(!page.map_err(engine::Error::from)?.items.is_empty())
     }
 }

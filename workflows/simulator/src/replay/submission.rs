@@ -1,14 +1,14 @@
 //! Demands of a replay: submitted when they are made, ended when their work is done.
 
-use super::{Replay, demand::Stage as At, event_log, outcome::ReplayError};
+use super::{Replay, demand::DemandPhase as At, event_log, outcome::ReplayError};
 use crate::{
-    scenario::Scene,
-    trace::{self, Demand, Standing},
+    scenario::Scenario,
+    trace::{self, Demand, Treatment},
 };
 use std::collections::BTreeSet;
 use workflows::{
-    reclaim::ledger::announce,
-    scheduling::admission::{self, Request},
+    reclaim::ledger::start_reclaims,
+    scheduling::admission::{self, WorkloadRequest},
     tenancy::{Amounts, GpuKind, Resource, WorkloadClass, WorkspaceName},
 };
 
@@ -46,7 +46,7 @@ impl Replay<'_> {
             .engine
             .ledger(true, |view| {
                 let submitted = admission::submit(view, &request)?;
-                announce(view, &submitted.news)?;
+                start_reclaims(view, &submitted.news)?;
                 Ok(submitted)
             })
             .await;
@@ -92,7 +92,7 @@ impl Replay<'_> {
             .engine
             .ledger(true, |view| {
                 let finished = admission::finish(view, tenant, &demand.name)?;
-                announce(view, &finished.news)?;
+                start_reclaims(view, &finished.news)?;
                 Ok(finished)
             })
             .await?;
@@ -100,12 +100,12 @@ impl Replay<'_> {
     }
 }
 
-fn request(scene: &Scene, demand: &Demand, resource: Resource) -> Request {
+fn request(scene: &Scenario, demand: &Demand, resource: Resource) -> WorkloadRequest {
     let (class, preemptible, priority) = match demand.standing {
-        Standing::Given { class, preemptible, priority } => (class, preemptible, priority),
-        Standing::ByShare => (WorkloadClass::Batch, true, trace::BATCH),
+        Treatment::Given { class, preemptible, priority } => (class, preemptible, priority),
+        Treatment::ByShare => (WorkloadClass::Batch, true, trace::BATCH),
     };
-    Request {
+    WorkloadRequest {
         tenant: scene.tenant.clone(),
         workspace: demand.workspace.clone(),
         name: demand.name.clone(),

@@ -7,7 +7,7 @@ mod table;
 pub use page::page;
 pub use table::table;
 
-use crate::{replay::Outcome, scenario::Scene, trace::quota_shares::Counted};
+use crate::{replay::Outcome, scenario::Scenario, trace::quota_shares::Counted};
 use serde::Serialize;
 
 /// A scene and what its replays came to, the first of which is the one in question.
@@ -42,7 +42,7 @@ pub struct Report {
 impl Report {
     /// The report on a scene.
     #[must_use]
-    pub fn of(scene: &Scene, seed: u64, policy: &str, outcomes: Vec<Outcome>) -> Self {
+    pub fn of(scene: &Scenario, seed: u64, policy: &str, outcomes: Vec<Outcome>) -> Self {
         let nominal = scene.workspaces.values().flat_map(|portion| &portion.allowances);
         let promised = nominal
             .map(|(resource, allowance)| {

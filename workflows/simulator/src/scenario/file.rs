@@ -1,8 +1,8 @@
 //! A scenario: a small world written by hand in YAML, with everything around its demands, or a population to make them.
 
 use crate::{
-    scenario::{MONDAY, Machine, Portion, Scene, Terms, known, population::Population},
-    trace::{BATCH, Demand, Kind, PRODUCTION, Standing},
+    scenario::{MONDAY, NodeSpec, ReclaimTerms, Scenario, WorkspaceSpec, known, population::Population},
+    trace::{BATCH, Demand, Kind, PRODUCTION, Treatment},
 };
 use chrono::{DateTime, Utc};
 use std::{collections::BTreeMap, time::Duration};
@@ -33,7 +33,7 @@ const TOP: [&str; 10] = [
 ///
 /// # Errors
 /// Everything that is wrong with it, by line, column and field.
-pub(crate) fn read(text: &str, seed: u64) -> Result<Scene, Invalid> {
+pub(crate) fn read(text: &str, seed: u64) -> Result<Scenario, Invalid> {
     let item = from_yaml(text)?;
     let reader = Reader::default();
     let tenant = known("acme")?;
@@ -42,7 +42,7 @@ pub(crate) fn read(text: &str, seed: u64) -> Result<Scene, Invalid> {
     reader.done(read)
 }
 
-fn scenario(reader: &Reader, item: &Item, tenant: TenantId, model: GpuModel, seed: u64) -> Option<Scene> {
+fn scenario(reader: &Reader, item: &Item, tenant: TenantId, model: GpuModel, seed: u64) -> Option<Scenario> {
     let top = reader.fields(item, &TOP)?;
     let name = top.must("scenario").and_then(|item| reader.text(item));
     let about = top.may("about").and_then(|item| reader.text(item)).unwrap_or_default().trim().to_owned();
@@ -50,7 +50,7 @@ fn scenario(reader: &Reader, item: &Item, tenant: TenantId, model: GpuModel, see
     let starts = top.may("starts").map_or(Some(MONDAY), |item| moment(reader, item));
     let lasts = top.must("lasts").and_then(|item| reader.duration(item));
     let fleet = top.must("fleet").and_then(|item| fleet(reader, item, &model));
-    let terms = top.may("reclaim").map_or(Some(Terms::default()), |item| terms(reader, item));
+    let terms = top.may("reclaim").map_or(Some(ReclaimTerms::default()), |item| terms(reader, item));
     let model = fleet.as_ref().map_or(model, |(model, _)| model.clone());
     let kind = GpuKind::whole(model.clone());
     let workspaces = top.must("workspaces").and_then(|item| workspaces(reader, item, &kind));
@@ -65,7 +65,7 @@ fn scenario(reader: &Reader, item: &Item, tenant: TenantId, model: GpuModel, see
         demands.extend(population.draw(&portions, &kind, clock.lasts, seed));
     }
     demands.sort_by_key(|demand| demand.at);
-    Some(Scene {
+    Some(Scenario {
         name: name?.to_owned(),
         about,
         kind: Kind::Scenario,
@@ -96,7 +96,7 @@ fn moment(reader: &Reader, item: &Item) -> Option<Timestamp> {
     parsed.map(Timestamp)
 }
 
-fn fleet(reader: &Reader, item: &Item, model: &GpuModel) -> Option<(GpuModel, Vec<Machine>)> {
+fn fleet(reader: &Reader, item: &Item, model: &GpuModel) -> Option<(GpuModel, Vec<NodeSpec>)> {
     let fields = reader.fields(item, &["nodes", "gpus", "model"])?;
     let nodes = fields.must("nodes").and_then(|item| reader.whole(item, 1_u32..=4_096));
     let gpus = fields.must("gpus").and_then(|item| reader.whole(item, 1_u16..=64));
@@ -104,17 +104,17 @@ fn fleet(reader: &Reader, item: &Item, model: &GpuModel) -> Option<(GpuModel, Ve
     let (nodes, gpus, model) = (nodes?, gpus?, model?);
     let machine = |number: u32| {
         let node = format!("node-{number}").parse().ok()?;
-        Some(Machine { node, gpus: vec![None; usize::from(gpus)] })
+        Some(NodeSpec { node, gpus: vec![None; usize::from(gpus)] })
     };
     Some((model, (1..=nodes).filter_map(machine).collect()))
 }
 
-fn terms(reader: &Reader, item: &Item) -> Option<Terms> {
+fn terms(reader: &Reader, item: &Item) -> Option<ReclaimTerms> {
     let fields = reader.fields(item, &["grace", "deadline", "cooldown", "sweep_every"])?;
     let span =
         |name: &str, usual: Duration| fields.may(name).map_or(Some(usual), |item| reader.duration(item));
-    let usual = Terms::default();
-    let terms = Terms {
+    let usual = ReclaimTerms::default();
+    let terms = ReclaimTerms {
         grace: span("grace", usual.grace)?,
         deadline: span("deadline", usual.deadline)?,
         cooldown: span("cooldown", usual.cooldown)?,
@@ -131,7 +131,11 @@ fn terms(reader: &Reader, item: &Item) -> Option<Terms> {
     Some(terms)
 }
 
-fn workspaces(reader: &Reader, item: &Item, kind: &GpuKind) -> Option<BTreeMap<WorkspaceName, Portion>> {
+fn workspaces(
+    reader: &Reader,
+    item: &Item,
+    kind: &GpuKind,
+) -> Option<BTreeMap<WorkspaceName, WorkspaceSpec>> {
     let mut all = BTreeMap::new();
     for (name, _, inner) in reader.entries(item) {
         let Ok(workspace) = name.parse::<WorkspaceName>() else {
@@ -157,7 +161,7 @@ fn workspaces(reader: &Reader, item: &Item, kind: &GpuKind) -> Option<BTreeMap<W
             reader.note(inner, problem, "reserve at most the nominal quota");
         }
         let allowance = Allowance { nominal, borrowing_limit, lending_limit };
-        let portion = Portion {
+        let portion = WorkspaceSpec {
             class,
             allowances: BTreeMap::from([(Resource::Gpu(kind.clone()), allowance)]),
             reserved: BTreeMap::from([(kind.clone(), reserved)]),
@@ -175,7 +179,7 @@ fn workload(
     reader: &Reader,
     item: &Item,
     kind: &GpuKind,
-    workspaces: &BTreeMap<WorkspaceName, Portion>,
+    workspaces: &BTreeMap<WorkspaceName, WorkspaceSpec>,
     clock: &Clock,
 ) -> Option<Demand> {
     let known = ["at", "name", "by", "workspace", "gpus", "together", "lasts", "class", "checkpoint"];
@@ -212,7 +216,7 @@ fn workload(
         kind: kind.clone(),
         gpus: gpus?,
         together: together?,
-        standing: Standing::Given {
+        standing: Treatment::Given {
             class: class?,
             preemptible,
             priority: if preemptible { BATCH } else { PRODUCTION },

@@ -4,8 +4,8 @@
 //! GPU; half of them end within 22 minutes and a few last for days; services come and go with the day.
 
 use crate::{
-    scenario::Portion,
-    trace::{BATCH, Demand, PRODUCTION, Standing},
+    scenario::WorkspaceSpec,
+    trace::{BATCH, Demand, PRODUCTION, Treatment},
 };
 use fastrand::Rng;
 use std::{collections::BTreeMap, f64::consts::TAU, time::Duration};
@@ -62,13 +62,13 @@ impl Population {
     #[must_use]
     pub fn draw(
         &self,
-        workspaces: &BTreeMap<WorkspaceName, Portion>,
+        workspaces: &BTreeMap<WorkspaceName, WorkspaceSpec>,
         kind: &GpuKind,
         lasts: Duration,
         seed: u64,
     ) -> Vec<Demand> {
         let mut rng = Rng::with_seed(seed);
-        let nominal = |portion: &Portion| portion.reserved.get(kind).copied().unwrap_or(0);
+        let nominal = |portion: &WorkspaceSpec| portion.reserved.get(kind).copied().unwrap_or(0);
         let whole: u64 = workspaces.values().map(nominal).sum();
         let largest = workspaces.values().map(nominal).max().unwrap_or(0).max(1);
         let mut demands = Vec::new();
@@ -134,9 +134,9 @@ impl Population {
             gpus: size,
             together: if size > 1 { size } else { 0 },
             standing: if serves {
-                Standing::Given { class: WorkloadClass::Service, preemptible: false, priority: PRODUCTION }
+                Treatment::Given { class: WorkloadClass::Service, preemptible: false, priority: PRODUCTION }
             } else {
-                Standing::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH }
+                Treatment::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH }
             },
             checkpoint: if saves { Checkpoint::Signal } else { Checkpoint::None },
         }

@@ -1,7 +1,7 @@
 //! Tells what kind of trace a text is, and reads it.
 
 use crate::{
-    scenario::{Scene, file, known},
+    scenario::{Scenario, file, known},
     trace::{Trace, dlrm, native, openb},
 };
 use workflows::{
@@ -15,7 +15,7 @@ pub enum Source {
     /// Demands alone: quotas are made from them, or by a policy.
     Trace(Trace),
     /// Demands with everything around them.
-    Scenario(Box<Scene>),
+    Scenario(Box<Scenario>),
 }
 
 /// Reads a trace or a scenario; its kind is told from its columns.

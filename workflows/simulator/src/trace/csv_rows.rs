@@ -34,12 +34,12 @@ impl Findings {
 }
 
 /// A CSV file with a header.
-pub(crate) struct Sheet<'a> {
+pub(crate) struct CsvTable<'a> {
     reader: csv::Reader<&'a [u8]>,
     places: BTreeMap<String, usize>,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> CsvTable<'a> {
     /// The sheet in `text`, which has all of `required` among its columns.
     ///
     /// # Errors

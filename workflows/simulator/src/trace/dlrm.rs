@@ -4,8 +4,8 @@
 //! share twelve, by a hash of their name. A blank time is before the trace begins or after it ends.
 
 use crate::trace::{
-    Demand, Kind, Standing, Trace,
-    csv_rows::{Findings, Row, Sheet},
+    Demand, Kind, Trace, Treatment,
+    csv_rows::{CsvTable, Findings, Row},
     hashed, workspace_name,
 };
 use std::{
@@ -33,7 +33,7 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
     let mut findings = Findings::default();
     let (mut demands, mut without, mut ends) = (Vec::new(), 0_u64, Duration::ZERO);
     let mut names = HashSet::new();
-    Sheet::open(text, &COLUMNS)?.each(&mut findings, |row| {
+    CsvTable::open(text, &COLUMNS)?.each(&mut findings, |row| {
         match instance(row, whole) {
             Some(Some(demand)) if names.insert(demand.name.clone()) => {
                 // The moments of instances without a GPU do not count: halves are halves of GPU demand.
@@ -89,7 +89,7 @@ fn instance(row: &mut Row<'_>, whole: &GpuKind) -> Option<Option<Demand>> {
         kind: whole.clone(),
         gpus,
         together: if gpus > 1 { gpus } else { 0 },
-        standing: Standing::ByShare,
+        standing: Treatment::ByShare,
         checkpoint: Checkpoint::Signal,
     }))
 }

@@ -1,8 +1,8 @@
 //! Tenure's own trace: one row (CSV) or one object a line (JSONL) per workload. `docs/simulate.md` explains the columns.
 
 use crate::trace::{
-    BATCH, Demand, Kind, PRODUCTION, Standing, Trace,
-    csv_rows::{Findings, Row, Sheet},
+    BATCH, Demand, Kind, PRODUCTION, Trace, Treatment,
+    csv_rows::{CsvTable, Findings, Row},
     openb::slice,
     workspace_name,
 };
@@ -28,7 +28,7 @@ const OPTIONAL: [&str; 8] =
 pub(crate) fn read_csv(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trace, Invalid> {
     let mut findings = Findings::default();
     let mut gathered = Gathered::default();
-    let sheet = Sheet::open(text, &REQUIRED)?;
+    let sheet = CsvTable::open(text, &REQUIRED)?;
     for column in sheet.columns().filter(|column| !REQUIRED.contains(column) && !OPTIONAL.contains(column)) {
         let problem = format!("the header has an unknown column {column:?}");
         findings.note(
@@ -152,7 +152,7 @@ fn demand(row: &mut Row<'_>, whole: &GpuKind, number: usize) -> Option<Demand> {
 }
 
 /// How it is treated: as its workspace's share says, unless the row gives a class.
-fn standing(row: &mut Row<'_>) -> Option<Standing> {
+fn standing(row: &mut Row<'_>) -> Option<Treatment> {
     let text = row.text("class").to_owned();
     let class = match text.as_str() {
         "" => None,
@@ -176,8 +176,8 @@ fn standing(row: &mut Row<'_>) -> Option<Standing> {
         }
     };
     Some(match preemptible {
-        None => Standing::ByShare,
-        Some(preemptible) => Standing::Given {
+        None => Treatment::ByShare,
+        Some(preemptible) => Treatment::Given {
             class: class.unwrap_or(WorkloadClass::Batch),
             preemptible,
             priority: if preemptible { BATCH } else { PRODUCTION },

@@ -4,8 +4,8 @@
 //! one that mixes, BE to four of research that own nothing and borrow.
 
 use crate::trace::{
-    BATCH, Demand, Kind, Standing, Trace,
-    csv_rows::{Findings, Row, Sheet},
+    BATCH, Demand, Kind, Trace, Treatment,
+    csv_rows::{CsvTable, Findings, Row},
     hashed, workspace_name,
 };
 use std::{collections::HashSet, time::Duration};
@@ -77,7 +77,7 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
     let mut findings = Findings::default();
     let (mut demands, mut left, mut names) = (Vec::new(), Left::default(), HashSet::new());
     let mut workspaces = std::collections::BTreeMap::new();
-    Sheet::open(text, &COLUMNS)?.each(&mut findings, |row| match pod(row, whole, &mut left) {
+    CsvTable::open(text, &COLUMNS)?.each(&mut findings, |row| match pod(row, whole, &mut left) {
         Some(Some((demand, class))) => {
             if !names.insert(demand.name.clone()) {
                 row.note("name", "the pod stands twice".into(), "keep one of them");
@@ -182,14 +182,14 @@ fn pod(row: &mut Row<'_>, whole: &GpuKind, left: &mut Left) -> Option<Option<(De
 }
 
 /// The workspace that a pod belongs to, by its class of service and what its hash is taken of.
-fn place(row: &mut Row<'_>, told: &str) -> Option<(WorkspaceName, WorkspaceClass, Standing)> {
-    let batch = Standing::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH };
+fn place(row: &mut Row<'_>, told: &str) -> Option<(WorkspaceName, WorkspaceClass, Treatment)> {
+    let batch = Treatment::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH };
     let (name, class, standing) = match row.text("qos") {
         "LS" | "Guaranteed" => {
             let name = format!("production-{}", hashed(told, 8) + 1);
-            (name, WorkspaceClass::Production, Standing::ByShare)
+            (name, WorkspaceClass::Production, Treatment::ByShare)
         }
-        "Burstable" => ("mixed".into(), WorkspaceClass::Batch, Standing::ByShare),
+        "Burstable" => ("mixed".into(), WorkspaceClass::Batch, Treatment::ByShare),
         "BE" => (format!("research-{}", hashed(told, 4) + 1), WorkspaceClass::Research, batch),
         other => {
             let problem = format!("{other:?} is no class of service");

@@ -3,7 +3,7 @@
 //! The reservation of a workspace is the 95th percentile, weighted by time, of the GPUs it held at once in the first half:
 //! the smallest number that it stayed at or below for 95 % of the time. Nominal quota and reservation are the same.
 
-use crate::trace::{BATCH, Demand, PRODUCTION, Standing, Trace};
+use crate::trace::{BATCH, Demand, PRODUCTION, Trace, Treatment};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 use workflows::tenancy::{GpuKind, WorkloadClass, WorkspaceName};
@@ -152,11 +152,11 @@ pub(crate) fn stand(demands: &mut [Demand], shares: &Shares) {
         }
     });
     for (demand, inside) in demands.iter_mut().zip(inside) {
-        if demand.standing == Standing::ByShare {
+        if demand.standing == Treatment::ByShare {
             demand.standing = if inside {
-                Standing::Given { class: WorkloadClass::Service, preemptible: false, priority: PRODUCTION }
+                Treatment::Given { class: WorkloadClass::Service, preemptible: false, priority: PRODUCTION }
             } else {
-                Standing::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH }
+                Treatment::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH }
             };
         }
     }
@@ -180,7 +180,7 @@ pub(crate) fn second_half(trace: &Trace, split: &Split) -> Trace {
     Trace { demands, ends: trace.ends - split.at, ..trace.clone() }
 }
 
-impl Standing {
+impl Treatment {
     /// Whether it may be evicted for others; not while that is left open.
     #[must_use]
     pub fn can_be_evicted(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::verification::fixture::{self, fleet};
 use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{
     ActionError, Entity, Error,
-    testing::{Report, Scene, World, verify},
+    testing::{Report, Scenario, World, verify},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,12 +12,20 @@ use store::{Key, Put};
 use workflows::{
     capacity::{CapacityExhaustion, LoweredBuffer},
     platform::{Platform, StartWorkload},
-    tenancy::{Atlas, Chunk, Cluster, Cohort, GpuModel, Gpus, NameError, Node, Pool, Region, RegionId},
+    tenancy::{
+        Cluster, Cohort, FreePool, FreePoolChunk, GpuModel, Gpus, NameError, Node, Region, RegionId,
+        RegionIndex,
+    },
 };
 
 const LEDGER: [&str; 3] = [Region::COLLECTION, Cohort::COLLECTION, LoweredBuffer::COLLECTION];
-const GIVEN: [&str; 5] =
-    [Atlas::COLLECTION, Cluster::COLLECTION, Pool::COLLECTION, Chunk::COLLECTION, Node::COLLECTION];
+const GIVEN: [&str; 5] = [
+    RegionIndex::COLLECTION,
+    Cluster::COLLECTION,
+    FreePool::COLLECTION,
+    FreePoolChunk::COLLECTION,
+    Node::COLLECTION,
+];
 
 /// Tries capacity exhaustion in every way that the engine knows.
 ///
@@ -36,7 +44,7 @@ pub async fn capacity_exhaustion() -> Result<Report, Error> {
             trigger,
             Vec::new(),
         );
-        Play { name, data, documents: documents.clone(), running: Vec::new() }
+        ShortageScene { name, data, documents: documents.clone(), running: Vec::new() }
     };
     let mut lent = play("loans are overdue", Gpus(1_000));
     lent.data.tenants = vec![fixture::tenant().map_err(fixture::failed)?];
@@ -44,19 +52,19 @@ pub async fn capacity_exhaustion() -> Result<Report, Error> {
     lent.documents.extend(documents);
     lent.running = running;
     let plays = [play("there is enough", Gpus(0)), play("there is not", Gpus(1_000)), lent];
-    let scenes: Vec<&dyn Scene<CapacityExhaustion>> =
-        plays.iter().map(|play| play as &dyn Scene<CapacityExhaustion>).collect();
+    let scenes: Vec<&dyn Scenario<CapacityExhaustion>> =
+        plays.iter().map(|play| play as &dyn Scenario<CapacityExhaustion>).collect();
     verify(&scenes).await
 }
 
-struct Play {
+struct ShortageScene {
     name: &'static str,
     data: CapacityExhaustion,
     documents: Vec<Put>,
     running: Vec<StartWorkload>,
 }
 
-impl Scene<CapacityExhaustion> for Play {
+impl Scenario<CapacityExhaustion> for ShortageScene {
     fn name(&self) -> String {
         self.name.into()
     }

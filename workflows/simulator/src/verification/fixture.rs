@@ -12,11 +12,11 @@ use workflows::{
     platform::StartWorkload,
     policy::{PlatformPolicy, publish},
     reclaim,
-    scheduling::admission::{self, Observation, Request, Seen},
+    scheduling::admission::{self, Observation, ObservedKind, WorkloadRequest},
     tenancy::{
-        Allowance, Checkpoint, Gpu, Gpus, Holding, Isolation, Node, NodeId, NodeState, Occupancy, OwnerEpoch,
-        Residency, Resource, Tenant, TenantId, TenantState, Tier, Workload, WorkloadClass, WorkspaceClass,
-        WorkspaceName,
+        Allowance, Checkpoint, Gpu, Gpus, Isolation, Node, NodeAllocation, NodeId, NodeState, Occupancy,
+        OwnerEpoch, Residency, Resource, Tenant, TenantId, TenantState, Tier, Workload, WorkloadClass,
+        WorkspaceClass, WorkspaceName,
     },
 };
 
@@ -26,26 +26,26 @@ const LONG_AGO: Timestamp = Timestamp(1_764_547_200_000);
 const SITES: &str = "regions: [{id: eu-west, jurisdiction: eu}]\nclusters: [{id: west-1, region: eu-west}]\n";
 
 /// A workspace: its name, class, and what it may use of GPUs.
-pub(super) type Room = (&'static str, WorkspaceClass, Allowance);
+pub(super) type WorkspaceRow = (&'static str, WorkspaceClass, Allowance);
 
 /// A workload that is asked for in turn: its name, workspace, GPUs, and what it is like.
-pub(super) type Job = (&'static str, &'static str, u64, WorkloadClass, Checkpoint);
+pub(super) type JobRow = (&'static str, &'static str, u64, WorkloadClass, Checkpoint);
 
 /// What a proof begins with.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct Fixture {
     /// Nodes of four GPUs.
     pub(super) nodes: u32,
-    pub(super) workspaces: Vec<Room>,
+    pub(super) workspaces: Vec<WorkspaceRow>,
     /// Asked for one after the other, a minute apart.
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<JobRow>,
     /// Changes of the built-in policy.
     pub(super) policy: Vec<(&'static str, &'static str)>,
 }
 
 /// The documents of a stage, and the work that runs on it.
 #[derive(Clone, Debug)]
-pub(super) struct Set {
+pub(super) struct FixtureDocuments {
     pub(super) documents: Vec<Put>,
     pub(super) running: Vec<StartWorkload>,
 }
@@ -72,12 +72,12 @@ pub(super) fn h100() -> Result<Resource, Undecided> {
     "gpu/H100".parse().map_err(wrong)
 }
 
-impl Stage {
+impl Fixture {
     /// Sets it up.
     ///
     /// # Errors
     /// When the books refuse it.
-    pub(super) async fn set(&self, collections: &[&'static str]) -> Result<Set, Error> {
+    pub(super) async fn set(&self, collections: &[&'static str]) -> Result<FixtureDocuments, Error> {
         let store = Arc::new(Memory::new());
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
         let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
@@ -98,13 +98,13 @@ impl Stage {
             documents
                 .extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
         }
-        Ok(Set { documents, running })
+        Ok(FixtureDocuments { documents, running })
     }
 
     fn start_of(&self, view: &mut View, name: &str) -> Result<Option<StartWorkload>, Undecided> {
         let tenant = tenant()?;
         view.need::<Workload>(&Workload::key(&tenant, name))?;
-        reclaim::ledger::start(view, &tenant, name)
+        reclaim::ledger::start_command(view, &tenant, name)
     }
 
     fn begin(&self, view: &mut View) -> Result<(), Undecided> {
@@ -116,7 +116,7 @@ impl Stage {
         let by = ExecutionId::from_bytes([1; 16]);
         let (id, cluster, region) =
             (tenant()?, "west-1".parse().map_err(wrong)?, "eu-west".parse().map_err(wrong)?);
-        let mut holding = Holding {
+        let mut holding = NodeAllocation {
             tenant: id.clone(),
             claimed_by: by,
             cluster,
@@ -159,7 +159,9 @@ impl Stage {
                 driver_version: None,
             };
             view.put(&node)?;
-            holding.nodes.insert(id, workflows::tenancy::Held { gpus: Gpus(4), epoch: OwnerEpoch(1) });
+            holding
+                .nodes
+                .insert(id, workflows::tenancy::AllocatedNode { gpus: Gpus(4), epoch: OwnerEpoch(1) });
         }
         view.put(&holding)
     }
@@ -206,7 +208,7 @@ pub(super) async fn fleet(collections: &[&'static str]) -> Result<Vec<Put>, Erro
 fn observe(view: &mut View) -> Result<(), Undecided> {
     let tenant = tenant()?;
     let occupancy = view.need::<Occupancy>(tenant.as_str())?;
-    let seen = |room: &workflows::tenancy::Room| Seen {
+    let seen = |room: &workflows::tenancy::NodeRoom| ObservedKind {
         usable: room.capacity,
         busy: room.capacity.saturating_sub(room.free),
     };
@@ -217,8 +219,8 @@ fn observe(view: &mut View) -> Result<(), Undecided> {
     admission::observe(view, &tenant, &observation).map(drop)
 }
 
-fn ask(view: &mut View, (name, workspace, gpus, class, checkpoint): &Job) -> Result<(), Undecided> {
-    let request = Request {
+fn ask(view: &mut View, (name, workspace, gpus, class, checkpoint): &JobRow) -> Result<(), Undecided> {
+    let request = WorkloadRequest {
         tenant: tenant()?,
         workspace: workspace.parse().map_err(wrong)?,
         name: (*name).to_owned(),

@@ -1,45 +1,47 @@
 //! Incident response, to incidents of every kind, with everything made to go wrong.
 
 use crate::verification::{
-    fixture::{Job, Set, Stage, failed, tenant},
+    fixture::{Fixture, FixtureDocuments, JobRow, failed, tenant},
     reclaim,
 };
-use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     ActionError, Entity, Error,
-    testing::{Report, Scene, World, verify},
+    testing::{Report, Scenario, World, verify},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 use store::{Key, Put, Timestamp};
 use workflows::{
-    incident::{Happening, IncidentResponse},
+    incident::{IncidentCause, IncidentResponse},
     platform::Platform,
     policy::{PolicyInForce, PublishedPolicy},
     tenancy::{
-        Admission, Allowance, Checkpoint, ClusterKey, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy,
-        OpenLoans, Roster, Scope, Sighting, Tenant, TenantId, Usage, Workload, WorkloadClass, WorkspaceClass,
+        Admission, Allowance, Checkpoint, ClusterKey, Cohort, KeyScope, LastObservation, Loan, MonthlyUsage,
+        Node, NodeAllocation, NodeUse, Occupancy, OpenLoans, RunningList, Tenant, TenantId, Workload,
+        WorkloadClass, WorkspaceClass, WorkspaceQueue,
     },
 };
 
 /// What a run may change, and has to take back. Holds stay whatever happens: people release them.
 const LEDGER: [&str; 14] = [
     Tenant::COLLECTION,
-    Holding::COLLECTION,
+    NodeAllocation::COLLECTION,
     Node::COLLECTION,
     Cohort::COLLECTION,
     Occupancy::COLLECTION,
     NodeUse::COLLECTION,
     Workload::COLLECTION,
-    Roster::COLLECTION,
-    Line::COLLECTION,
+    RunningList::COLLECTION,
+    WorkspaceQueue::COLLECTION,
     Loan::COLLECTION,
     OpenLoans::COLLECTION,
     Admission::COLLECTION,
-    Usage::COLLECTION,
+    MonthlyUsage::COLLECTION,
     ClusterKey::COLLECTION,
 ];
-const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, Sighting::COLLECTION];
+const GIVEN: [&str; 3] =
+    [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, LastObservation::COLLECTION];
 
 /// Tries incident response in every way that the engine knows, in worlds that between them take every way it has.
 ///
@@ -47,44 +49,58 @@ const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION
 /// When a world cannot be set up.
 pub async fn incident_response() -> Result<Report, Error> {
     let plays = plays().await?;
-    let scenes: Vec<&dyn Scene<IncidentResponse>> =
-        plays.iter().map(|play| play as &dyn Scene<IncidentResponse>).collect();
+    let scenes: Vec<&dyn Scenario<IncidentResponse>> =
+        plays.iter().map(|play| play as &dyn Scenario<IncidentResponse>).collect();
     verify(&scenes).await
 }
 
 /// The tenant's node has four GPUs: the job runs on two of them, and another wants more than the rest.
-const JOBS: [Job; 2] = [
+const JOBS: [JobRow; 2] = [
     ("train", "research", 2, WorkloadClass::Batch, Checkpoint::Signal),
     ("serve", "production", 4, WorkloadClass::Service, Checkpoint::None),
 ];
 
-async fn plays() -> Result<Vec<Play>, Error> {
+async fn plays() -> Result<Vec<IncidentScene>, Error> {
     let idle = set(&[]).await?;
     let busy = set(&JOBS).await?;
     let acme = tenant().map_err(failed)?;
-    let node = || -> Result<Happening, Error> {
-        Ok(Happening::GpuFault { tenant: acme.clone(), cluster: named("west-1")?, node: named("n-0")? })
+    let node = || -> Result<IncidentCause, Error> {
+        Ok(IncidentCause::GpuFault { tenant: acme.clone(), cluster: named("west-1")?, node: named("n-0")? })
     };
-    let leak =
-        Happening::KeyLeak { tenant: acme.clone(), cluster: named("west-1")?, next_hash: Some("cd".into()) };
-    let breach = Happening::IsolationBreach { tenants: vec![acme.clone(), named::<TenantId>("unknown")?] };
+    let leak = IncidentCause::KeyLeak {
+        tenant: acme.clone(),
+        cluster: named("west-1")?,
+        next_hash: Some("cd".into()),
+    };
+    let breach =
+        IncidentCause::IsolationBreach { tenants: vec![acme.clone(), named::<TenantId>("unknown")?] };
     let says = |what| Fault::on("InspectGpus", what).times(0);
-    let unfit = || Fault::on("ExamineNode", What::NodeUnfit).times(0);
-    let reboot_fails = || Fault::on("RebootNode", What::RefuseBefore).times(0);
-    let reset_fails = || Fault::on("ResetGpus", What::RefuseBefore).times(0);
-    let play = |name, happening, set: &Set, faults| Play { name, happening, set: set.clone(), faults };
+    let unfit = || Fault::on("ExamineNode", FaultKind::NodeUnfit).times(0);
+    let reboot_fails = || Fault::on("RebootNode", FaultKind::RefuseBefore).times(0);
+    let reset_fails = || Fault::on("ResetGpus", FaultKind::RefuseBefore).times(0);
+    let play = |name, happening, set: &FixtureDocuments, faults| IncidentScene {
+        name,
+        happening,
+        set: set.clone(),
+        faults,
+    };
     Ok(vec![
         play(
             "a node has errors, is unfit, and runs nothing",
             node()?,
             &idle,
-            vec![says(What::NodeUnfit), unfit()],
+            vec![says(FaultKind::NodeUnfit), unfit()],
         ),
-        play("a node has errors, and a test finds none", node()?, &idle, vec![says(What::NodeUnfit)]),
-        play("its driver asks for a reset, and work runs on it", node()?, &busy, vec![says(What::AsksReset)]),
-        play("a reset fails", node()?, &idle, vec![says(What::AsksReset), reset_fails()]),
-        play("its driver asks for a reboot", node()?, &idle, vec![says(What::AsksReboot)]),
-        play("a reboot fails", node()?, &idle, vec![says(What::AsksReboot), reboot_fails(), unfit()]),
+        play("a node has errors, and a test finds none", node()?, &idle, vec![says(FaultKind::NodeUnfit)]),
+        play(
+            "its driver asks for a reset, and work runs on it",
+            node()?,
+            &busy,
+            vec![says(FaultKind::AsksReset)],
+        ),
+        play("a reset fails", node()?, &idle, vec![says(FaultKind::AsksReset), reset_fails()]),
+        play("its driver asks for a reboot", node()?, &idle, vec![says(FaultKind::AsksReboot)]),
+        play("a reboot fails", node()?, &idle, vec![says(FaultKind::AsksReboot), reboot_fails(), unfit()]),
         play("nothing is wrong with a node", node()?, &busy, vec![]),
         play("a key is known to others", leak, &busy, vec![]),
         play("tenants were not kept apart", breach, &busy, vec![]),
@@ -95,9 +111,9 @@ fn named<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str) -> Result<T, 
     name.parse().map_err(|e: T::Err| Error::Undecided(ActionError::permanent("name.invalid", e.to_string())))
 }
 
-async fn set(jobs: &[Job]) -> Result<Set, Error> {
+async fn set(jobs: &[JobRow]) -> Result<FixtureDocuments, Error> {
     let owned = |nominal| Allowance { nominal, borrowing_limit: None, lending_limit: None };
-    let stage = Stage {
+    let stage = Fixture {
         nodes: 1,
         workspaces: vec![
             ("production", WorkspaceClass::Production, owned(2)),
@@ -112,7 +128,7 @@ async fn set(jobs: &[Job]) -> Result<Set, Error> {
         tenant: tenant().map_err(failed)?,
         version: 1,
         hash: Some("ab".into()),
-        scopes: vec![Scope::PushFacts, Scope::PullCommands],
+        scopes: vec![KeyScope::PushFacts, KeyScope::PullCommands],
         created_at: Timestamp(0),
         issued_by: None,
         earlier: None,
@@ -126,15 +142,15 @@ async fn set(jobs: &[Job]) -> Result<Set, Error> {
     Ok(set)
 }
 
-struct Play {
+struct IncidentScene {
     name: &'static str,
-    happening: Happening,
-    set: Set,
+    happening: IncidentCause,
+    set: FixtureDocuments,
     /// What the node says of itself.
     faults: Vec<Fault>,
 }
 
-impl Scene<IncidentResponse> for Play {
+impl Scenario<IncidentResponse> for IncidentScene {
     fn name(&self) -> String {
         self.name.into()
     }

@@ -1,11 +1,11 @@
 //! The worlds of the sanitisation of a node: a node of a small tenant that leaves, with a drive that may fail.
 
 use super::offboarding::{BEGIN, Ready, ready, snapshot, staged};
-use backends::simulated::{Fault, LocalWorld, What, local_world, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, local_world, simulated_platform};
 use engine::{
     ActionError, ChildEnd, DAY, Engine, Entity as _, Error, ManualClock, Outcome, Plan, Seat, Step, Subject,
     Undecided, View, Workflow, approval, children, end,
-    testing::{Report, Scene, World, verify_with_child},
+    testing::{Report, Scenario, World, verify_with_child},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use store::{ExecutionId, Key, Memory, Put, Store as _};
 use workflows::{
     destruction::{Inventory, codes},
-    offboarding::{Leaver, TakeInventory, Terms, node_sanitisation::NodeSanitisation},
+    offboarding::{LeavingTenant, OffboardingTerms, TakeInventory, node_sanitisation::NodeSanitisation},
     platform::Platform,
     signing::Moment,
     tenancy::{Node, TenantId},
@@ -26,20 +26,20 @@ use workflows::{
 pub async fn node_sanitisation() -> Result<Report, Error> {
     let mut worlds = Vec::new();
     for (name, what) in [
-        ("its drive stands still", Some(What::DriveStalls)),
-        ("its drive fails", Some(What::DriveFails)),
+        ("its drive stands still", Some(FaultKind::DriveStalls)),
+        ("its drive fails", Some(FaultKind::DriveFails)),
         ("all goes well", None),
     ] {
-        worlds.push(Node1::set(name, what).await?);
+        worlds.push(NodeScene::set(name, what).await?);
     }
-    let scenes: Vec<&dyn Scene<Cleaning>> =
-        worlds.iter().map(|world| world as &dyn Scene<Cleaning>).collect();
-    Ok(verify_with_child::<Cleaning, NodeSanitisation>(&scenes).await?.1)
+    let scenes: Vec<&dyn Scenario<SanitisationParent>> =
+        worlds.iter().map(|world| world as &dyn Scenario<SanitisationParent>).collect();
+    Ok(verify_with_child::<SanitisationParent, NodeSanitisation>(&scenes).await?.1)
 }
 
 /// Nothing but an approval and the sanitisation of one node: a child needs a parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Cleaning {
+struct SanitisationParent {
     node: NodeSanitisation,
     clean: Option<bool>,
 }
@@ -52,7 +52,7 @@ enum State {
     ParentDeclined,
 }
 
-impl Workflow for Cleaning {
+impl Workflow for SanitisationParent {
     const NAME: &'static str = "sanitisation_proof";
     const SCHEMA: u32 = 1;
     const INITIAL: State = State::AwaitingParent;
@@ -91,15 +91,15 @@ impl Workflow for Cleaning {
     }
 }
 
-struct Node1 {
+struct NodeScene {
     name: &'static str,
     ready: Ready,
     node: NodeSanitisation,
-    what: Option<What>,
+    what: Option<FaultKind>,
 }
 
-impl Node1 {
-    async fn set(name: &'static str, what: Option<What>) -> Result<Self, Error> {
+impl NodeScene {
+    async fn set(name: &'static str, what: Option<FaultKind>) -> Result<Self, Error> {
         let mut ready = ready("A100", 1).await?;
         let run = ExecutionId::from_bytes([7; 16]);
         let store = Arc::new(Memory::new());
@@ -116,8 +116,8 @@ impl Node1 {
     }
 }
 
-pub(super) fn stamp() -> workflows::platform::Stamp {
-    workflows::platform::Stamp {
+pub(super) fn stamp() -> workflows::platform::CallMetadata {
+    workflows::platform::CallMetadata {
         action: "proof",
         step: "proof".into(),
         key: "proof".into(),
@@ -135,8 +135,8 @@ fn inventoried(
     run: ExecutionId,
 ) -> Result<(NodeSanitisation, Vec<Put>), Undecided> {
     let tenant: TenantId = "acme".parse().map_err(|e| ActionError::permanent("name.invalid", e))?;
-    let checked = workflows::offboarding::look_at(view, &tenant)?;
-    let (leaver, terms): (Leaver, Terms) = (checked.leaver, checked.terms);
+    let checked = workflows::offboarding::survey_records(view, &tenant)?;
+    let (leaver, terms): (LeavingTenant, OffboardingTerms) = (checked.leaver, checked.terms);
     let assets = TakeInventory::parts_of(&leaver, "s-0000", devices, Moment::from(BEGIN));
     let inventory = Inventory::of(assets)
         .map_err(|differ| ActionError::permanent(codes::INVENTORY_OPEN, format!("{differ:?}")))?;
@@ -153,13 +153,13 @@ fn inventoried(
     Ok((node, documents))
 }
 
-impl Scene<Cleaning> for Node1 {
+impl Scenario<SanitisationParent> for NodeScene {
     fn name(&self) -> String {
         self.name.into()
     }
 
-    fn data(&self) -> Cleaning {
-        Cleaning { node: self.node.clone(), clean: None }
+    fn data(&self) -> SanitisationParent {
+        SanitisationParent { node: self.node.clone(), clean: None }
     }
 
     fn world(&self) -> World<Platform> {

@@ -7,7 +7,7 @@ use super::{
 use backends::simulated::{Fault, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     ActionError, Engine, Entity, Error, ManualClock, Person, Undecided, View,
-    testing::{Report, Scene, World, verify},
+    testing::{Report, Scenario, World, verify},
 };
 use serde_json::{Value, json};
 use std::{
@@ -18,18 +18,18 @@ use store::{Key, Memory, Put, Store as _, Timestamp};
 use workflows::{
     destruction::{
         Holds, SanitisationRecord,
-        certificate::{Basis, Kept, LegalBasis},
+        certificate::{ErasureBasis, LegalBasis, StoredCertificate},
     },
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     offboarding::Offboarding,
     onboarding::Onboarding,
-    platform::{Platform, Thing},
-    policy::{Invalid, Request},
-    scheduling::admission::{self, MOST_ENDED, Observation, Seen},
+    platform::{Platform, TenantResource},
+    policy::{Invalid, OnboardingRequest},
+    scheduling::admission::{self, MAX_ENDED_PER_COMMIT, Observation, ObservedKind},
     signing::Moment,
     tenancy::{
-        Admission, Checkpoint, Cohort, Line, Loan, NameError, NodeUse, Occupancy, OpenLoans, Resource, Room,
-        Roster, Sighting, TenantId, Workload, WorkloadClass,
+        Admission, Checkpoint, Cohort, LastObservation, Loan, NameError, NodeRoom, NodeUse, Occupancy,
+        OpenLoans, Resource, RunningList, TenantId, Workload, WorkloadClass, WorkspaceQueue,
     },
 };
 
@@ -43,11 +43,11 @@ clusters:
 const BOOKS: [&str; 10] = [
     Cohort::COLLECTION,
     Occupancy::COLLECTION,
-    Sighting::COLLECTION,
+    LastObservation::COLLECTION,
     NodeUse::COLLECTION,
     Workload::COLLECTION,
-    Roster::COLLECTION,
-    Line::COLLECTION,
+    RunningList::COLLECTION,
+    WorkspaceQueue::COLLECTION,
     OpenLoans::COLLECTION,
     Loan::COLLECTION,
     Admission::COLLECTION,
@@ -82,7 +82,7 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
          allow_gpu_sharing: false}}\nworkspaces: [{{name: prod, class: research}}]\n\
          entitlement: {{gpu_model: {model}, gpus: {nodes}}}\n"
     );
-    let request = Request::from_yaml(&text).map_err(|invalid| wrong("policy.invalid", invalid))?;
+    let request = OnboardingRequest::from_yaml(&text).map_err(|invalid| wrong("policy.invalid", invalid))?;
     let by = engine::Request::by(&Person::new("rita", ["platform_ops"]));
     let id = engine.start(Onboarding::new(request, None), by).await?.id;
     while engine.record(id).await?.open {
@@ -114,18 +114,18 @@ fn work(view: &mut View) -> Result<(), Undecided> {
     let name = |e: NameError| ActionError::permanent("name.invalid", e);
     let tenant: TenantId = "acme".parse().map_err(name)?;
     let occupancy = view.need::<Occupancy>(tenant.as_str())?;
-    let seen = |room: &Room| Seen { usable: room.capacity, busy: 0 };
-    let kinds = |kinds: &BTreeMap<workflows::tenancy::GpuKind, Room>| {
+    let seen = |room: &NodeRoom| ObservedKind { usable: room.capacity, busy: 0 };
+    let kinds = |kinds: &BTreeMap<workflows::tenancy::GpuKind, NodeRoom>| {
         kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
     };
     let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();
     admission::observe(view, &tenant, &Observation { at: view.now(), nodes })?;
     let kind = occupancy.nodes.values().flat_map(BTreeMap::keys).next().cloned();
     let kind = kind.ok_or_else(|| ActionError::permanent("proof.stage", "it has no GPUs"))?;
-    for number in 0..=MOST_ENDED {
+    for number in 0..=MAX_ENDED_PER_COMMIT {
         let (workload, gpus) =
             (format!("w-{number:02}"), if number == 0 { 1 } else { occupancy.nodes.len() as u64 });
-        let request = admission::Request {
+        let request = admission::WorkloadRequest {
             tenant: tenant.clone(),
             workspace: "prod".parse().map_err(name)?,
             name: workload,
@@ -164,7 +164,7 @@ fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
 /// Puts something of each kind into a world that a tenant may leave behind.
 pub fn left_behind(world: &LocalWorld, tenant: &str) {
     let furnish = |system, place, kind, name: &str, spec| {
-        world.furnish(&Thing::new(system, place, kind, name), tenant, spec);
+        world.furnish(&TenantResource::new(system, place, kind, name), tenant, spec);
     };
     let bucket = format!("t-{tenant}--eu-west");
     let held = json!({ "class": "workload", "versions": 2, "markers": 1, "uploads": 1 });
@@ -189,18 +189,18 @@ pub fn left_behind(world: &LocalWorld, tenant: &str) {
 pub async fn offboarding() -> Result<Report, Error> {
     let ready = ready("A100", 1).await?;
     left_behind(&ready.world, ready.tenant.as_str());
-    verify::<Offboarding>(&[&Leaving(ready)]).await
+    verify::<Offboarding>(&[&OffboardingScene(ready)]).await
 }
 
-struct Leaving(Ready);
+struct OffboardingScene(Ready);
 
-impl Scene<Offboarding> for Leaving {
+impl Scenario<Offboarding> for OffboardingScene {
     fn name(&self) -> String {
         "slurm, one node, something of each kind".into()
     }
 
     fn data(&self) -> Offboarding {
-        let basis = LegalBasis { basis: Basis::ContractEnd, reference: "contract 7".into() };
+        let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
         let at = Moment::from(BEGIN);
         Offboarding::new(
             self.0.tenant.clone(),
@@ -228,7 +228,7 @@ pub(super) fn staged(ready: &Ready, fault: Option<Fault>) -> World<Platform> {
     let world = ready.world.fork();
     world.script(Script { faults: fault.into_iter().collect(), random: None });
     let mut collections = LEDGER.to_vec();
-    collections.extend([Holds::COLLECTION, SanitisationRecord::COLLECTION, Kept::COLLECTION]);
+    collections.extend([Holds::COLLECTION, SanitisationRecord::COLLECTION, StoredCertificate::COLLECTION]);
     // What runs and waits is ended for good; whether the account is open, and for which nodes, comes back.
     collections.extend([Cohort::COLLECTION, Occupancy::COLLECTION, NodeUse::COLLECTION]);
     World { platform: simulated_platform(Arc::new(world)), documents: ready.documents.clone(), collections }
@@ -245,7 +245,7 @@ pub(super) fn snapshot(platform: &Platform, documents: &BTreeMap<Key, Value>) ->
 fn name(key: &Key) -> String {
     let id = match key.collection.as_str() {
         SanitisationRecord::COLLECTION => key.id.split_once('/').map_or(key.id.as_str(), |(_, asset)| asset),
-        Kept::COLLECTION => "certificate",
+        StoredCertificate::COLLECTION => "certificate",
         _ => &key.id,
     };
     format!("ledger {}/{id}", key.collection)
@@ -259,7 +259,9 @@ fn matter(key: &Key, body: &Value) -> Option<Value> {
             let result = field("result").get("is").cloned();
             Some(json!([result, field("technique"), field("method")]))
         }
-        Kept::COLLECTION => Some(json!([field("kind"), field("exceptions"), !field("signature").is_null()])),
+        StoredCertificate::COLLECTION => {
+            Some(json!([field("kind"), field("exceptions"), !field("signature").is_null()]))
+        }
         Cohort::COLLECTION => Some(json!(crate::verification::incident_response::admitting(body))),
         Occupancy::COLLECTION => Some(json!(field("nodes").as_object()?.keys().collect::<Vec<_>>())),
         NodeUse::COLLECTION => Some(field("serving")),

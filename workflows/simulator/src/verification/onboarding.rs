@@ -1,9 +1,9 @@
 //! The worlds of onboarding: requests that between them take every way the workflow has.
 
-use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     ActionError, Engine, Entity, Error, SystemClock, Undecided, View,
-    testing::{Report, Scene, World, verify},
+    testing::{Report, Scenario, World, verify},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
@@ -12,10 +12,12 @@ use workflows::{
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     onboarding::Onboarding,
     platform::Platform,
-    policy::{Invalid, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, Request, publish},
+    policy::{
+        Invalid, OnboardingRequest, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, publish,
+    },
     tenancy::{
-        Atlas, Chunk, Cluster, ClusterKey, Entitlement, Holding, NameError, Node, Pool, Quota, Region,
-        Tenant, Waitlist, Workspace,
+        Cluster, ClusterKey, Entitlement, FreePool, FreePoolChunk, NameError, Node, NodeAllocation, Quota,
+        Region, RegionIndex, Tenant, Waitlist, Workspace,
     },
 };
 
@@ -41,18 +43,18 @@ pub(super) const LEDGER: [&str; 10] = [
     Workspace::COLLECTION,
     Entitlement::COLLECTION,
     Quota::COLLECTION,
-    Holding::COLLECTION,
+    NodeAllocation::COLLECTION,
     Node::COLLECTION,
-    Chunk::COLLECTION,
+    FreePoolChunk::COLLECTION,
     Cluster::COLLECTION,
     Waitlist::COLLECTION,
     ClusterKey::COLLECTION,
 ];
 /// What a world begins with beside these.
 pub(super) const GIVEN: [&str; 6] = [
-    Atlas::COLLECTION,
+    RegionIndex::COLLECTION,
     Region::COLLECTION,
-    Pool::COLLECTION,
+    FreePool::COLLECTION,
     PublishedPolicy::COLLECTION,
     PolicyInForce::COLLECTION,
     PolicyChange::COLLECTION,
@@ -67,8 +69,8 @@ pub async fn onboarding() -> Result<Report, Error> {
     for case in cases() {
         worlds.push(case.set().await?);
     }
-    let scenes: Vec<&dyn Scene<Onboarding>> =
-        worlds.iter().map(|world| world as &dyn Scene<Onboarding>).collect();
+    let scenes: Vec<&dyn Scenario<Onboarding>> =
+        worlds.iter().map(|world| world as &dyn Scenario<Onboarding>).collect();
     verify(&scenes).await
 }
 
@@ -127,21 +129,21 @@ fn cases() -> [Case; 5] {
 }
 
 /// A case with its request read and the documents that it begins with.
-struct Set {
+struct OnboardingScene {
     name: &'static str,
-    request: Request,
+    request: OnboardingRequest,
     documents: Vec<Put>,
     unfit: &'static str,
 }
 
 impl Case {
-    async fn set(&self) -> Result<Set, Error> {
+    async fn set(&self) -> Result<OnboardingScene, Error> {
         let text = format!(
             "name: acme\ntenant: {{tier: {}, isolation: {}, data_residency: {}, allow_preemption: true, \
              allow_gpu_sharing: false}}\nentitlement: {{gpu_model: {}, gpus: {}}}\ncompliance: {}\n",
             self.tier, self.isolation, self.residency, self.model, self.gpus, self.tags
         );
-        let request = Request::from_yaml(&text)
+        let request = OnboardingRequest::from_yaml(&text)
             .map_err(|invalid| Error::Undecided(ActionError::permanent("policy.invalid", invalid)))?;
         let store = Arc::new(Memory::new());
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
@@ -153,7 +155,7 @@ impl Case {
             documents
                 .extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
         }
-        Ok(Set { name: self.name, request, documents, unfit: self.unfit })
+        Ok(OnboardingScene { name: self.name, request, documents, unfit: self.unfit })
     }
 
     /// The fleet, and the policy if it is not the built-in one.
@@ -178,7 +180,7 @@ impl Case {
     }
 }
 
-impl Scene<Onboarding> for Set {
+impl Scenario<Onboarding> for OnboardingScene {
     fn name(&self) -> String {
         self.name.into()
     }
@@ -190,7 +192,7 @@ impl Scene<Onboarding> for Set {
     fn world(&self) -> World<Platform> {
         let world = LocalWorld::new();
         if !self.unfit.is_empty() {
-            let unfit = Fault::on("DiagnoseNode", What::NodeUnfit).named(self.unfit).times(0);
+            let unfit = Fault::on("DiagnoseNode", FaultKind::NodeUnfit).named(self.unfit).times(0);
             world.script(Script { faults: vec![unfit], random: None });
         }
         let platform = simulated_platform(Arc::new(world));
@@ -218,7 +220,7 @@ pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
         // A node found unfit stays apart on purpose, whatever becomes of its tenant.
         Node::COLLECTION if field("state") == json!("quarantined") => Some(json!([null, "free"])),
         Node::COLLECTION => Some(json!([field("owner"), field("state")])),
-        Chunk::COLLECTION => None,
+        FreePoolChunk::COLLECTION => None,
         Waitlist::COLLECTION => {
             let waiters = field("waiters");
             let tenants: Vec<_> =
@@ -226,7 +228,7 @@ pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
             (!tenants.is_empty()).then(|| json!(tenants))
         }
         ClusterKey::COLLECTION => field("revoked_at").is_null().then(|| field("tenant")),
-        Holding::COLLECTION => {
+        NodeAllocation::COLLECTION => {
             Some(json!([field("nodes").as_object()?.keys().collect::<Vec<_>>(), field("quarantined")]))
         }
         _ => {
@@ -245,7 +247,7 @@ pub(super) fn unlisted(documents: &BTreeMap<Key, Value>) -> Value {
     let is_free = |node: &Value| node.get("state") == Some(&json!("free"));
     let mut free: Vec<&String> =
         of(Node::COLLECTION).filter(|(_, node)| is_free(node)).map(|(key, _)| &key.id).collect();
-    let mut listed: Vec<&String> = of(Chunk::COLLECTION)
+    let mut listed: Vec<&String> = of(FreePoolChunk::COLLECTION)
         .filter_map(|(_, chunk)| chunk.get("free").and_then(Value::as_object))
         .flat_map(|nodes| nodes.keys())
         .collect();

@@ -1,10 +1,10 @@
 //! The worlds of the quota workflows: a tenant that was onboarded, with everything made to go wrong from there.
 
 use super::onboarding::{GIVEN, LEDGER, matter, unlisted};
-use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     ActionError, Engine, Entity, Error, ManualClock, Person, Request as Asked, Undecided, View, Workflow,
-    testing::{Report, Scene, World, verify},
+    testing::{Report, Scenario, World, verify},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -13,10 +13,10 @@ use workflows::{
     fleet::{import_nodes, import_sites, parse_nodes, parse_sites},
     onboarding::Onboarding,
     platform::Platform,
-    policy::{Invalid, PlatformPolicy, Request, publish},
+    policy::{Invalid, OnboardingRequest, PlatformPolicy, publish},
     quota_change::{QuotaRequest, decrease::QuotaDecrease, increase::QuotaIncrease},
     sla_change::{SlaChange, SlaRequest},
-    tenancy::{Cohort, Earmarks, Holding, NameError, Quota},
+    tenancy::{Cohort, Earmarks, NameError, NodeAllocation, Quota},
 };
 
 const SITES: &str = "
@@ -140,12 +140,12 @@ async fn swept<W: Workflow<Platform = Platform>>(cases: &[Case<W>]) -> Result<Re
     for case in cases {
         worlds.push(case.set().await?);
     }
-    let scenes: Vec<&dyn Scene<W>> = worlds.iter().map(|world| world as &dyn Scene<W>).collect();
+    let scenes: Vec<&dyn Scenario<W>> = worlds.iter().map(|world| world as &dyn Scenario<W>).collect();
     verify(&scenes).await
 }
 
 /// A case with the world and the documents that it begins with.
-struct Set<W> {
+struct QuotaScene<W> {
     name: &'static str,
     data: W,
     world: LocalWorld,
@@ -162,7 +162,7 @@ fn collections() -> Vec<&'static str> {
 }
 
 impl<W: Workflow<Platform = Platform>> Case<W> {
-    async fn set(&self) -> Result<Set<W>, Error> {
+    async fn set(&self) -> Result<QuotaScene<W>, Error> {
         let borrowing = if self.preemption { 1 } else { 0 };
         let text = format!(
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
@@ -179,7 +179,7 @@ impl<W: Workflow<Platform = Platform>> Case<W> {
             .with::<Onboarding>()
             .map_err(|e| Error::Undecided(ActionError::permanent("engine.kind", e)))?;
         engine.ledger(true, |view| self.given(view)).await?;
-        let onboarding = Onboarding::new(Request::from_yaml(&text).map_err(wrong)?, None);
+        let onboarding = Onboarding::new(OnboardingRequest::from_yaml(&text).map_err(wrong)?, None);
         engine.start(onboarding, Asked::by(&Person::new("seller", ["platform_ops"]))).await?;
         engine.run_until_idle().await?;
         let mut documents = Vec::new();
@@ -190,7 +190,7 @@ impl<W: Workflow<Platform = Platform>> Case<W> {
         }
         let world = local_world(engine.platform()).map(LocalWorld::fork).unwrap_or_default();
         let (name, data, unfit) = (self.name, self.data.clone(), self.unfit);
-        Ok(Set { name, data, world, documents, unfit })
+        Ok(QuotaScene { name, data, world, documents, unfit })
     }
 
     /// The fleet, and the policy.
@@ -212,7 +212,7 @@ impl<W: Workflow<Platform = Platform>> Case<W> {
     }
 }
 
-impl<W: Workflow<Platform = Platform>> Scene<W> for Set<W> {
+impl<W: Workflow<Platform = Platform>> Scenario<W> for QuotaScene<W> {
     fn name(&self) -> String {
         self.name.into()
     }
@@ -224,7 +224,7 @@ impl<W: Workflow<Platform = Platform>> Scene<W> for Set<W> {
     fn world(&self) -> World<Platform> {
         let world = self.world.fork();
         if !self.unfit.is_empty() {
-            let unfit = Fault::on("DiagnoseNode", What::NodeUnfit).named(self.unfit).times(0);
+            let unfit = Fault::on("DiagnoseNode", FaultKind::NodeUnfit).named(self.unfit).times(0);
             world.script(Script { faults: vec![unfit], random: None });
         }
         let platform = simulated_platform(Arc::new(world));
@@ -250,7 +250,7 @@ impl<W: Workflow<Platform = Platform>> Scene<W> for Set<W> {
 
 /// What of a document matters after a run: of a quota, not how often it was written and by whom.
 fn granted(key: &Key, body: &Value) -> Option<Value> {
-    if key.collection == Holding::COLLECTION {
+    if key.collection == NodeAllocation::COLLECTION {
         // A node found unfit stays apart on purpose, whatever becomes of the change.
         return body.get("nodes").cloned();
     }

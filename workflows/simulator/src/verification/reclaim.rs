@@ -1,10 +1,10 @@
 //! Reclaim, with its evictions, in small worlds with everything made to go wrong.
 
-use crate::verification::fixture::{Set, Stage, failed, h100, tenant};
-use backends::simulated::{Fault, LocalWorld, Script, What, local_world, simulated_platform};
+use crate::verification::fixture::{Fixture, FixtureDocuments, failed, h100, tenant};
+use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     Entity, Error, View,
-    testing::{Meanwhile, Report, Scene, World, verify_with_child},
+    testing::{ConcurrentChange, Report, Scenario, World, verify_with_child},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,32 +12,34 @@ use store::{Key, Put};
 use workflows::{
     platform::{Platform, StartWorkload},
     policy::{PolicyInForce, PublishedPolicy},
-    reclaim::{Cause, Reclaim, eviction::Eviction},
+    reclaim::{Reclaim, ReclaimCause, eviction::Eviction},
     scheduling::admission,
     tenancy::{
-        Admission, Allowance, Checkpoint, Cohort, Holding, Line, Loan, Node, NodeUse, Occupancy, OpenLoans,
-        Roster, Sighting, Tenant, Usage, Workload, WorkloadClass, WorkspaceClass,
+        Admission, Allowance, Checkpoint, Cohort, LastObservation, Loan, MonthlyUsage, Node, NodeAllocation,
+        NodeUse, Occupancy, OpenLoans, RunningList, Tenant, Workload, WorkloadClass, WorkspaceClass,
+        WorkspaceQueue,
     },
 };
 
 /// What a run may change.
 const LEDGER: [&str; 13] = [
     Tenant::COLLECTION,
-    Holding::COLLECTION,
+    NodeAllocation::COLLECTION,
     Node::COLLECTION,
     Cohort::COLLECTION,
     Occupancy::COLLECTION,
     NodeUse::COLLECTION,
     Workload::COLLECTION,
-    Roster::COLLECTION,
-    Line::COLLECTION,
+    RunningList::COLLECTION,
+    WorkspaceQueue::COLLECTION,
     Loan::COLLECTION,
     OpenLoans::COLLECTION,
     Admission::COLLECTION,
-    Usage::COLLECTION,
+    MonthlyUsage::COLLECTION,
 ];
 const OVERDUE: &str = "loans are overdue";
-const GIVEN: [&str; 3] = [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, Sighting::COLLECTION];
+const GIVEN: [&str; 3] =
+    [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, LastObservation::COLLECTION];
 
 /// Tries reclaim in every way that the engine knows, in worlds that between them take every way it has.
 ///
@@ -56,7 +58,8 @@ pub async fn reclaim_and_eviction() -> Result<(Report, Report), Error> {
     for case in cases() {
         plays.push(case.set().await?);
     }
-    let scenes: Vec<&dyn Scene<Reclaim>> = plays.iter().map(|play| play as &dyn Scene<Reclaim>).collect();
+    let scenes: Vec<&dyn Scenario<Reclaim>> =
+        plays.iter().map(|play| play as &dyn Scenario<Reclaim>).collect();
     verify_with_child::<Reclaim, Eviction>(&scenes).await
 }
 
@@ -68,7 +71,7 @@ struct Case {
     demand: u64,
     /// Whether whoever asks has no quota, so that no reclaim of its own begins for it.
     borrows: bool,
-    cause: fn() -> Option<Cause>,
+    cause: fn() -> Option<ReclaimCause>,
     policy: Vec<(&'static str, &'static str)>,
     fault: Option<Fault>,
     /// After how many commits the demand is withdrawn, if it is.
@@ -77,13 +80,13 @@ struct Case {
     thorough: bool,
 }
 
-fn for_demand() -> Option<Cause> {
-    Some(Cause::Demand { workspace: "production".parse().ok()?, workload: "serve".into() })
+fn for_demand() -> Option<ReclaimCause> {
+    Some(ReclaimCause::Demand { workspace: "production".parse().ok()?, workload: "serve".into() })
 }
 
 /// Of its four GPUs, research may be made to give back so many.
-fn for_excess<const AMOUNT: u64>() -> Option<Cause> {
-    Some(Cause::Excess { workspace: "research".parse().ok()?, amount: AMOUNT })
+fn for_excess<const AMOUNT: u64>() -> Option<ReclaimCause> {
+    Some(ReclaimCause::Excess { workspace: "research".parse().ok()?, amount: AMOUNT })
 }
 
 /// Those with a way that no other has come first: later ones look only for what is left.
@@ -112,17 +115,17 @@ fn cases() -> Vec<Case> {
         Case { name: "the demand is withdrawn meanwhile", withdrawn: Some(6), ..glance() },
         Case {
             name: "somebody unknown has its GPUs open",
-            fault: Some(Fault::on("ListGpuClients", What::HandleLeaked).times(0)),
+            fault: Some(Fault::on("ListGpuClients", FaultKind::HandleLeaked).times(0)),
             ..glance()
         },
         Case {
             name: "a victim clings to its node",
-            fault: Some(Fault::on("EvictWorkload", What::WorkloadClings).times(0)),
+            fault: Some(Fault::on("EvictWorkload", FaultKind::WorkloadClings).times(0)),
             ..glance()
         },
         Case {
             name: "its memory is not cleaned",
-            fault: Some(Fault::on("ScrubGpus", What::ScrubFallsShort).times(0)),
+            fault: Some(Fault::on("ScrubGpus", FaultKind::ScrubFallsShort).times(0)),
             ..glance()
         },
         Case {
@@ -140,7 +143,7 @@ fn cases() -> Vec<Case> {
         },
         Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
         Case { name: "a batch job gives way", ..usual() },
-        Case { name: OVERDUE, borrows: true, cause: || Some(Cause::Overdue), ..usual() },
+        Case { name: OVERDUE, borrows: true, cause: || Some(ReclaimCause::Overdue), ..usual() },
     ]
 }
 
@@ -155,14 +158,14 @@ pub(super) async fn overdue() -> Result<(Vec<Put>, Vec<StartWorkload>), Error> {
     Ok((Vec::new(), Vec::new()))
 }
 
-struct Play {
+struct ReclaimScene {
     case: Case,
-    set: Set,
+    set: FixtureDocuments,
     data: Reclaim,
 }
 
 impl Case {
-    async fn set(self) -> Result<Play, Error> {
+    async fn set(self) -> Result<ReclaimScene, Error> {
         let owned = |nominal, borrowing_limit| Allowance { nominal, borrowing_limit, lending_limit: None };
         let (class, checkpoint) = self.victim;
         let mut jobs = vec![
@@ -185,7 +188,7 @@ impl Case {
             ("ratio: 2, share: 0.25", "ratio: 2, share: 1"),
         ];
         policy.extend(self.policy.iter().copied());
-        let stage = Stage {
+        let stage = Fixture {
             nodes: 1,
             workspaces: vec![
                 ("production", WorkspaceClass::Production, owned(2, Some(1))),
@@ -197,12 +200,12 @@ impl Case {
         };
         let set = stage.set(&[LEDGER.as_slice(), &GIVEN].concat()).await?;
         let (tenant, resource) = (tenant().map_err(failed)?, h100().map_err(failed)?);
-        let cause = (self.cause)().unwrap_or(Cause::Overdue);
-        Ok(Play { case: self, set, data: Reclaim::new(tenant, resource, cause) })
+        let cause = (self.cause)().unwrap_or(ReclaimCause::Overdue);
+        Ok(ReclaimScene { case: self, set, data: Reclaim::new(tenant, resource, cause) })
     }
 }
 
-impl Scene<Reclaim> for Play {
+impl Scenario<Reclaim> for ReclaimScene {
     fn name(&self) -> String {
         self.case.name.into()
     }
@@ -226,7 +229,7 @@ impl Scene<Reclaim> for Play {
         // A demand that is withdrawn is out of line, however the reclaim ends.
         let of_demand = |key: &Key| {
             key.id.ends_with("/serve")
-                || [Line::COLLECTION, Cohort::COLLECTION].contains(&key.collection.as_str())
+                || [WorkspaceQueue::COLLECTION, Cohort::COLLECTION].contains(&key.collection.as_str())
         };
         let ours = documents.iter().filter(|(key, _)| !(self.case.withdrawn.is_some() && of_demand(key)));
         all.extend(ours.filter_map(|(key, body)| Some((format!("ledger {key}"), matter(key, body)?))));
@@ -237,9 +240,9 @@ impl Scene<Reclaim> for Play {
         self.case.thorough
     }
 
-    fn meanwhile(&self) -> Option<Meanwhile> {
+    fn meanwhile(&self) -> Option<ConcurrentChange> {
         let decide = |view: &mut View| admission::finish(view, &tenant()?, "serve").map(drop);
-        self.case.withdrawn.map(|after| Meanwhile { after, decide })
+        self.case.withdrawn.map(|after| ConcurrentChange { after, decide })
     }
 
     fn complaints(&self, platform: &Platform) -> Vec<String> {
@@ -262,7 +265,7 @@ pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
                 .map(|(name, account)| json!([name, used(account), account.get("waiting")]))
                 .collect::<Vec<_>>(),
         ])),
-        Line::COLLECTION => {
+        WorkspaceQueue::COLLECTION => {
             let waiting = field("waiting");
             let names: Vec<_> =
                 waiting.as_array()?.iter().map(|waits| waits.get("workload").cloned()).collect();

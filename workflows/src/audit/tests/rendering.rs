@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::{
-    audit::render::{Known, told},
+    audit::render::{ExecutionContext, audit_entry},
     policy::PolicyRef,
 };
-use engine::{ApprovalCase, Behalf, Plan, PlanDigest};
+use engine::{ApprovalRecord, AuditContext, Plan, PlanDigest};
 
-fn known() -> Known {
-    Known { record: Some(record(1, "acme")), ..Known::default() }
+fn known() -> ExecutionContext {
+    ExecutionContext { record: Some(record(1, "acme")), ..ExecutionContext::default() }
 }
 
-fn case(digest: &str, opened_at: u64) -> ApprovalCase {
-    ApprovalCase {
+fn case(digest: &str, opened_at: u64) -> ApprovalRecord {
+    ApprovalRecord {
         id: format!("{}.2", id(1)),
         execution: id(1),
         workflow: "onboarding".into(),
@@ -45,9 +45,9 @@ fn vote(verdict: &str) -> store::Entry {
 /// Design 20: who, in which tenant, approved what, when, under which policy version and plan digest, with which outcome.
 #[test]
 fn a_vote_says_who_approved_what_under_which_plan_and_policy() {
-    let known = Known { cases: vec![case("sha256:p0", NOON), case("sha256:p1", NOON)], ..known() };
+    let known = ExecutionContext { cases: vec![case("sha256:p0", NOON), case("sha256:p1", NOON)], ..known() };
 
-    let entry = told(&vote("approve"), 0, &known);
+    let entry = audit_entry(&vote("approve"), 0, &known);
 
     assert_eq!(
         entry.says,
@@ -55,20 +55,20 @@ fn a_vote_says_who_approved_what_under_which_plan_and_policy() {
          AwaitingApproval to Registering; because: order 4711"
     );
     assert_eq!((entry.tenant.as_str(), entry.outcome.as_deref()), ("acme", Some("approved")));
-    assert_eq!(entry.plan, Some(PlanStood { digest: "sha256:p1".into(), by: PlanKnownBy::Vote }));
+    assert_eq!(entry.plan, Some(EffectivePlan { digest: "sha256:p1".into(), by: PlanSource::Vote }));
     let policy = PolicyRef { name: "house".into(), version: 3, digest: "sha256:aa".into() };
     assert_eq!(entry.policy, Some(policy));
-    assert_eq!(told(&vote("refuse"), 0, &known).outcome.as_deref(), Some("refused"));
+    assert_eq!(audit_entry(&vote("refuse"), 0, &known).outcome.as_deref(), Some("refused"));
 }
 
 #[test]
 fn what_is_done_later_stands_under_the_plan_that_was_approved_by_then() {
     let later = case("sha256:p2", NOON + 3_600_000);
-    let known = Known { cases: vec![case("sha256:p1", NOON), later], ..known() };
+    let known = ExecutionContext { cases: vec![case("sha256:p1", NOON), later], ..known() };
 
-    let entry = told(&entry(1, "engine", "settled", &json!({})), 0, &known);
+    let entry = audit_entry(&entry(1, "engine", "settled", &json!({})), 0, &known);
 
-    assert_eq!(entry.plan, Some(PlanStood { digest: "sha256:p1".into(), by: PlanKnownBy::Approval }));
+    assert_eq!(entry.plan, Some(EffectivePlan { digest: "sha256:p1".into(), by: PlanSource::Approval }));
 }
 
 #[test]
@@ -80,19 +80,20 @@ fn an_end_and_a_failure_are_told_with_their_outcome() {
         attributes: Default::default(),
         ..record(1, "acme")
     };
-    let known = Known { record: Some(over), ..Known::default() };
+    let known = ExecutionContext { record: Some(over), ..ExecutionContext::default() };
     let failed = json!({ "event": { "settled": { "result": { "Err": { "code": "gpu.busy", "message": "no" } } } },
         "phase": "compensating -> finished" });
-    let last = told(&entry(1, "engine", "settled", &failed), 0, &known);
+    let last = audit_entry(&entry(1, "engine", "settled", &failed), 0, &known);
     assert_eq!(last.outcome.as_deref(), Some("rolled_back"));
     assert!(last.says.contains("gpu.busy") && last.says.contains("and ended: rolled_back"), "{}", last.says);
     let earlier = store::Entry { at: Timestamp(NOON), ..entry(1, "engine", "settled", &failed) };
-    assert_eq!(told(&earlier, 0, &known).outcome.as_deref(), Some("gpu.busy"));
+    assert_eq!(audit_entry(&earlier, 0, &known).outcome.as_deref(), Some("gpu.busy"));
 }
 
 #[test]
 fn a_late_result_is_told_as_a_refusal() {
-    let entry = told(&entry(1, "engine-7", "fenced", &json!({ "task": "t", "epoch": 4 })), 0, &known());
+    let entry =
+        audit_entry(&entry(1, "engine-7", "fenced", &json!({ "task": "t", "epoch": 4 })), 0, &known());
     assert_eq!(entry.outcome.as_deref(), Some("refused"));
     assert!(entry.says.starts_with("engine-7 was refused a late result"), "{}", entry.says);
 }
@@ -104,7 +105,7 @@ fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in
         json!({ "repaired": { "repair": repair, "order": { "by": "ada", "reason": "done by hand" } } });
     let seconded = json!({ "event": { "seconded": { "event": repaired, "by": "bob" } } });
 
-    let told = told(&entry(1, "ada", "repaired", &seconded), 0, &known());
+    let told = audit_entry(&entry(1, "ada", "repaired", &seconded), 0, &known());
 
     assert!(told.says.starts_with(
         "ada repaired onboarding of tenant/acme by mark done of slot 2, with the consent of bob"
@@ -122,7 +123,7 @@ fn nothing_that_an_action_was_given_or_answered_gets_in() {
         "left_behind": [{ "arguments": { "password": secret }, "output": secret }], "answer": secret,
     });
     for event in ["settled", "probed", "passed", "started", "edited", "voted"] {
-        let entry = told(&entry(1, "engine", event, &detail), 0, &known());
+        let entry = audit_entry(&entry(1, "engine", event, &detail), 0, &known());
         assert!(!serde_json::to_string(&entry).unwrap().contains("hunter2"), "{event}: {entry:?}");
     }
 }
@@ -132,8 +133,11 @@ fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
     let asked = |wrote: &[&str], removed: &[&str]| {
         let detail = json!({ "asked": "POST /v1/holds", "at": "/v1/holds", "documents": wrote.len() + removed.len(),
             "wrote": wrote, "removed": removed, "asks": 0 });
-        let entry = store::Entry { execution: Behalf::nobody(), ..entry(1, "ada", Behalf::EVENT, &detail) };
-        told(&entry, 0, &Known::default())
+        let entry = store::Entry {
+            execution: AuditContext::nobody(),
+            ..entry(1, "ada", AuditContext::EVENT, &detail)
+        };
+        audit_entry(&entry, 0, &ExecutionContext::default())
     };
     let hold = asked(&["holds/acme"], &[]);
     assert_eq!(hold.tenant, "acme");
@@ -165,9 +169,9 @@ fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
         what: what.clone(),
     };
 
-    let once = told(&denial.entry(Timestamp(NOON)), 0, &Known::default());
+    let once = audit_entry(&denial.entry(Timestamp(NOON)), 0, &ExecutionContext::default());
     let often = Denial { what: Denied { times: 9, ..what.clone() }, ..denial };
-    let often = told(&often.entry(Timestamp(NOON)), 0, &Known::default());
+    let often = audit_entry(&often.entry(Timestamp(NOON)), 0, &ExecutionContext::default());
 
     assert_eq!(
         once.says,

@@ -1,7 +1,7 @@
 //! Sealed once, in order, whatever dies in between and whoever else seals.
 
 use super::*;
-use engine::testing::{Cut, Cuttable};
+use engine::testing::{CrashPoint, CrashStore};
 use std::collections::BTreeMap;
 
 /// Which journal entries each chain has sealed, in its order; checks the chain itself on the way.
@@ -48,8 +48,8 @@ async fn an_auditor_that_dies_at_any_commit_neither_skips_nor_seals_twice() {
         let fresh = Arc::new(Memory::new());
         busy(&*fresh, 200).await;
         let mut cut_once = false;
-        for cut in [Cut::Before(nth), Cut::After(nth)] {
-            let store = Arc::new(Cuttable::new(fresh.clone(), Some(cut)));
+        for cut in [CrashPoint::Before(nth), CrashPoint::After(nth)] {
+            let store = Arc::new(CrashStore::new(fresh.clone(), Some(cut)));
             let auditor = auditor_on(store.clone());
             let ended = auditor.catch_up().await;
             cut_once |= store.is_dead();

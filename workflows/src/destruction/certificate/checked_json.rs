@@ -36,7 +36,7 @@ fn checks<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 /// A sheet as it was read.
 #[derive(Debug)]
-pub(crate) struct Sheet {
+pub(crate) struct CheckedJson {
     /// What it says, if it can be read at all.
     pub(crate) content: Option<Value>,
     /// What is wrong with it: the field, and what.
@@ -44,7 +44,7 @@ pub(crate) struct Sheet {
 }
 
 /// Reads a sheet, and says where it was changed. Takes any bytes.
-pub(crate) fn read(name: &str, bytes: &[u8]) -> Sheet {
+pub(crate) fn read(name: &str, bytes: &[u8]) -> CheckedJson {
     let text = String::from_utf8_lossy(bytes);
     let parsed = serde_json::from_slice::<Value>(bytes);
     let whole = parsed.as_ref().ok();
@@ -63,7 +63,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Sheet {
     for (field, _) in &mut problems {
         *field = shown(field, name);
     }
-    Sheet { content, problems }
+    CheckedJson { content, problems }
 }
 
 /// Which lines do not match their checks; none when there are no checks.

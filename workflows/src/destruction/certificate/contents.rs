@@ -3,12 +3,12 @@
 use crate::{
     destruction::{
         asset::{Asset, AssetType},
-        certificate::{Entry, Kind, Tombstone},
-        legal_hold::Scope,
+        certificate::{CertificateEntry, CertificateKind, FormerTenant},
+        legal_hold::HoldScope,
         sanitisation::{
             parts::Technique,
-            record::{Outcome, SanitisationRecord, check},
-            rejection::Why,
+            record::{SanitisationOutcome, SanitisationRecord, check},
+            rejection::NotClean,
         },
     },
     signing::{Digest, Moment},
@@ -32,30 +32,35 @@ pub(crate) fn judge(
     record: Option<&SanitisationRecord>,
     run: ExecutionId,
     pivot_at: Moment,
-) -> Result<(), Why> {
+) -> Result<(), NotClean> {
     let record = check(asset, record)?;
     if record.run != run {
-        return Err(Why::OtherRun { run: record.run });
+        return Err(NotClean::OtherRun { run: record.run });
     }
-    if matches!(record.result, Outcome::NotApplicable { .. }) {
+    if matches!(record.result, SanitisationOutcome::NotApplicable { .. }) {
         return record.passes();
     }
     record.passes_since(pivot_at)
 }
 
 /// What a certificate is, in words.
-pub(crate) fn title(of: &Tombstone, scope: &Scope, kind: Kind, exceptions: usize) -> String {
+pub(crate) fn title(
+    of: &FormerTenant,
+    scope: &HoldScope,
+    kind: CertificateKind,
+    exceptions: usize,
+) -> String {
     let of = format!("of data of tenant {}: {scope}", of.tenant);
     match kind {
-        Kind::Complete => format!("Certificate of destruction {of}"),
-        Kind::WithExceptions => {
+        CertificateKind::Complete => format!("Certificate of destruction {of}"),
+        CertificateKind::WithExceptions => {
             format!("Certificate WITH {exceptions} EXCEPTIONS: incomplete destruction {of}")
         }
     }
 }
 
 /// How many assets ended how.
-pub(crate) fn results(entries: &[Entry]) -> BTreeMap<String, usize> {
+pub(crate) fn results(entries: &[CertificateEntry]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in entries {
         let name = entry.record.as_ref().map_or("no_record", |record| (&record.result).into());
@@ -65,7 +70,7 @@ pub(crate) fn results(entries: &[Entry]) -> BTreeMap<String, usize> {
 }
 
 /// What a reader must know to not take the certificate for more than it is.
-pub(crate) fn caveats(entries: &[Entry]) -> Vec<String> {
+pub(crate) fn caveats(entries: &[CertificateEntry]) -> Vec<String> {
     let mut said = vec![
         "It proves what was recorded, by whom and in which order; it does not prove that nothing else existed.".to_owned(),
         "Fields follow NIST SP 800-88 Rev.1 App. G, with verification and validation apart; conformance with the form of Rev.2 is not claimed.".to_owned(),

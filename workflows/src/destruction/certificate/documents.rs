@@ -1,8 +1,11 @@
 //! How certificates are kept: the cover with its signature in one document, and each page in one of its own.
 
-use super::{Approved, AuditHead, Draft, Exceptions, Issued, Kind, NotIssued, Voted, envelope, issue};
+use super::{
+    AuditHead, CertificateDraft, CertificateKind, Exceptions, IssuedCertificate, NotIssued, RecordedApproval,
+    RecordedVote, envelope, issue,
+};
 use crate::{
-    audit::Head,
+    audit::ChainHead,
     destruction::{
         asset::AssetId, codes, inventory::Inventory, ledger::holds_of,
         sanitisation::record::SanitisationRecord,
@@ -10,20 +13,20 @@ use crate::{
     signing::{Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
 };
-use engine::{ActionError, ApprovalCase, Call, Entity, LedgerAction, Notification, Undecided, View};
+use engine::{ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
 
 /// A certificate on file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredCertificate {
     /// Its number: that of the execution that destroyed.
     pub id: ExecutionId,
     /// Whose data it was.
     pub tenant: TenantId,
     /// Whether it has exceptions.
-    pub kind: Kind,
+    pub kind: CertificateKind,
     /// What it is, in words.
     pub title: String,
     /// How many assets have no record that counts.
@@ -38,7 +41,7 @@ pub struct Kept {
     pub signature: Option<Signature>,
 }
 
-impl Entity for Kept {
+impl Entity for StoredCertificate {
     const COLLECTION: &'static str = "certificates";
 
     fn id(&self) -> String {
@@ -76,7 +79,7 @@ impl Entity for CertificatePage {
 /// # Errors
 /// As [`View::get`].
 pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<String>, Undecided> {
-    let Some(kept) = view.get::<Kept>(&id.to_string())? else { return Ok(None) };
+    let Some(kept) = view.get::<StoredCertificate>(&id.to_string())? else { return Ok(None) };
     let Some(signature) = kept.signature else { return Ok(None) };
     view.want::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
     let page = |page| Ok(view.need::<CertificatePage>(&CertificatePage::key(id, page))?.text);
@@ -92,7 +95,7 @@ pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<Strin
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssembleCertificate {
     /// What it says beside inventory and records.
-    pub draft: Draft,
+    pub draft: CertificateDraft,
     /// Whether it may have exceptions.
     pub exceptions: Exceptions,
     /// The workflow's `SCHEMA`: the digests of its plans cover it.
@@ -101,11 +104,11 @@ pub struct AssembleCertificate {
 
 /// A certificate that waits for its signature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assembled {
+pub struct AssembledCertificate {
     /// Its number.
     pub id: ExecutionId,
     /// Whether it has exceptions.
-    pub kind: Kind,
+    pub kind: CertificateKind,
     /// How many.
     pub exceptions: usize,
     /// The cover, to be signed as it is. At most 64 KiB.
@@ -114,12 +117,14 @@ pub struct Assembled {
 
 impl LedgerAction for AssembleCertificate {
     const NAME: &'static str = "AssembleCertificate";
-    type Output = Assembled;
+    type Output = AssembledCertificate;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Assembled, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<AssembledCertificate, Undecided> {
         let (run, tenant) = (call.execution, &self.draft.tombstone.tenant);
-        if let Some(kept) = view.get::<Kept>(&run.to_string())?.filter(|kept| kept.signature.is_some()) {
-            return Ok(Assembled {
+        if let Some(kept) =
+            view.get::<StoredCertificate>(&run.to_string())?.filter(|kept| kept.signature.is_some())
+        {
+            return Ok(AssembledCertificate {
                 id: run,
                 kind: kept.kind,
                 exceptions: kept.exceptions,
@@ -138,7 +143,7 @@ impl LedgerAction for AssembleCertificate {
         }
         if draft.audit_head.is_none() {
             // The chain goes on after this; what it says of the destruction stands before.
-            let head = view.get::<Head>(tenant.as_str())?;
+            let head = view.get::<ChainHead>(tenant.as_str())?;
             draft.audit_head =
                 head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
         }
@@ -153,22 +158,22 @@ impl LedgerAction for AssembleCertificate {
             | NotIssued::Unsound(_) => not_issued(&why),
         })?;
         keep(view, tenant, &issued)?;
-        let Issued { certificate, cover, .. } = issued;
+        let IssuedCertificate { certificate, cover, .. } = issued;
         let (kind, exceptions) = (certificate.kind, certificate.exceptions);
-        Ok(Assembled { id: run, kind, exceptions, cover })
+        Ok(AssembledCertificate { id: run, kind, exceptions, cover })
     }
 }
 
-fn keep(view: &mut View, tenant: &TenantId, issued: &Issued) -> Result<(), Undecided> {
+fn keep(view: &mut View, tenant: &TenantId, issued: &IssuedCertificate) -> Result<(), Undecided> {
     let id = issued.certificate.id;
-    let before = view.get::<Kept>(&id.to_string())?.map_or(0, |before| before.pages);
+    let before = view.get::<StoredCertificate>(&id.to_string())?.map_or(0, |before| before.pages);
     for page in issued.pages.len()..before {
         view.delete::<CertificatePage>(&CertificatePage::key(id, page))?;
     }
     for (page, text) in issued.pages.iter().enumerate() {
         view.put(&CertificatePage { certificate: id, page, text: text.clone() })?;
     }
-    view.put(&Kept {
+    view.put(&StoredCertificate {
         id,
         tenant: tenant.clone(),
         kind: issued.certificate.kind,
@@ -198,9 +203,9 @@ fn records(
 /// An approval on file, as the engine keeps it once it is closed.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-struct Closed(ApprovalCase);
+struct ClosedApproval(ApprovalRecord);
 
-impl Entity for Closed {
+impl Entity for ClosedApproval {
     const COLLECTION: &'static str = "approvals-closed";
 
     fn id(&self) -> String {
@@ -209,24 +214,24 @@ impl Entity for Closed {
 }
 
 /// The approvals that this execution was granted, in the order in which they were asked for.
-fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<Approved>, Undecided> {
+fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedApproval>, Undecided> {
     let ids = (0..=call.states_entered).map(|entered| format!("{}.{entered}", call.execution));
-    view.want::<Closed>(ids.clone())?;
+    view.want::<ClosedApproval>(ids.clone())?;
     let mut granted = Vec::new();
     for id in ids {
-        let Some(Closed(case)) = view.get::<Closed>(&id)? else { continue };
+        let Some(ClosedApproval(case)) = view.get::<ClosedApproval>(&id)? else { continue };
         if case.ruling.as_deref() == Some("granted") {
-            granted.push(Approved::of(case, schema));
+            granted.push(RecordedApproval::of(case, schema));
         }
     }
     Ok(granted)
 }
 
-impl Approved {
+impl RecordedApproval {
     /// An approval on file, of a workflow whose data has this schema.
     #[must_use]
-    pub fn of(case: ApprovalCase, schema: u32) -> Self {
-        let vote = |vote: engine::Vote| Voted {
+    pub fn of(case: ApprovalRecord, schema: u32) -> Self {
+        let vote = |vote: engine::Vote| RecordedVote {
             roles: vote.seated().roles.clone(),
             created_by: vote.person.provenance.as_ref().and_then(|from| from.created_by.clone()),
             claim: vote.person.provenance.as_ref().map(|from| from.claim),
@@ -265,10 +270,10 @@ pub struct KeepCertificate {
 
 impl LedgerAction for KeepCertificate {
     const NAME: &'static str = "KeepCertificate";
-    type Output = Kept;
+    type Output = StoredCertificate;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Kept, Undecided> {
-        let kept = view.need::<Kept>(&call.execution.to_string())?;
+    fn decide(&self, view: &mut View, call: &Call) -> Result<StoredCertificate, Undecided> {
+        let kept = view.need::<StoredCertificate>(&call.execution.to_string())?;
         if self.signature.keyid != self.public_key.id()
             || !envelope::fits(&kept.cover, &self.signature, &self.public_key)
         {
@@ -278,14 +283,14 @@ impl LedgerAction for KeepCertificate {
         if kept.signature.is_none() {
             view.put(&issued(&kept, view.now()))?;
         }
-        let kept = Kept { signature: Some(self.signature.clone()), ..kept };
+        let kept = StoredCertificate { signature: Some(self.signature.clone()), ..kept };
         view.put(&kept)?;
         Ok(kept)
     }
 }
 
 /// That there is a certificate, for those who answer for the data.
-fn issued(kept: &Kept, at: Timestamp) -> Notification {
+fn issued(kept: &StoredCertificate, at: Timestamp) -> Notification {
     let with = match kept.exceptions {
         0 => String::new(),
         some => format!(", with {some} exceptions"),

@@ -4,14 +4,15 @@ use crate::{
     destruction::{
         asset::{Asset, AssetId},
         certificate::{
-            Approved, AuditHead, Certificate, Entry, FORMAT, Kind, LegalBasis, Listed, NotChecked, PageRef,
-            Problem, Requested, Retained, Software, Tombstone, checked_json,
+            AuditHead, Certificate, CertificateEntry, CertificateKind, FORMAT, FormerTenant, InventoryRef,
+            LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest, Retained, Software,
+            checked_json,
             contents::{caveats, judge, names, results, title},
             rules,
         },
         inventory::{Inventory, paged},
-        legal_hold::{Pivot, Scope},
-        sanitisation::{record::SanitisationRecord, rejection::Why},
+        legal_hold::{HoldScope, Pivot},
+        sanitisation::{record::SanitisationRecord, rejection::NotClean},
     },
     policy::PolicyRef,
     signing::{Digest, Moment, canonical::value},
@@ -36,17 +37,17 @@ pub enum Exceptions {
 
 /// What a certificate says beside what the inventory and the records say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Draft {
+pub struct CertificateDraft {
     /// Who the data was of.
-    pub tombstone: Tombstone,
+    pub tombstone: FormerTenant,
     /// How much of it was to be destroyed.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// Why.
     pub legal_basis: LegalBasis,
     /// Who asked.
-    pub request: Requested,
+    pub request: RecordedRequest,
     /// Who agreed. Left empty, [`AssembleCertificate`](super::AssembleCertificate) fills in what the engine has on file.
-    pub approvals: Vec<Approved>,
+    pub approvals: Vec<RecordedApproval>,
     /// What is kept that is not in the inventory.
     pub retained: Vec<Retained>,
     /// Where nobody looked.
@@ -63,7 +64,7 @@ pub struct Draft {
 
 /// A certificate that has not been signed yet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The cover.
     pub certificate: Certificate,
     /// The cover as it is signed.
@@ -77,7 +78,7 @@ pub struct Issued {
 pub enum NotIssued {
     /// Some assets have no record that counts.
     #[error("{} of the assets have no record that counts: {}", .0.len(), reasons(.0))]
-    NotPassed(BTreeMap<AssetId, Why>),
+    NotPassed(BTreeMap<AssetId, NotClean>),
     /// There are records of assets that are not in the inventory.
     #[error("there are records of assets that are not in the inventory: {}", .0.iter().map(AssetId::as_str).collect::<Vec<_>>().join(", "))]
     NotInInventory(BTreeSet<AssetId>),
@@ -103,7 +104,7 @@ pub enum NotIssued {
     },
 }
 
-fn reasons(assets: &BTreeMap<AssetId, Why>) -> String {
+fn reasons(assets: &BTreeMap<AssetId, NotClean>) -> String {
     let named = assets.iter().take(20).map(|(asset, why)| format!("{asset}: {why}"));
     let more = assets.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
@@ -115,13 +116,13 @@ fn reasons(assets: &BTreeMap<AssetId, Why>) -> String {
 /// # Errors
 /// [`NotIssued`], with every asset that has no record that counts, unless exceptions are allowed.
 pub fn issue(
-    draft: Draft,
+    draft: CertificateDraft,
     pivot: &Pivot,
     inventory: &Inventory,
     records: &BTreeMap<AssetId, SanitisationRecord>,
     exceptions: Exceptions,
     at: Moment,
-) -> Result<Issued, NotIssued> {
+) -> Result<IssuedCertificate, NotIssued> {
     let digest = inventory.digest();
     if pivot.inventory != digest {
         return Err(NotIssued::OtherPivot { pivot: pivot.inventory.clone(), inventory: digest });
@@ -138,7 +139,7 @@ pub fn issue(
         return Err(NotIssued::NotPassed(lacking));
     }
     let entry = |asset: &Asset| entry(asset, records.get(&asset.id), lacking.get(&asset.id));
-    let entries: Vec<Entry> = inventory.assets().map(entry).collect();
+    let entries: Vec<CertificateEntry> = inventory.assets().map(entry).collect();
     let (pages, listed) = write_pages(&entries, digest);
     let certificate = cover(draft, pivot, &entries, listed, at);
     let unsound = rules::broken(&certificate, &entries);
@@ -149,7 +150,7 @@ pub fn issue(
     if cover.len() > COVER_BYTES {
         return Err(NotIssued::TooLong { bytes: cover.len() });
     }
-    Ok(Issued { certificate, cover, pages })
+    Ok(IssuedCertificate { certificate, cover, pages })
 }
 
 /// The assets without a record that counts and that is of this very destruction.
@@ -157,16 +158,16 @@ fn lacking(
     inventory: &Inventory,
     records: &BTreeMap<AssetId, SanitisationRecord>,
     pivot: &Pivot,
-) -> BTreeMap<AssetId, Why> {
+) -> BTreeMap<AssetId, NotClean> {
     let open = inventory.open();
     let judged = |asset: &Asset| judge(asset, records.get(&asset.id), pivot.run, pivot.at);
     let why =
-        |asset: &Asset| open.get(&asset.id).map(|open| Why::Open(*open)).or_else(|| judged(asset).err());
+        |asset: &Asset| open.get(&asset.id).map(|open| NotClean::Open(*open)).or_else(|| judged(asset).err());
     inventory.assets().filter_map(|asset| Some((asset.id.clone(), why(asset)?))).collect()
 }
 
-fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&Why>) -> Entry {
-    Entry {
+fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&NotClean>) -> CertificateEntry {
+    CertificateEntry {
         asset: asset.clone(),
         record: record.cloned(),
         record_hash: record.map(SanitisationRecord::hash),
@@ -174,26 +175,26 @@ fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&Why>) 
     }
 }
 
-fn write_pages(entries: &[Entry], digest: Digest) -> (Vec<String>, Listed) {
+fn write_pages(entries: &[CertificateEntry], digest: Digest) -> (Vec<String>, InventoryRef) {
     let lists = paged(entries.iter(), LIST_BYTES);
     let pages: Vec<String> = lists.iter().map(|list| checked_json::write("assets", &value(list))).collect();
-    let page = |(text, list): (&String, &Vec<Entry>)| PageRef {
+    let page = |(text, list): (&String, &Vec<CertificateEntry>)| PageRef {
         assets: list.len(),
         digest: Digest::of_bytes(text.as_bytes()),
     };
     let named = pages.iter().zip(&lists).map(page).collect();
-    (pages, Listed { assets: entries.len(), digest, pages: named })
+    (pages, InventoryRef { assets: entries.len(), digest, pages: named })
 }
 
 fn cover(
-    draft: Draft,
+    draft: CertificateDraft,
     pivot: &Pivot,
-    entries: &[Entry],
-    inventory: Listed,
+    entries: &[CertificateEntry],
+    inventory: InventoryRef,
     issued_at: Moment,
 ) -> Certificate {
     let exceptions = entries.iter().filter(|entry| entry.exception.is_some()).count();
-    let kind = if exceptions == 0 { Kind::Complete } else { Kind::WithExceptions };
+    let kind = if exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
     Certificate {
         format: FORMAT.into(),
         id: pivot.run,

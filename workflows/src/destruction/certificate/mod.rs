@@ -16,17 +16,18 @@ mod verify;
 
 pub use checked_json::PAYLOAD_TYPE;
 pub use documents::{
-    AssembleCertificate, Assembled, CertificatePage, KeepCertificate, Kept, certificate_file,
+    AssembleCertificate, AssembledCertificate, CertificatePage, KeepCertificate, StoredCertificate,
+    certificate_file,
 };
-pub use issue::{Draft, Exceptions, Issued, NotIssued, issue};
+pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
-pub use sign::{SignCertificate, Signed};
+pub use sign::{CertificateSignature, SignCertificate};
 pub use verify::{Verification, verify};
 
 use crate::{
     destruction::{
         asset::{Asset, DataClass},
-        legal_hold::Scope,
+        legal_hold::HoldScope,
         sanitisation::record::SanitisationRecord,
     },
     policy::PolicyRef,
@@ -46,7 +47,7 @@ pub const FORMAT: &str = "tenure certificate of destruction 1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Kind {
+pub enum CertificateKind {
     /// Every asset has a record that counts.
     Complete,
     /// Some have none, and each says why.
@@ -68,7 +69,7 @@ pub enum Kind {
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Basis {
+pub enum ErasureBasis {
     /// The contract has ended.
     ContractEnd,
     /// The tenant asked for it.
@@ -83,14 +84,14 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegalBasis {
     /// Why.
-    pub basis: Basis,
+    pub basis: ErasureBasis,
     /// The contract line, the order's number.
     pub reference: String,
 }
 
 /// Who the data was of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tombstone {
+pub struct FormerTenant {
     /// The tenant's name.
     pub tenant: TenantId,
     /// The execution that made the tenant: tells it from another of the same name.
@@ -101,7 +102,7 @@ pub struct Tombstone {
 
 /// Who asked, when and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requested {
+pub struct RecordedRequest {
     /// Who.
     pub by: String,
     /// When.
@@ -112,7 +113,7 @@ pub struct Requested {
 
 /// One person's vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Voted {
+pub struct RecordedVote {
     /// Who.
     pub name: String,
     /// The roles held at that moment, or those delegated by whom the vote was cast for.
@@ -145,7 +146,7 @@ pub struct Voted {
 
 /// An approval that was granted, with the plan that it was granted for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Approved {
+pub struct RecordedApproval {
     /// The state of the workflow that asked.
     pub gate: String,
     /// The workflow.
@@ -161,7 +162,7 @@ pub struct Approved {
     /// Who had to agree.
     pub seats: Vec<Seat>,
     /// Who did.
-    pub votes: Vec<Voted>,
+    pub votes: Vec<RecordedVote>,
     /// When it was opened.
     pub opened_at: Moment,
     /// When it was granted.
@@ -223,7 +224,7 @@ pub struct PageRef {
 
 /// The inventory that was destroyed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct InventoryRef {
     /// How many assets there are.
     pub assets: usize,
     /// The digest of the exact list, which people approved.
@@ -242,25 +243,25 @@ pub struct Certificate {
     /// What it is, in words; a certificate with exceptions says so.
     pub title: String,
     /// Whether it has exceptions.
-    pub kind: Kind,
+    pub kind: CertificateKind,
     /// Who answers for it.
     pub issuer: String,
     /// When it was issued.
     pub issued_at: Moment,
     /// Who the data was of.
-    pub tombstone: Tombstone,
+    pub tombstone: FormerTenant,
     /// How much of it was to be destroyed.
-    pub scope: Scope,
+    pub scope: HoldScope,
     /// Why.
     pub legal_basis: LegalBasis,
     /// Who asked.
-    pub request: Requested,
+    pub request: RecordedRequest,
     /// Who agreed, and to what.
-    pub approvals: Vec<Approved>,
+    pub approvals: Vec<RecordedApproval>,
     /// When destruction began.
     pub pivot_at: Moment,
     /// What there was.
-    pub inventory: Listed,
+    pub inventory: InventoryRef,
     /// How many assets ended how.
     pub results: BTreeMap<String, usize>,
     /// How many have no record that counts.
@@ -281,7 +282,7 @@ pub struct Certificate {
 
 /// One asset on a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct CertificateEntry {
     /// The asset, as the inventory lists it.
     #[serde(flatten)]
     pub asset: Asset,

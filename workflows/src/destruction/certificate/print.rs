@@ -5,10 +5,10 @@
 
 use crate::{
     destruction::{
-        certificate::{Certificate, Entry, Verification, Voted},
+        certificate::{Certificate, CertificateEntry, RecordedVote, Verification},
         sanitisation::{
-            parts::{Actor, Judgement},
-            record::{Outcome, SanitisationRecord},
+            parts::{Actor, ValidationVerdict},
+            record::{SanitisationOutcome, SanitisationRecord},
         },
     },
     foreign_text,
@@ -126,7 +126,7 @@ fn leaf(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-fn asset(page: &mut String, place: usize, entry: &Entry) {
+fn asset(page: &mut String, place: usize, entry: &CertificateEntry) {
     let _ =
         writeln!(page, "<div class=\"asset\"><h3>{}. {}</h3>", place + 1, escape(entry.asset.id.as_str()));
     let _ = writeln!(page, "<p>{}</p>", escape(&summary(entry)));
@@ -157,21 +157,23 @@ fn signatures(page: &mut String, verification: &Verification) {
 
 /// What became of an asset, in one sentence that claims no more than was observed.
 #[must_use]
-pub fn summary(entry: &Entry) -> String {
+pub fn summary(entry: &CertificateEntry) -> String {
     let Some(record) = &entry.record else { return "Nothing is recorded about it.".into() };
     let done =
         |verb: &str| format!("{verb} {} ({}) by {}", method(record), record.technique, actor(&record.actor));
     let what = match &record.result {
-        Outcome::SanitisedVerified => done("Treated:"),
-        Outcome::SanitisedUnverified => done("Treated, and not verified:"),
-        Outcome::Failed { reason } => format!("Failed: {reason}"),
-        Outcome::Skipped { reason } => format!("Skipped: {reason}"),
-        Outcome::NotApplicable { rule, reason, .. } => format!("Nothing to do by rule {rule}: {reason}"),
-        Outcome::PhysicallyDestroyed { witnesses } => {
+        SanitisationOutcome::SanitisedVerified => done("Treated:"),
+        SanitisationOutcome::SanitisedUnverified => done("Treated, and not verified:"),
+        SanitisationOutcome::Failed { reason } => format!("Failed: {reason}"),
+        SanitisationOutcome::Skipped { reason } => format!("Skipped: {reason}"),
+        SanitisationOutcome::NotApplicable { rule, reason, .. } => {
+            format!("Nothing to do by rule {rule}: {reason}")
+        }
+        SanitisationOutcome::PhysicallyDestroyed { witnesses } => {
             let names: Vec<_> = witnesses.iter().map(|witness| witness.name.as_str()).collect();
             format!("The medium was destroyed before {}", names.join(" and "))
         }
-        Outcome::Unknown => "How it ended is not known".into(),
+        SanitisationOutcome::Unknown => "How it ended is not known".into(),
     };
     let mut said = vec![what];
     said.extend(record.scrub.as_ref().map(|scrub| format!("GPU memory: {}", scrub.claim())));
@@ -185,8 +187,8 @@ pub fn summary(entry: &Entry) -> String {
     }));
     said.extend(record.validation.as_ref().map(|validation| {
         let verb = match validation.decision {
-            Judgement::Accept => "Accepted",
-            Judgement::Reject => "REJECTED",
+            ValidationVerdict::Accept => "Accepted",
+            ValidationVerdict::Reject => "REJECTED",
         };
         format!("{verb} by {}: {}", actor(&validation.actor), validation.reason)
     }));
@@ -257,7 +259,7 @@ fn escape(text: &str) -> String {
 }
 
 /// Who voted, by which roles and credential, for whom, and whether alone or as nobody separate.
-fn voter(vote: &Voted) -> String {
+fn voter(vote: &RecordedVote) -> String {
     let whose = vote.on_behalf_of.as_ref().map(|other| format!(" for {other}")).unwrap_or_default();
     let alone = if vote.break_glass { ", alone, in an emergency" } else { "" };
     let by = vote.issued_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();

@@ -1,11 +1,11 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
-use super::{Approved, Certificate, Entry, Kind, contents, problem::Problem};
+use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem};
 use crate::{
     destruction::{
         asset::AssetId,
         inventory::Inventory,
-        sanitisation::{record::SanitisationRecord, rejection::Why},
+        sanitisation::{record::SanitisationRecord, rejection::NotClean},
     },
     signing::Moment,
 };
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Every rule that is broken, with the field that breaks it.
-pub(super) fn broken(certificate: &Certificate, entries: &[Entry]) -> Vec<Problem> {
+pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         of_entry(certificate, place, entry, &mut problems);
@@ -28,7 +28,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[Entry]) -> Vec<Proble
     problems
 }
 
-fn of_list(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Problem>) {
+fn of_list(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     let mut seen: BTreeSet<&AssetId> = BTreeSet::new();
     for (place, entry) in entries.iter().enumerate() {
         if !seen.insert(&entry.asset.id) {
@@ -47,7 +47,7 @@ fn of_list(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Prob
     }
 }
 
-fn of_entry(certificate: &Certificate, place: usize, entry: &Entry, problems: &mut Vec<Problem>) {
+fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, problems: &mut Vec<Problem>) {
     let mut wrong = |field: &str, problem: String| {
         problems.push(Problem::new(format!("assets[{place}].{field}"), problem));
     };
@@ -65,7 +65,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &Entry, problems: &m
     }
     let open = Inventory::exactly([asset.clone()]).open().into_values().next();
     let judged = match open {
-        Some(open) => Err(Why::Open(open)),
+        Some(open) => Err(NotClean::Open(open)),
         None => contents::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
     };
     match (judged, &entry.exception) {
@@ -75,7 +75,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &Entry, problems: &m
     }
 }
 
-fn of_summary(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Problem>) {
+fn of_summary(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     let exceptions = entries.iter().filter(|entry| entry.exception.is_some()).count();
     if certificate.exceptions != exceptions {
         problems.push(Problem::new(
@@ -83,11 +83,11 @@ fn of_summary(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<P
             format!("says {}, and there are {exceptions}", certificate.exceptions),
         ));
     }
-    let kind = if exceptions == 0 { Kind::Complete } else { Kind::WithExceptions };
+    let kind = if exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
     if certificate.kind != kind {
         problems.push(Problem::new("kind", format!("says {}, and it is {kind}", certificate.kind)));
     }
-    if certificate.title.contains("EXCEPTIONS") != (kind == Kind::WithExceptions) {
+    if certificate.title.contains("EXCEPTIONS") != (kind == CertificateKind::WithExceptions) {
         problems.push(Problem::new("title", format!("does not say that it is {kind}")));
     }
     if certificate.results != contents::results(entries) {
@@ -95,7 +95,12 @@ fn of_summary(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<P
     }
 }
 
-fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, problems: &mut Vec<Problem>) {
+fn of_approval(
+    certificate: &Certificate,
+    place: usize,
+    approval: &RecordedApproval,
+    problems: &mut Vec<Problem>,
+) {
     let mut wrong = |field: &str, problem: String| {
         problems.push(Problem::new(format!("approvals[{place}].{field}"), problem));
     };
@@ -144,8 +149,8 @@ fn of_approval(certificate: &Certificate, place: usize, approval: &Approved, pro
     }
 }
 
-fn ballot(approval: &Approved) -> Ballot {
-    let vote = |vote: &super::Voted| {
+fn ballot(approval: &RecordedApproval) -> Ballot {
+    let vote = |vote: &super::RecordedVote| {
         let person = Person::new(&*vote.name, &vote.roles);
         Vote::new(person, vote.verdict, "", vote.at.into())
     };
@@ -157,7 +162,7 @@ fn ballot(approval: &Approved) -> Ballot {
     ballot
 }
 
-fn of_times(certificate: &Certificate, entries: &[Entry], problems: &mut Vec<Problem>) {
+fn of_times(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     let mut in_order = |field: String, earlier: Moment, later: Moment, what: &str| {
         if earlier > later {
             problems.push(Problem::new(field, format!("{earlier} lies after {what}, {later}")));

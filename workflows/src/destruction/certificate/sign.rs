@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 /// else changes. There is nothing to undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignCertificate {
-    /// The cover, as [`Assembled`](super::Assembled) has it.
+    /// The cover, as [`AssembledCertificate`](super::AssembledCertificate) has it.
     pub cover: String,
 }
 
 /// A signature and the key that fits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signed {
+pub struct CertificateSignature {
     /// The signature.
     pub signature: Signature,
     /// The public half of the key.
@@ -29,12 +29,12 @@ pub struct Signed {
 impl Action for SignCertificate {
     const NAME: &'static str = "SignCertificate";
     type Platform = Platform;
-    type Output = Signed;
+    type Output = CertificateSignature;
 
-    async fn run(&self, on: &Platform, _: &Call) -> Result<Signed, ActionError> {
+    async fn run(&self, on: &Platform, _: &Call) -> Result<CertificateSignature, ActionError> {
         let (signature, public_key) = envelope::sign(&self.cover, on.signer.as_ref())
             .await
             .map_err(|why| ActionError::transient(codes::SIGNER_FAILED, why))?;
-        Ok(Signed { signature, public_key })
+        Ok(CertificateSignature { signature, public_key })
     }
 }

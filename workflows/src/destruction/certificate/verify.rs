@@ -2,7 +2,9 @@
 //!
 //! Takes any bytes, never panics, and does not stop at the first problem: who looks for a change wants its place.
 
-use super::{Certificate, Entry, FORMAT, checked_json, envelope::Envelope, problem::Problem, rules};
+use super::{
+    Certificate, CertificateEntry, FORMAT, checked_json, envelope::Envelope, problem::Problem, rules,
+};
 use crate::signing::{Digest, PublicKey, canonical::value, dsse::pae};
 use base64::{
     Engine as _,
@@ -21,7 +23,7 @@ pub struct Verification {
     /// The cover, if it can be read.
     pub certificate: Option<Certificate>,
     /// The assets, as far as they can be read.
-    pub assets: Vec<Entry>,
+    pub assets: Vec<CertificateEntry>,
 }
 
 /// Verifies a certificate's file with the keys that are trusted. Any byte changed is a problem that names its field.
@@ -193,7 +195,7 @@ fn page_of(
     before: usize,
     certificate: Option<&Certificate>,
     problems: &mut Vec<Problem>,
-) -> Option<Vec<Entry>> {
+) -> Option<Vec<CertificateEntry>> {
     let sheet = checked_json::read("assets", page);
     let field = format!("pages[{place}]");
     let unchanged = sheet.problems.is_empty();
@@ -203,7 +205,7 @@ fn page_of(
     if unchanged && named.is_some_and(|named| named.digest != Digest::of_bytes(page)) {
         problems.push(Problem::new(&field, "is not the page that the cover names"));
     }
-    let entries: Vec<Entry> = typed(sheet.content.as_ref(), &field, problems)?;
+    let entries: Vec<CertificateEntry> = typed(sheet.content.as_ref(), &field, problems)?;
     if named.is_some_and(|named| named.assets != entries.len()) {
         problems.push(Problem::new(
             &field,
@@ -220,7 +222,7 @@ fn moved(field: &str, before: usize) -> Option<String> {
 }
 
 /// What the votes of an approval say of voters who are not other people than those who asked or agreed.
-fn not_separate(approval: &super::Approved) -> impl Iterator<Item = String> {
+fn not_separate(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     approval.votes.iter().filter_map(|vote| {
         let why = vote.not_separate.as_ref()?.describe(&vote.name);
         Some(format!("Separation not enforced in {}: {why}.", approval.gate))
@@ -228,7 +230,7 @@ fn not_separate(approval: &super::Approved) -> impl Iterator<Item = String> {
 }
 
 /// Which voters hold a credential by a code that somebody made who asked or voted too, and could have used it themselves.
-fn codes_of_parties(approval: &super::Approved) -> impl Iterator<Item = String> {
+fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     let is_party = |name: &String| {
         *name == approval.requested_by || approval.votes.iter().any(|vote| vote.name == *name)
     };
@@ -251,7 +253,7 @@ impl Verification {
     pub fn proves(&self) -> Vec<String> {
         let Some(certificate) = self.certificate.as_ref().filter(|_| self.holds()) else { return Vec::new() };
         let tenant = &certificate.tombstone.tenant;
-        let people = |approval: &super::Approved| {
+        let people = |approval: &super::RecordedApproval| {
             approval.votes.iter().map(|vote| vote.name.as_str()).collect::<Vec<_>>().join(" and ")
         };
         let mut proves = vec![

@@ -219,7 +219,7 @@ pub struct Verification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Judgement {
+pub enum ValidationVerdict {
     /// The sanitisation was effective.
     Accept,
     /// It was not, or cannot be known to be.
@@ -230,7 +230,7 @@ pub enum Judgement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validation {
     /// Yes or no.
-    pub decision: Judgement,
+    pub decision: ValidationVerdict,
     /// By whom.
     pub actor: Actor,
     /// When.

@@ -3,15 +3,15 @@
 //! A record says what was observed. [`passes`](SanitisationRecord::passes) is the one rule that says whether it counts;
 //! an absent, skipped or unknown result never does, and what was asked to go is not gone until it was looked for.
 
-use super::rejection::Why;
+use super::rejection::NotClean;
 use crate::{
     destruction::{
         asset::{Asset, AssetId, AssetType, DataClass},
         sanitisation::{
             gpu_scrub::{BETWEEN_TENANTS, GpuScrub},
             parts::{
-                Actor, Device, FirmwareCheck, Judgement, KeyFacts, Method, Technique, Tool, Validation,
-                Verification,
+                Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation,
+                ValidationVerdict, Verification,
             },
         },
     },
@@ -27,7 +27,7 @@ use store::ExecutionId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case", tag = "is")]
 #[strum(serialize_all = "snake_case")]
-pub enum Outcome {
+pub enum SanitisationOutcome {
     /// Sanitised, and verified.
     SanitisedVerified,
     /// Sanitised, and not verified.
@@ -42,7 +42,7 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
-    /// There was nothing to do, by one of the [`RULES`].
+    /// There was nothing to do, by one of the [`EXEMPTION_RULES`].
     NotApplicable {
         /// Which one.
         rule: String,
@@ -62,7 +62,7 @@ pub enum Outcome {
 
 /// A rule by which nothing had to be done: its name, what it says, and for which data it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct ExemptionRule {
     /// Its name.
     pub name: &'static str,
     /// What it says, for people.
@@ -72,18 +72,18 @@ pub struct Rule {
 }
 
 /// The only reasons for which nothing had to be done. No rule covers a medium.
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const EXEMPTION_RULES: &[ExemptionRule] = &[
+    ExemptionRule {
         name: "backup_beyond_use",
         says: "a backup that cannot be deleted yet: its key is destroyed, and it is on the list that every restore replays",
         dated: true,
     },
-    Rule {
+    ExemptionRule {
         name: "holds_no_data",
         says: "configuration without content: a name, address or table entry that ends with its object",
         dated: false,
     },
-    Rule {
+    ExemptionRule {
         name: "retained_by_law",
         says: "kept by a retention rule, under a key of the provider, outside of the tenant's reach",
         dated: true,
@@ -135,7 +135,7 @@ pub struct SanitisationRecord {
     /// Was it effective?
     pub validation: Option<Validation>,
     /// How it ended.
-    pub result: Outcome,
+    pub result: SanitisationOutcome,
     /// Where a medium goes from here.
     pub destination: Option<String>,
     /// Digests of what was collected, by name.
@@ -143,7 +143,7 @@ pub struct SanitisationRecord {
 }
 
 impl SanitisationRecord {
-    /// A record of work that has begun: its result is [`Outcome::Unknown`] until somebody says otherwise.
+    /// A record of work that has begun: its result is [`SanitisationOutcome::Unknown`] until somebody says otherwise.
     #[must_use]
     pub fn begun(
         asset: &Asset,
@@ -174,7 +174,7 @@ impl SanitisationRecord {
             key: None,
             verification: None,
             validation: None,
-            result: Outcome::Unknown,
+            result: SanitisationOutcome::Unknown,
             destination: None,
             evidence: BTreeMap::new(),
         }
@@ -202,24 +202,26 @@ impl SanitisationRecord {
     ///
     /// # Errors
     /// The first thing that is lacking.
-    pub fn passes(&self) -> Result<(), Why> {
+    pub fn passes(&self) -> Result<(), NotClean> {
         match &self.result {
-            Outcome::SanitisedVerified => {
+            SanitisationOutcome::SanitisedVerified => {
                 self.sanitised()?;
                 self.accepted()
             }
-            Outcome::PhysicallyDestroyed { witnesses } => {
+            SanitisationOutcome::PhysicallyDestroyed { witnesses } => {
                 let names: BTreeSet<_> = witnesses.iter().map(|witness| witness.name.trim()).collect();
                 if names.iter().filter(|name| !name.is_empty()).count() < 2 {
-                    return Err(Why::Witnesses { named: names.len() });
+                    return Err(NotClean::Witnesses { named: names.len() });
                 }
                 self.in_order()
             }
-            Outcome::NotApplicable { rule, reason, destroy_by } => self.exempt(rule, reason, *destroy_by),
-            Outcome::SanitisedUnverified => Err(Why::NotVerified),
-            Outcome::Failed { reason } => Err(Why::Failed { reason: reason.clone() }),
-            Outcome::Skipped { reason } => Err(Why::Skipped { reason: reason.clone() }),
-            Outcome::Unknown => Err(Why::Unknown),
+            SanitisationOutcome::NotApplicable { rule, reason, destroy_by } => {
+                self.exempt(rule, reason, *destroy_by)
+            }
+            SanitisationOutcome::SanitisedUnverified => Err(NotClean::NotVerified),
+            SanitisationOutcome::Failed { reason } => Err(NotClean::Failed { reason: reason.clone() }),
+            SanitisationOutcome::Skipped { reason } => Err(NotClean::Skipped { reason: reason.clone() }),
+            SanitisationOutcome::Unknown => Err(NotClean::Unknown),
         }
     }
 
@@ -227,33 +229,33 @@ impl SanitisationRecord {
     ///
     /// # Errors
     /// As [`SanitisationRecord::passes`].
-    pub fn passes_since(&self, since: Moment) -> Result<(), Why> {
+    pub fn passes_since(&self, since: Moment) -> Result<(), NotClean> {
         self.passes()?;
-        if self.started_at < since { Err(Why::Stale { since }) } else { Ok(()) }
+        if self.started_at < since { Err(NotClean::Stale { since }) } else { Ok(()) }
     }
 
-    fn sanitised(&self) -> Result<(), Why> {
+    fn sanitised(&self) -> Result<(), NotClean> {
         if self.technique == Technique::Nothing {
-            return Err(Why::NothingDone);
+            return Err(NotClean::NothingDone);
         }
         if self.kind.is_medium() && self.method.is_none() {
-            return Err(Why::NoMethod);
+            return Err(NotClean::NoMethod);
         }
-        let Some(verification) = &self.verification else { return Err(Why::NotVerified) };
+        let Some(verification) = &self.verification else { return Err(NotClean::NotVerified) };
         if verification.checked == 0 {
-            return Err(Why::NothingChecked);
+            return Err(NotClean::NothingChecked);
         }
         if verification.mismatches > 0 || verification.unreadable > 0 {
             let Verification { mismatches, unreadable, .. } = *verification;
-            return Err(Why::Mismatches { mismatches, unreadable });
+            return Err(NotClean::Mismatches { mismatches, unreadable });
         }
         if self.kind == AssetType::Gpu {
-            let scrub = self.scrub.as_ref().ok_or(Why::NoScrub)?;
-            scrub.suffices(BETWEEN_TENANTS).map_err(Why::Scrub)?;
+            let scrub = self.scrub.as_ref().ok_or(NotClean::NoScrub)?;
+            scrub.suffices(BETWEEN_TENANTS).map_err(NotClean::Scrub)?;
         }
         match &self.firmware {
-            None if self.kind == AssetType::Node => return Err(Why::NoFirmwareCheck),
-            Some(FirmwareCheck::Differs { what }) => return Err(Why::Firmware { what: what.clone() }),
+            None if self.kind == AssetType::Node => return Err(NotClean::NoFirmwareCheck),
+            Some(FirmwareCheck::Differs { what }) => return Err(NotClean::Firmware { what: what.clone() }),
             None | Some(FirmwareCheck::Matches { .. } | FirmwareCheck::NotOurs) => {}
         }
         if self.technique == Technique::KeyDestruction || self.kind == AssetType::Key {
@@ -262,20 +264,20 @@ impl SanitisationRecord {
         self.in_order()
     }
 
-    fn key_is_gone(&self) -> Result<(), Why> {
-        let Some(key) = &self.key else { return Err(Why::NoKeyFacts) };
+    fn key_is_gone(&self) -> Result<(), NotClean> {
+        let Some(key) = &self.key else { return Err(NotClean::NoKeyFacts) };
         if key.exportable || key.backup_allowed {
-            return Err(Why::KeyCouldLeave);
+            return Err(NotClean::KeyCouldLeave);
         }
         if !key.observed_absent || !key.decrypt_fails {
-            return Err(Why::KeyNotProbed);
+            return Err(NotClean::KeyNotProbed);
         }
         Ok(())
     }
 
-    fn exempt(&self, rule: &str, reason: &str, destroy_by: Option<Moment>) -> Result<(), Why> {
-        let Some(found) = RULES.iter().find(|allowed| allowed.name == rule) else {
-            return Err(Why::NoSuchRule { rule: rule.to_owned() });
+    fn exempt(&self, rule: &str, reason: &str, destroy_by: Option<Moment>) -> Result<(), NotClean> {
+        let Some(found) = EXEMPTION_RULES.iter().find(|allowed| allowed.name == rule) else {
+            return Err(NotClean::NoSuchRule { rule: rule.to_owned() });
         };
         let holds = !self.kind.is_medium()
             && match found.name {
@@ -284,39 +286,39 @@ impl SanitisationRecord {
                 _ => self.kind != AssetType::Key,
             };
         if !holds {
-            return Err(Why::RuleDoesNotHold { rule: rule.to_owned() });
+            return Err(NotClean::RuleDoesNotHold { rule: rule.to_owned() });
         }
         if reason.trim().is_empty() {
-            return Err(Why::NoReason { rule: rule.to_owned() });
+            return Err(NotClean::NoReason { rule: rule.to_owned() });
         }
         if found.dated && destroy_by.is_none() {
-            return Err(Why::NoDay { rule: rule.to_owned() });
+            return Err(NotClean::NoDay { rule: rule.to_owned() });
         }
         Ok(())
     }
 
-    fn accepted(&self) -> Result<(), Why> {
-        let Some(validation) = &self.validation else { return Err(Why::NotValidated) };
-        if validation.decision == Judgement::Reject {
-            return Err(Why::Rejected {
+    fn accepted(&self) -> Result<(), NotClean> {
+        let Some(validation) = &self.validation else { return Err(NotClean::NotValidated) };
+        if validation.decision == ValidationVerdict::Reject {
+            return Err(NotClean::Rejected {
                 by: validation.actor.name.clone(),
                 reason: validation.reason.clone(),
             });
         }
         if validation.actor.name.trim() == self.actor.name.trim() {
-            return Err(Why::SameActor { actor: self.actor.name.clone() });
+            return Err(NotClean::SameActor { actor: self.actor.name.clone() });
         }
         Ok(())
     }
 
-    fn in_order(&self) -> Result<(), Why> {
-        let Some(ended) = self.ended_at else { return Err(Why::NotEnded) };
+    fn in_order(&self) -> Result<(), NotClean> {
+        let Some(ended) = self.ended_at else { return Err(NotClean::NotEnded) };
         let mut last = self.started_at;
         let verified = self.verification.as_ref().map(|verification| verification.at);
         let validated = self.validation.as_ref().map(|validation| validation.at);
         for next in [Some(ended), verified, validated].into_iter().flatten() {
             if next < last {
-                return Err(Why::OutOfOrder { earlier: next, later: last });
+                return Err(NotClean::OutOfOrder { earlier: next, later: last });
             }
             last = next;
         }
@@ -341,7 +343,7 @@ pub fn node_is_clean<'a>(
     assets: impl IntoIterator<Item = &'a Asset>,
     records: &BTreeMap<AssetId, SanitisationRecord>,
     since: Moment,
-) -> Result<(), BTreeMap<AssetId, Why>> {
+) -> Result<(), BTreeMap<AssetId, NotClean>> {
     let mut looked = 0;
     let mut dirty = BTreeMap::new();
     for asset in assets {
@@ -351,7 +353,7 @@ pub fn node_is_clean<'a>(
         }
     }
     if looked == 0 {
-        dirty.insert(AssetId("node:".into()), Why::NoRecord);
+        dirty.insert(AssetId("node:".into()), NotClean::NoRecord);
     }
     if dirty.is_empty() { Ok(()) } else { Err(dirty) }
 }
@@ -360,17 +362,17 @@ pub fn node_is_clean<'a>(
 pub(crate) fn check<'a>(
     asset: &Asset,
     record: Option<&'a SanitisationRecord>,
-) -> Result<&'a SanitisationRecord, Why> {
-    let record = record.ok_or(Why::NoRecord)?;
+) -> Result<&'a SanitisationRecord, NotClean> {
+    let record = record.ok_or(NotClean::NoRecord)?;
     if record.asset != asset.id || record.kind != asset.kind || record.tenant != asset.tenant {
-        return Err(Why::OtherAsset { about: record.asset.clone() });
+        return Err(NotClean::OtherAsset { about: record.asset.clone() });
     }
     match (&asset.serial, &record.device.serial) {
         (Some(inventory), Some(device)) if inventory != device => {
-            Err(Why::SerialDiffers { inventory: inventory.clone(), device: device.clone() })
+            Err(NotClean::SerialDiffers { inventory: inventory.clone(), device: device.clone() })
         }
         (Some(inventory), None) if asset.kind.is_medium() => {
-            Err(Why::SerialDiffers { inventory: inventory.clone(), device: "nothing".into() })
+            Err(NotClean::SerialDiffers { inventory: inventory.clone(), device: "nothing".into() })
         }
         _ => Ok(record),
     }

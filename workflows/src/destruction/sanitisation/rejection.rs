@@ -11,7 +11,7 @@ use store::ExecutionId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each says itself in its message")]
-pub enum Why {
+pub enum NotClean {
     #[error("there is no record of what was done to it")]
     NoRecord,
     #[error("it is not known how its sanitisation ended")]
@@ -75,5 +75,5 @@ pub enum Why {
     #[error("the inventory says serial number {inventory}, and the device said {device}")]
     SerialDiffers { inventory: String, device: String },
     #[error("the inventory lists it as {0}, which nobody has settled")]
-    Open(crate::destruction::inventory::Open),
+    Open(crate::destruction::inventory::OpenReason),
 }

@@ -1,8 +1,8 @@
 //! Sanitisations that between them show every action: one that has just begun, and one whose devices are known.
 
-use super::{Demands, NodeSanitisation};
+use super::{NodeSanitisation, SanitisationDemands};
 use crate::{
-    offboarding::Leaver,
+    offboarding::LeavingTenant,
     platform::{Devices, Drive, DriveTechnique, GpuDevice, SanitiseLog},
     policy::Method,
     signing::Moment,
@@ -17,9 +17,14 @@ pub(super) fn all() -> Vec<NodeSanitisation> {
 }
 
 fn begun() -> Option<NodeSanitisation> {
-    let demands =
-        Demands { drives: Method::Purge, gpu_memory: Method::Clear, attempts: 2, within: DAY, drain: HOUR };
-    let leaver = Leaver {
+    let demands = SanitisationDemands {
+        drives: Method::Purge,
+        gpu_memory: Method::Clear,
+        attempts: 2,
+        within: DAY,
+        drain: HOUR,
+    };
+    let leaver = LeavingTenant {
         tenant: "example".parse().ok()?,
         cluster: "eu-1".parse().ok()?,
         region: "eu".parse().ok()?,

@@ -2,7 +2,7 @@
 
 use super::{NodeSanitisation, records};
 use crate::{
-    destruction::{AssetId, Inventory, SanitisationRecord, Why, node_is_clean},
+    destruction::{AssetId, Inventory, NotClean, SanitisationRecord, node_is_clean},
     ledger::codes,
     offboarding::node_sanitisation::record::NodeVerdict,
     signing::Moment,
@@ -89,7 +89,7 @@ impl LedgerAction for FileNode {
         let since = begun_at.unwrap_or(now);
         let mut dirty = node_is_clean(assets.iter().copied(), &filed, since).err().unwrap_or_default();
         if begun_at.is_none() && dirty.is_empty() {
-            dirty.insert(AssetId(format!("node:{id}")), Why::Unknown);
+            dirty.insert(AssetId(format!("node:{id}")), NotClean::Unknown);
         }
         if !dirty.is_empty() {
             view.put(&node.quarantine(*owner_epoch).map_err(changed)?)?;

@@ -1,8 +1,8 @@
 //! The data of a node sanitisation, as it is persisted.
 
 use crate::{
-    destruction::{AssetId, Why},
-    platform::{Devices, FilledGpu, Qualified, Reset, Samples, SanitiseLog},
+    destruction::{AssetId, NotClean},
+    platform::{Devices, FilledGpu, QualifyFinding, Reset, Samples, SanitiseLog},
     policy::Method,
     signing::Moment,
     tenancy::{ClusterId, NodeId, OwnerEpoch, TenantId},
@@ -13,7 +13,7 @@ use store::ExecutionId;
 
 /// What policy asks of a sanitisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demands {
+pub struct SanitisationDemands {
     /// The weakest method that will do for drives.
     pub drives: Method,
     /// The weakest method that will do for the memory of GPUs. Above `clear`, they are reset too.
@@ -42,7 +42,7 @@ pub struct NodeSanitisation {
     /// How many GPUs the ledger says that it has.
     pub gpus: u64,
     /// What policy asks.
-    pub demands: Demands,
+    pub demands: SanitisationDemands,
     /// When cleaning began: from then on no work of the tenant ran.
     pub begun_at: Option<Moment>,
     /// What the node has, read from it.
@@ -58,7 +58,7 @@ pub struct NodeSanitisation {
     /// Whether it has been installed afresh.
     pub installed: bool,
     /// What the diagnosis found.
-    pub qualified: Option<Qualified>,
+    pub qualified: Option<QualifyFinding>,
     /// What it came to.
     pub verdict: Option<NodeVerdict>,
 }
@@ -78,7 +78,7 @@ pub struct DriveProgress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeVerdict {
     /// Assets that do not pass, each with the reason; empty when the node is clean.
-    pub dirty: BTreeMap<AssetId, Why>,
+    pub dirty: BTreeMap<AssetId, NotClean>,
     /// How many assets it has.
     pub assets: usize,
 }

@@ -3,8 +3,9 @@
 use super::NodeSanitisation;
 use crate::{
     destruction::{
-        Actor, Asset, AssetType, Device, FirmwareCheck, GpuScrub, Judgement, Method, Outcome,
-        SanitisationRecord, ScrubLevel, Technique, Tool, Validation, Verification, VerificationMethod,
+        Actor, Asset, AssetType, Device, FirmwareCheck, GpuScrub, Method, SanitisationOutcome,
+        SanitisationRecord, ScrubLevel, Technique, Tool, Validation, ValidationVerdict, Verification,
+        VerificationMethod,
     },
     platform::{Drive, DriveTechnique, DriveTool, SanitiseStatus},
     signing::{Digest, Moment},
@@ -48,7 +49,7 @@ pub(super) fn of(me: &NodeSanitisation, asset: &Asset, call: &Call, now: Moment)
     };
     match made {
         Ok((record, verification)) => passed(record, verification, now),
-        Err(reason) => SanitisationRecord { result: Outcome::Failed { reason }, ..plain },
+        Err(reason) => SanitisationRecord { result: SanitisationOutcome::Failed { reason }, ..plain },
     }
 }
 
@@ -76,12 +77,12 @@ fn passed(record: SanitisationRecord, looked: Looked, now: Moment) -> Sanitisati
         actor: Actor::program("tenure verifier"),
         at: now,
     };
-    let decision = if clean { Judgement::Accept } else { Judgement::Reject };
+    let decision = if clean { ValidationVerdict::Accept } else { ValidationVerdict::Reject };
     let reason =
         if clean { "verified, and as policy asks" } else { "the verification found what should be gone" };
     let actor = Actor::program("tenure validation by policy");
     SanitisationRecord {
-        result: Outcome::SanitisedVerified,
+        result: SanitisationOutcome::SanitisedVerified,
         verification: Some(verification),
         validation: Some(Validation { decision, actor, at: now, reason: reason.into() }),
         destination: Some("back into the provider's fleet".into()),

@@ -3,7 +3,8 @@
 use super::{NodeSanitisation, TECHNIQUES};
 use crate::{
     platform::{
-        BeginSanitise, Drive, DriveTechnique, Progress, ReadProgress, SampleDrive, SanitiseStatus, ScrubGpu,
+        BeginSanitise, Drive, DriveStatus, DriveTechnique, ReadProgress, SampleDrive, SanitiseStatus,
+        ScrubGpu,
     },
     policy::Method,
 };
@@ -75,7 +76,7 @@ impl NodeSanitisation {
     }
 
     /// Keeps what a drive's log says, and for how long it has said so.
-    pub(super) fn progressed(&mut self, progress: Progress) {
+    pub(super) fn progressed(&mut self, progress: DriveStatus) {
         let waited = self.look_again().as_secs();
         let known = self.drives.entry(progress.serial).or_default();
         let same = known.log == progress.log;

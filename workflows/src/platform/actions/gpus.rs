@@ -1,7 +1,8 @@
 //! The GPU-shaped capability: how a node's GPUs are partitioned, and whether they are fit.
 
 use crate::platform::{
-    Diagnosis, GpuLayout, LayoutState, Level, Platform, Stamp, at_cluster, call_metadata::look_again, codes,
+    CallMetadata, Diagnosis, DiagnosisLevel, GpuLayout, LayoutState, Platform, at_cluster,
+    call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ impl Action for ReadGpuLayout {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
-        on.gpus.layout(&self.cluster, &self.node, &Stamp::of(self, call)).await
+        on.gpus.layout(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -57,7 +58,7 @@ impl Action for SetGpuLayout {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
-        reach(on, &self.cluster, &self.node, &self.profile, &Stamp::of(self, call)).await
+        reach(on, &self.cluster, &self.node, &self.profile, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -85,7 +86,7 @@ impl Action for RestoreGpuLayout {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
-        reach(on, &self.cluster, &self.node, &self.previous, &Stamp::of(self, call)).await
+        reach(on, &self.cluster, &self.node, &self.previous, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -95,7 +96,7 @@ async fn reach(
     cluster: &str,
     node: &str,
     profile: &str,
-    stamp: &Stamp,
+    stamp: &CallMetadata,
 ) -> Result<GpuLayout, ActionError> {
     let mut layout = on.gpus.layout(cluster, node, stamp).await?;
     if layout.profile != profile {
@@ -128,7 +129,7 @@ pub struct DiagnoseNode {
     /// Which node.
     pub node: String,
     /// How deep.
-    pub level: Level,
+    pub level: DiagnosisLevel,
 }
 
 impl Action for DiagnoseNode {
@@ -142,7 +143,7 @@ impl Action for DiagnoseNode {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Diagnosis, ActionError> {
         let diagnosis =
-            on.gpus.diagnose(&self.cluster, &self.node, self.level, &Stamp::of(self, call)).await?;
+            on.gpus.diagnose(&self.cluster, &self.node, self.level, &CallMetadata::of(self, call)).await?;
         if diagnosis.fit {
             return Ok(diagnosis);
         }

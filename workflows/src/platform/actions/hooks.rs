@@ -3,7 +3,7 @@
 //! A workflow says which hook and with what; the file of targets says what stands behind the name. Invariant: the arguments
 //! are plain data that may be shown in plans and kept in journals. A secret does not belong there.
 
-use crate::platform::{Hook, HookOutput, Platform, Stamp, codes};
+use crate::platform::{CallMetadata, Hook, HookOutput, Platform, codes};
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl Hook {
         HookOutput { hook: self.name.clone(), output }
     }
 
-    async fn asked(&self, on: &Platform, stamp: &Stamp) -> Result<Probe<HookOutput>, ActionError> {
+    async fn asked(&self, on: &Platform, stamp: &CallMetadata) -> Result<Probe<HookOutput>, ActionError> {
         Ok(match on.hooks.probe(self, stamp).await? {
             Probe::Done(output) => Probe::Done(self.said(output)),
             Probe::NotDone => Probe::NotDone,
@@ -69,11 +69,11 @@ impl Action for RunHook {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<HookOutput, ActionError> {
-        Ok(self.hook.said(on.hooks.run(&self.hook, &Stamp::of(self, call)).await?))
+        Ok(self.hook.said(on.hooks.run(&self.hook, &CallMetadata::of(self, call)).await?))
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<HookOutput>, ActionError> {
-        self.hook.asked(on, &Stamp::of(self, call)).await
+        self.hook.asked(on, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -88,10 +88,10 @@ impl Action for UndoHook {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<HookOutput, ActionError> {
-        Ok(self.hook.said(on.hooks.undo(&self.hook, &Stamp::of(self, call)).await?))
+        Ok(self.hook.said(on.hooks.undo(&self.hook, &CallMetadata::of(self, call)).await?))
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<HookOutput>, ActionError> {
-        self.hook.asked(on, &Stamp::of(self, call)).await
+        self.hook.asked(on, &CallMetadata::of(self, call)).await
     }
 }

@@ -1,6 +1,9 @@
 //! The identity provider: a tenant's groups, and the credentials handed over to it.
 
-use crate::platform::{Found, Made, Platform, Removal, Stamp, call_metadata::look_again, codes, tenant_name};
+use crate::platform::{
+    CallMetadata, CreatedObject, FoundObject, Platform, Removal, call_metadata::look_again, codes,
+    tenant_name,
+};
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -20,12 +23,13 @@ pub struct CreateIdentity {
 impl Action for CreateIdentity {
     const NAME: &'static str = "CreateIdentity";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        let found = on.identity.create(&name, &self.tenant, &self.groups, &Stamp::of(self, call)).await?;
-        Ok(Made { name, uid: found.uid })
+        let found =
+            on.identity.create(&name, &self.tenant, &self.groups, &CallMetadata::of(self, call)).await?;
+        Ok(CreatedObject { name, uid: found.uid })
     }
 }
 
@@ -44,7 +48,7 @@ impl Action for DeleteIdentity {
     type Output = Removal;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         let Some(found) = on.identity.read(&name, &stamp).await? else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));
@@ -82,7 +86,7 @@ impl Action for PublishCredentials {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CredentialReference, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         if let Some(found) = on.identity.published(&name, &stamp).await? {
             return self.reference(&name, &found);
         }
@@ -92,7 +96,7 @@ impl Action for PublishCredentials {
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CredentialReference>, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        Ok(match on.identity.published(&name, &Stamp::of(self, call)).await? {
+        Ok(match on.identity.published(&name, &CallMetadata::of(self, call)).await? {
             Some(found) => self.reference(&name, &found).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
         })
@@ -100,7 +104,7 @@ impl Action for PublishCredentials {
 }
 
 impl PublishCredentials {
-    fn reference(&self, name: &str, found: &Found) -> Result<CredentialReference, ActionError> {
+    fn reference(&self, name: &str, found: &FoundObject) -> Result<CredentialReference, ActionError> {
         if found.tenant == self.tenant {
             return Ok(reference(name));
         }
@@ -128,7 +132,7 @@ impl Action for RevokeCredentials {
     type Output = Removal;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         let Some(found) = on.identity.published(&name, &stamp).await? else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));

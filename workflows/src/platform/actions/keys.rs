@@ -1,8 +1,8 @@
 //! The key store: one key per tenant, which never leaves it, so that destroying it destroys what it encrypted.
 
 use crate::platform::{
-    Found, KeySafety, Platform, Removal, Stamp,
-    call_metadata::{look_again, unsure},
+    CallMetadata, FoundObject, KeySafety, Platform, Removal,
+    call_metadata::{look_again, outcome_unknown},
     codes, tenant_name,
 };
 use engine::{Action, ActionError, Call, Probe, Repeat};
@@ -35,12 +35,12 @@ impl Action for CreateTenantKey {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<KeyReference, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         if let Some(key) = on.keys.read(&name, &stamp).await? {
             return self.checked(name, &key);
         }
         on.keys.create(&name, &self.tenant, &stamp).await?;
-        match on.keys.read(&name, &stamp).await.map_err(unsure)? {
+        match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             Some(key) => self.checked(name, &key),
             None => Err(ActionError::transient(
                 codes::KEY_MISSING,
@@ -51,7 +51,7 @@ impl Action for CreateTenantKey {
 
     /// A key that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<KeyReference>, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         Ok(match on.keys.read(&name, &stamp).await? {
             Some(key) => self.checked(name, &key).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
@@ -63,7 +63,7 @@ impl CreateTenantKey {
     fn checked(
         &self,
         name: String,
-        (found, safety): &(Found, KeySafety),
+        (found, safety): &(FoundObject, KeySafety),
     ) -> Result<KeyReference, ActionError> {
         if found.tenant != self.tenant {
             let why = format!("key {name} is of {:?}", found.tenant);
@@ -96,20 +96,20 @@ impl Action for DestroyTenantKey {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         let Some((found, _)) = on.keys.read(&name, &stamp).await? else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));
         }
         on.keys.destroy(&name, &found, &stamp).await?;
-        match on.keys.read(&name, &stamp).await.map_err(unsure)? {
+        match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),
             Some(_) => Err(look_again(codes::TERMINATING)),
         }
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removal>, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, Stamp::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
         Ok(match on.keys.read(&name, &stamp).await? {
             None => Probe::Done(Removal::Gone),
             Some(_) => Probe::NotDone,

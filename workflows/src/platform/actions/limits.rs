@@ -14,9 +14,9 @@ pub use change::{
     RestoreAssociationLimit, RestoreCohortQuota, RestoreNamespaceLabels, RestoreQueueQuota,
     RestoreResourceQuota,
 };
-pub use layers::{LimitNames, Limits, Restored};
+pub use layers::{LayerLimits, LimitNames, LimitRestored};
 
-use crate::platform::{Platform, Stamp, actions::limits::quota_field::Line, at_cluster, codes};
+use crate::platform::{CallMetadata, Platform, actions::limits::quota_field::QuotaField, at_cluster, codes};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
@@ -32,14 +32,14 @@ pub struct ReadLimits {
 impl Action for ReadLimits {
     const NAME: &'static str = "ReadLimits";
     type Platform = Platform;
-    type Output = Limits;
+    type Output = LayerLimits;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Limits, ActionError> {
-        read_limits(on, &self.of, &Stamp::of(self, call)).await
+    async fn run(&self, on: &Platform, call: &Call) -> Result<LayerLimits, ActionError> {
+        read_limits(on, &self.of, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -47,9 +47,13 @@ impl Action for ReadLimits {
 ///
 /// # Errors
 /// `object.missing` and the like of the layer that cannot be read.
-pub async fn read_limits(on: &Platform, of: &LimitNames, stamp: &Stamp) -> Result<Limits, ActionError> {
-    let mut limits = Limits::default();
-    for line in Line::all(of)? {
+pub async fn read_limits(
+    on: &Platform,
+    of: &LimitNames,
+    stamp: &CallMetadata,
+) -> Result<LayerLimits, ActionError> {
+    let mut limits = LayerLimits::default();
+    for line in QuotaField::all(of)? {
         let Some(found) = line.standing(on, &of.tenant, stamp).await? else { continue };
         limits.note(&line, of, line.of(&found.spec))?;
     }
@@ -66,14 +70,14 @@ pub struct KeepLimits {
     /// Of what.
     pub of: LimitNames,
     /// What the layers are to say.
-    pub limits: Limits,
+    pub limits: LayerLimits,
 }
 
 /// The layers were read back, and say what they were set to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitKept {
     /// What was read.
-    pub limits: Limits,
+    pub limits: LayerLimits,
 }
 
 impl Action for KeepLimits {
@@ -86,9 +90,9 @@ impl Action for KeepLimits {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitKept, ActionError> {
-        let stamp = Stamp::of(self, call);
-        let (mut seen, mut drifted) = (Limits::default(), Vec::new());
-        for line in Line::all(&self.of)? {
+        let stamp = CallMetadata::of(self, call);
+        let (mut seen, mut drifted) = (LayerLimits::default(), Vec::new());
+        for line in QuotaField::all(&self.of)? {
             let Some(found) = line.standing(on, &self.of.tenant, &stamp).await? else { continue };
             let (now, wanted) = (line.of(&found.spec), line.wanted(&self.limits));
             seen.note(&line, &self.of, now.clone())?;

@@ -1,8 +1,8 @@
 //! The object store: a tenant's bucket, encrypted with the tenant's key.
 
 use crate::platform::{
-    Bucket, Found, Made, Platform, Removal, Stamp, bucket_name,
-    call_metadata::{look_again, unsure},
+    Bucket, CallMetadata, CreatedObject, FoundObject, Platform, Removal, bucket_name,
+    call_metadata::{look_again, outcome_unknown},
     codes, tenant_name,
 };
 use engine::{Action, ActionError, Call, Probe, Repeat};
@@ -24,16 +24,16 @@ pub struct CreateBucket {
 impl Action for CreateBucket {
     const NAME: &'static str = "CreateBucket";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
     const REPEAT: Repeat = Repeat::AfterProbe;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let (bucket, stamp) = (self.bucket()?, Stamp::of(self, call));
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let (bucket, stamp) = (self.bucket()?, CallMetadata::of(self, call));
         if let Some(there) = on.objects.read(&self.region, &bucket.name, &stamp).await? {
             return self.checked(&bucket, &there);
         }
         on.objects.create(&bucket, &self.tenant, &stamp).await?;
-        match on.objects.read(&self.region, &bucket.name, &stamp).await.map_err(unsure)? {
+        match on.objects.read(&self.region, &bucket.name, &stamp).await.map_err(outcome_unknown)? {
             Some(there) => self.checked(&bucket, &there),
             None => {
                 let why = format!("bucket {} was made and is not there", bucket.name);
@@ -43,9 +43,9 @@ impl Action for CreateBucket {
     }
 
     /// A bucket that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
-    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Made>, ActionError> {
+    async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CreatedObject>, ActionError> {
         let bucket = self.bucket()?;
-        Ok(match on.objects.read(&self.region, &bucket.name, &Stamp::of(self, call)).await? {
+        Ok(match on.objects.read(&self.region, &bucket.name, &CallMetadata::of(self, call)).await? {
             Some(there) => self.checked(&bucket, &there).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
         })
@@ -62,7 +62,11 @@ impl CreateBucket {
         })
     }
 
-    fn checked(&self, wanted: &Bucket, (found, bucket): &(Found, Bucket)) -> Result<Made, ActionError> {
+    fn checked(
+        &self,
+        wanted: &Bucket,
+        (found, bucket): &(FoundObject, Bucket),
+    ) -> Result<CreatedObject, ActionError> {
         let name = &wanted.name;
         if found.tenant != self.tenant {
             let why = format!("bucket {name} is of {:?}", found.tenant);
@@ -72,7 +76,7 @@ impl CreateBucket {
             let why = format!("bucket {name} is not versioned or not encrypted with key {}", wanted.key);
             return Err(ActionError::permanent(codes::BUCKET_UNSAFE, why));
         }
-        Ok(Made { name: name.clone(), uid: found.uid.clone() })
+        Ok(CreatedObject { name: name.clone(), uid: found.uid.clone() })
     }
 }
 
@@ -95,14 +99,14 @@ impl Action for DeleteBucket {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (bucket_name(&self.tenant, &self.region)?, Stamp::of(self, call));
+        let (name, stamp) = (bucket_name(&self.tenant, &self.region)?, CallMetadata::of(self, call));
         let there = on.objects.read(&self.region, &name, &stamp).await?;
         let Some((found, _)) = there else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));
         }
         on.objects.delete(&self.region, &name, &found, &stamp).await?;
-        match on.objects.read(&self.region, &name, &stamp).await.map_err(unsure)? {
+        match on.objects.read(&self.region, &name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),
             Some(_) => Err(look_again(codes::TERMINATING)),
         }
@@ -110,7 +114,7 @@ impl Action for DeleteBucket {
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removal>, ActionError> {
         let name = bucket_name(&self.tenant, &self.region)?;
-        Ok(match on.objects.read(&self.region, &name, &Stamp::of(self, call)).await? {
+        Ok(match on.objects.read(&self.region, &name, &CallMetadata::of(self, call)).await? {
             None => Probe::Done(Removal::Gone),
             Some(_) => Probe::NotDone,
         })

@@ -1,6 +1,9 @@
 //! Before and after the removal of what a tenant leaves behind: survey, freeze, drain, and looking whether it is gone.
 
-use crate::platform::{Admits, Eyes, Platform, Seen, Stamp, Thing, call_metadata::look_again, codes};
+use crate::platform::{
+    AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource,
+    call_metadata::look_again, codes,
+};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +17,16 @@ pub struct SurveyTenant {
     /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
     pub systems: Vec<String>,
     /// With whose credentials.
-    pub eyes: Eyes,
+    pub eyes: Observer,
 }
 
 impl Action for SurveyTenant {
     const NAME: &'static str = "SurveyTenant";
     type Platform = Platform;
-    type Output = Vec<Seen>;
+    type Output = Vec<ObservedResource>;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<Seen>, ActionError> {
-        let stamp = Stamp::of(self, call);
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<ObservedResource>, ActionError> {
+        let stamp = CallMetadata::of(self, call);
         let mut all = Vec::new();
         for system in &self.systems {
             all.extend(on.estate.survey(system, &self.tenant, self.eyes, &stamp).await?);
@@ -38,34 +41,34 @@ impl Action for SurveyTenant {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadAdmission {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
 }
 
 /// What a thing lets in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admission {
+pub struct ResourceAdmission {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// What; none when there is no such thing.
-    pub admits: Option<Admits>,
+    pub admits: Option<AccessMode>,
 }
 
 impl Action for ReadAdmission {
     const NAME: &'static str = "ReadAdmission";
     type Platform = Platform;
-    type Output = Admission;
+    type Output = ResourceAdmission;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Admission, ActionError> {
-        let seen = on.estate.look(&self.thing, Eyes::Platform, &Stamp::of(self, call)).await?;
-        Ok(Admission { thing: self.thing.clone(), admits: seen.map(|seen| admits(&seen)) })
+    async fn run(&self, on: &Platform, call: &Call) -> Result<ResourceAdmission, ActionError> {
+        let seen = on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?;
+        Ok(ResourceAdmission { thing: self.thing.clone(), admits: seen.map(|seen| admits(&seen)) })
     }
 }
 
-fn admits(seen: &Seen) -> Admits {
+fn admits(seen: &ObservedResource) -> AccessMode {
     match (seen.text("stopPolicy"), seen.text("admits")) {
-        (Some("Hold"), _) | (_, Some("read_only")) => Admits::ReadOnly,
-        (Some("HoldAndDrain"), _) | (_, Some("nothing")) => Admits::Nothing,
-        _ => Admits::All,
+        (Some("Hold"), _) | (_, Some("read_only")) => AccessMode::ReadOnly,
+        (Some("HoldAndDrain"), _) | (_, Some("nothing")) => AccessMode::Nothing,
+        _ => AccessMode::All,
     }
 }
 
@@ -76,11 +79,11 @@ fn admits(seen: &Seen) -> Admits {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetAdmission {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Whose.
     pub tenant: String,
     /// What it is to let in.
-    pub admits: Admits,
+    pub admits: AccessMode,
 }
 
 impl Action for SetAdmission {
@@ -89,8 +92,8 @@ impl Action for SetAdmission {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
-        let seen = on.estate.look(&self.thing, Eyes::Platform, &stamp).await?;
+        let stamp = CallMetadata::of(self, call);
+        let seen = on.estate.look(&self.thing, Observer::Platform, &stamp).await?;
         let ours = seen.filter(|seen| seen.tenant == self.tenant && !seen.terminating);
         // One that was broken off has to be gone through again, whatever it says by now.
         if ours.is_none_or(|seen| admits(&seen) == self.admits && !seen.is("unfinished")) {
@@ -106,7 +109,7 @@ impl Action for SetAdmission {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AwaitIdle {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
 }
 
 impl Action for AwaitIdle {
@@ -115,7 +118,7 @@ impl Action for AwaitIdle {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let seen = on.estate.look(&self.thing, Eyes::Platform, &Stamp::of(self, call)).await?;
+        let seen = on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?;
         let running = seen.map_or(0, |seen| seen.number("running") + seen.number("jobs"));
         if running == 0 { Ok(()) } else { Err(look_again(codes::DRAINING)) }
     }
@@ -127,7 +130,7 @@ impl Action for AwaitIdle {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VerifyAbsent {
     /// Which things.
-    pub things: Vec<Thing>,
+    pub things: Vec<TenantResource>,
 }
 
 impl Action for VerifyAbsent {
@@ -136,10 +139,10 @@ impl Action for VerifyAbsent {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let mut left = Vec::new();
         for thing in &self.things {
-            let seen = on.estate.look(thing, Eyes::Verifier, &stamp).await?;
+            let seen = on.estate.look(thing, Observer::Verifier, &stamp).await?;
             left.extend(seen.map(|_| thing.to_string()));
         }
         if left.is_empty() {
@@ -160,7 +163,7 @@ pub struct VerifyNothingLeft {
     /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
     pub systems: Vec<String>,
     /// What may be there: what is kept, and nodes that have not been returned.
-    pub allowed: Vec<Thing>,
+    pub allowed: Vec<TenantResource>,
 }
 
 impl Action for VerifyNothingLeft {
@@ -169,10 +172,10 @@ impl Action for VerifyNothingLeft {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let mut left = Vec::new();
         for system in &self.systems {
-            let seen = on.estate.survey(system, &self.tenant, Eyes::Verifier, &stamp).await?;
+            let seen = on.estate.survey(system, &self.tenant, Observer::Verifier, &stamp).await?;
             let strange = seen.into_iter().filter(|seen| !self.allowed.contains(&seen.thing));
             left.extend(strange.map(|seen| seen.thing.to_string()));
         }

@@ -1,9 +1,10 @@
 //! Takes away what a tenant leaves behind: rewraps, shreds and removes one thing at a time.
 
 use crate::platform::{
-    DriveTool, Estate, Eyes, Finding, Platform, Seen, Stamp, Thing,
-    call_metadata::{look_again, unsure},
-    capabilities::tenant_resources::Emptied,
+    CallMetadata, DriveTool, ObservedResource, Observer, Platform, ProbeFinding, TenantResource,
+    TenantResources,
+    call_metadata::{look_again, outcome_unknown},
+    capabilities::tenant_resources::EmptyProgress,
     codes,
 };
 use engine::{Action, ActionError, Call, Probe, Repeat};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RewrapThing {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Whose.
     pub tenant: String,
     /// The provider's key.
@@ -28,7 +29,7 @@ impl Action for RewrapThing {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.estate.rewrap(&self.thing, &self.tenant, &self.key, &Stamp::of(self, call)).await
+        on.estate.rewrap(&self.thing, &self.tenant, &self.key, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -39,7 +40,7 @@ impl Action for RewrapThing {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ShredKey {
     /// Which key.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Whose.
     pub tenant: String,
     /// The identity that the inventory lists.
@@ -50,7 +51,7 @@ pub struct ShredKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shredded {
     /// Which key.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Whether decrypting with it was tried and failed.
     pub decrypt_fails: bool,
     /// What was tried, as evidence.
@@ -67,18 +68,24 @@ impl Action for ShredKey {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Shredded, ActionError> {
-        let stamp = Stamp::of(self, call);
-        for copy in on.estate.survey(&self.thing.system, &self.tenant, Eyes::Platform, &stamp).await? {
+        let stamp = CallMetadata::of(self, call);
+        for copy in on.estate.survey(&self.thing.system, &self.tenant, Observer::Platform, &stamp).await? {
             if copy.text("copy_of") == Some(self.thing.name.as_str()) && !copy.terminating {
                 on.estate.remove(&copy.thing, &copy.uid, &stamp.part(&copy.uid)).await?;
             }
         }
-        if let Some(seen) = on.estate.look(&self.thing, Eyes::Platform, &stamp).await? {
+        if let Some(seen) = on.estate.look(&self.thing, Observer::Platform, &stamp).await? {
             same(&seen, &self.tenant, &self.uid)?;
             if !seen.terminating {
                 on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
             }
-            if on.estate.look(&self.thing, Eyes::Platform, &stamp).await.map_err(unsure)?.is_some() {
+            if on
+                .estate
+                .look(&self.thing, Observer::Platform, &stamp)
+                .await
+                .map_err(outcome_unknown)?
+                .is_some()
+            {
                 return Err(look_again(codes::TERMINATING));
             }
         }
@@ -86,8 +93,8 @@ impl Action for ShredKey {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Shredded>, ActionError> {
-        let stamp = Stamp::of(self, call);
-        Ok(match on.estate.look(&self.thing, Eyes::Platform, &stamp).await? {
+        let stamp = CallMetadata::of(self, call);
+        Ok(match on.estate.look(&self.thing, Observer::Platform, &stamp).await? {
             Some(_) => Probe::NotDone,
             None => self.probed(on, &stamp).await.map_or(Probe::NotDone, Probe::Done),
         })
@@ -95,8 +102,8 @@ impl Action for ShredKey {
 }
 
 impl ShredKey {
-    async fn probed(&self, on: &Platform, stamp: &Stamp) -> Result<Shredded, ActionError> {
-        let Finding { held, transcript } = on.estate.undecryptable(&self.thing, stamp).await?;
+    async fn probed(&self, on: &Platform, stamp: &CallMetadata) -> Result<Shredded, ActionError> {
+        let ProbeFinding { held, transcript } = on.estate.undecryptable(&self.thing, stamp).await?;
         if !held {
             return Err(ActionError::permanent(codes::KEY_SURVIVES, transcript));
         }
@@ -112,7 +119,7 @@ impl ShredKey {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RemoveThing {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Whose.
     pub tenant: String,
     /// The identity that the inventory lists.
@@ -123,15 +130,15 @@ pub struct RemoveThing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: RemovalFate,
 }
 
 /// What can become of a thing that was to be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum RemovalFate {
     /// It was observed to be absent.
     Gone,
     /// It cannot be removed before that day: its key is gone, and every restore leaves it out.
@@ -150,24 +157,24 @@ impl Action for RemoveThing {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removed, ActionError> {
-        let stamp = Stamp::of(self, call);
-        let Some(seen) = on.estate.look(&self.thing, Eyes::Platform, &stamp).await? else {
-            return Ok(self.ended(Fate::Gone));
+        let stamp = CallMetadata::of(self, call);
+        let Some(seen) = on.estate.look(&self.thing, Observer::Platform, &stamp).await? else {
+            return Ok(self.ended(RemovalFate::Gone));
         };
         same(&seen, &self.tenant, &self.uid)?;
         if let Some(until) = seen.text("kept_until") {
             let why = "its store keeps it until then".to_owned();
-            return Ok(self.ended(Fate::Kept { until: until.to_owned(), why }));
+            return Ok(self.ended(RemovalFate::Kept { until: until.to_owned(), why }));
         }
         if let Some(until) = self.emptied(&*on.estate, &seen, &stamp).await? {
             let why = "object lock: nobody can remove it before".to_owned();
-            return Ok(self.ended(Fate::Kept { until, why }));
+            return Ok(self.ended(RemovalFate::Kept { until, why }));
         }
         if !seen.terminating {
             on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
         }
-        match on.estate.gone(&self.thing, &self.uid, &stamp).await.map_err(unsure)? {
-            None => Ok(self.ended(Fate::Gone)),
+        match on.estate.gone(&self.thing, &self.uid, &stamp).await.map_err(outcome_unknown)? {
+            None => Ok(self.ended(RemovalFate::Gone)),
             Some(seen) => {
                 let message = seen.text("held").unwrap_or_default().to_owned();
                 let error = look_again(codes::TERMINATING);
@@ -177,22 +184,22 @@ impl Action for RemoveThing {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removed>, ActionError> {
-        let seen = on.estate.look(&self.thing, Eyes::Platform, &Stamp::of(self, call)).await?;
-        Ok(seen.map_or_else(|| Probe::Done(self.ended(Fate::Gone)), |_| Probe::NotDone))
+        let seen = on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?;
+        Ok(seen.map_or_else(|| Probe::Done(self.ended(RemovalFate::Gone)), |_| Probe::NotDone))
     }
 }
 
 impl RemoveThing {
-    fn ended(&self, fate: Fate) -> Removed {
+    fn ended(&self, fate: RemovalFate) -> Removed {
         Removed { thing: self.thing.clone(), fate }
     }
 
     /// Removes what the thing holds, page by page; answers until when the rest is locked, if it is.
     async fn emptied(
         &self,
-        estate: &dyn Estate,
-        seen: &Seen,
-        stamp: &Stamp,
+        estate: &dyn TenantResources,
+        seen: &ObservedResource,
+        stamp: &CallMetadata,
     ) -> Result<Option<String>, ActionError> {
         let holds = ["versions", "markers", "uploads", "objects"].map(|field| seen.number(field));
         let (mut left, locked): (u64, u64) = (holds.iter().sum(), seen.number("locked"));
@@ -201,7 +208,7 @@ impl RemoveThing {
                 return Ok(seen.text("locked_until").filter(|_| locked > 0).map(str::to_owned));
             }
             let page = stamp.part(&format!("page-{left}"));
-            let emptied: Emptied = estate.empty(&self.thing, &seen.uid, &page).await?;
+            let emptied: EmptyProgress = estate.empty(&self.thing, &seen.uid, &page).await?;
             left = emptied.left;
         }
         Err(look_again(codes::EMPTYING))
@@ -209,9 +216,9 @@ impl RemoveThing {
 }
 
 /// Refuses what is not the very thing that the inventory lists.
-fn same(seen: &Seen, tenant: &str, uid: &str) -> Result<(), ActionError> {
+fn same(seen: &ObservedResource, tenant: &str, uid: &str) -> Result<(), ActionError> {
     if seen.tenant != tenant || seen.uid != uid {
-        let Seen { thing, tenant: whose, uid: now, .. } = seen;
+        let ObservedResource { thing, tenant: whose, uid: now, .. } = seen;
         let why = format!("{thing} is {now} of {whose:?}, and {uid} of {tenant:?} was to be removed");
         return Err(ActionError::permanent(codes::REPLACED, why));
     }
@@ -224,7 +231,7 @@ fn same(seen: &Seen, tenant: &str, uid: &str) -> Result<(), ActionError> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiagnoseRemoval {
     /// Which thing.
-    pub thing: Thing,
+    pub thing: TenantResource,
 }
 
 impl Action for DiagnoseRemoval {
@@ -233,7 +240,9 @@ impl Action for DiagnoseRemoval {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let Some(seen) = on.estate.look(&self.thing, Eyes::Platform, &Stamp::of(self, call)).await? else {
+        let Some(seen) =
+            on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?
+        else {
             return Ok(());
         };
         let held = seen.spec.get("finalizers").cloned().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! The Slurm-shaped capability: accounts of the batch scheduler.
 
 use crate::platform::{
-    Associations, Made, Platform, Removal, Stamp, at_cluster, call_metadata::look_again, codes, tenant_name,
+    Associations, CallMetadata, CreatedObject, Platform, Removal, at_cluster, call_metadata::look_again,
+    codes, tenant_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -25,18 +26,18 @@ pub struct CreateAccount {
 impl Action for CreateAccount {
     const NAME: &'static str = "CreateAccount";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let found =
             on.slurm.create_account(&self.cluster, &name, &self.tenant, &self.associations, &stamp).await?;
-        Ok(Made { name, uid: found.uid })
+        Ok(CreatedObject { name, uid: found.uid })
     }
 }
 
@@ -62,7 +63,7 @@ impl Action for DeleteAccount {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let Some(found) = on.slurm.account(&self.cluster, &name, &stamp).await? else {
             return Ok(Removal::Gone);
         };

@@ -4,7 +4,7 @@
 //! is not what has happened: GPUs count as free only once nothing was seen on them.
 
 use crate::platform::{
-    GpuSet, Platform, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, at_cluster,
+    CallMetadata, GpuSet, Platform, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, at_cluster,
     call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call};
@@ -32,7 +32,9 @@ impl Action for NotifyBorrower {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &Telling::EndsAt(self.at), &Stamp::of(self, call)).await
+        on.workloads
+            .tell(&self.workload, &WorkloadNotice::EndsAt(self.at), &CallMetadata::of(self, call))
+            .await
     }
 }
 
@@ -54,7 +56,7 @@ impl Action for WithdrawNotice {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &Telling::GoesOn, &Stamp::of(self, call)).await
+        on.workloads.tell(&self.workload, &WorkloadNotice::GoesOn, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -75,7 +77,7 @@ impl Action for DrainService {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &Telling::Weight(0), &Stamp::of(self, call)).await
+        on.workloads.tell(&self.workload, &WorkloadNotice::Weight(0), &CallMetadata::of(self, call)).await
     }
 }
 
@@ -96,7 +98,7 @@ impl Action for RestoreService {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &Telling::Weight(100), &Stamp::of(self, call)).await
+        on.workloads.tell(&self.workload, &WorkloadNotice::Weight(100), &CallMetadata::of(self, call)).await
     }
 }
 
@@ -119,7 +121,7 @@ impl Action for SaveWork {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        if on.workloads.checkpoint(&self.workload, &Stamp::of(self, call)).await? {
+        if on.workloads.checkpoint(&self.workload, &CallMetadata::of(self, call)).await? {
             return Ok(());
         }
         Err(look_again(codes::CHECKPOINTING))
@@ -145,7 +147,7 @@ impl Action for EvictWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         match on.workloads.observe(&self.workload, &stamp).await? {
             Some(seen) if seen.pods || seen.active => {
                 on.workloads.evict(&self.workload, &seen.uid, &stamp).await
@@ -172,7 +174,7 @@ impl Action for AwaitGone {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        match on.workloads.gone(&self.workload, &Stamp::of(self, call)).await? {
+        match on.workloads.gone(&self.workload, &CallMetadata::of(self, call)).await? {
             Some(seen) if seen.pods => Err(look_again(codes::WORKLOAD_TERMINATING)),
             Some(_) | None => Ok(()),
         }
@@ -199,7 +201,7 @@ impl Action for ForceWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         match on.workloads.observe(&self.workload, &stamp).await? {
             Some(seen) if seen.pods => on.workloads.force(&self.workload, &seen.uid, &stamp).await,
             Some(_) | None => Ok(()),
@@ -224,7 +226,7 @@ impl Action for RequeueWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.requeue(&self.workload, &Stamp::of(self, call)).await
+        on.workloads.requeue(&self.workload, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -249,7 +251,7 @@ impl Action for StartWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.start(&self.workload, &self.gpus, self.service, &Stamp::of(self, call)).await
+        on.workloads.start(&self.workload, &self.gpus, self.service, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -273,7 +275,7 @@ impl Action for ListGpuClients {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let mut open = BTreeSet::new();
         for (node, gpus) in &self.gpus {
             open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.part(node)).await?);
@@ -312,7 +314,7 @@ impl Action for ScrubGpus {
             // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
             return Ok(Scrubbed::default());
         }
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let done = on.workloads.scrub(&self.cluster, &self.node, &self.gpus, self.level, &stamp).await?;
         let enough = match self.level {
             ScrubLevel::None | ScrubLevel::Driver => true,

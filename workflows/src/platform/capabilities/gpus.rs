@@ -1,6 +1,6 @@
 //! The GPUs of nodes: how they are partitioned, and whether they are fit.
 
-use crate::platform::Stamp;
+use crate::platform::CallMetadata;
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub enum LayoutState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Level {
+pub enum DiagnosisLevel {
     /// About two minutes: `dcgmi diag -r 2`.
     Medium,
     /// About fifteen minutes: `dcgmi diag -r 3`.
@@ -64,7 +64,8 @@ pub trait Gpus: Debug + Send + Sync {
     fn backend(&self) -> &'static str;
 
     /// The layout as it stands.
-    async fn layout(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuLayout, ActionError>;
+    async fn layout(&self, cluster: &str, node: &str, stamp: &CallMetadata)
+    -> Result<GpuLayout, ActionError>;
 
     /// Asks for a layout. Success means asked; the layout that stands already changes nothing.
     async fn set_layout(
@@ -72,7 +73,7 @@ pub trait Gpus: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         profile: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
     /// Tests the node's GPUs; `Err` only if the test itself could not be done.
@@ -80,18 +81,25 @@ pub trait Gpus: Debug + Send + Sync {
         &self,
         cluster: &str,
         node: &str,
-        level: Level,
-        stamp: &Stamp,
+        level: DiagnosisLevel,
+        stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError>;
 
     /// What the driver has counted of the node's GPUs; disturbs nobody.
-    async fn health(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<GpuHealth, ActionError>;
+    async fn health(&self, cluster: &str, node: &str, stamp: &CallMetadata)
+    -> Result<GpuHealth, ActionError>;
 
     /// Resets the node's GPUs; `gpu.busy`, transient, while anybody has one open.
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Asks the node to reboot if its boot is still this one. Success means asked.
-    async fn reboot(&self, cluster: &str, node: &str, boot: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn reboot(
+        &self,
+        cluster: &str,
+        node: &str,
+        boot: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 }
 
 /// What the driver asks for: NVML's GPU recovery action (`NVML_FI_DEV_GET_GPU_RECOVERY_ACTION`), the most of any of the node's.

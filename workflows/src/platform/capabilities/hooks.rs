@@ -1,6 +1,6 @@
 //! Hooks: what an operator plugs in from outside, such as a Terraform module, by a name.
 
-use crate::platform::Stamp;
+use crate::platform::CallMetadata;
 use async_trait::async_trait;
 use engine::{ActionError, Probe};
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,13 @@ pub trait Hooks: Debug + Send + Sync {
 
     /// Does what the hook does, and says what it learned. At work still: `HOOK_PENDING`, pending; called
     /// again with the same key, it says how it stands.
-    async fn run(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError>;
+    async fn run(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError>;
 
     /// Asks what became of an earlier run with this key. Changes nothing.
-    async fn probe(&self, hook: &Hook, stamp: &Stamp) -> Result<Probe<Value>, ActionError>;
+    async fn probe(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Probe<Value>, ActionError>;
 
     /// Takes back what the run of this step did, however far it came.
-    async fn undo(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError>;
+    async fn undo(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError>;
 }
 
 /// What is learned from a hook.

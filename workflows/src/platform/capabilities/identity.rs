@@ -1,6 +1,6 @@
 //! The identity provider: a tenant's groups and credentials.
 
-use crate::platform::{Found, Stamp};
+use crate::platform::{CallMetadata, FoundObject};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::fmt::Debug;
@@ -20,21 +20,21 @@ pub trait Identity: Debug + Send + Sync {
         name: &str,
         tenant: &str,
         groups: &[String],
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError>;
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError>;
 
     /// The tenant's groups as they stand, if there are any.
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+    async fn read(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError>;
 
     /// Deletes the tenant's groups.
-    async fn delete(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn delete(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Makes credentials and puts them where the tenant can fetch them once. Those of an earlier attempt stay.
-    async fn publish(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn publish(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// The published credentials' mark, if there are any: where they are, never what.
-    async fn published(&self, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+    async fn published(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError>;
 
     /// Makes the published credentials useless.
-    async fn revoke(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn revoke(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError>;
 }

@@ -1,6 +1,6 @@
 //! The key store: one key for each tenant.
 
-use crate::platform::{Finding, Found, Stamp};
+use crate::platform::{CallMetadata, FoundObject, ProbeFinding};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -25,14 +25,19 @@ pub trait Keys: Debug + Send + Sync {
     fn backend(&self) -> &'static str;
 
     /// Makes the key: not exportable, without plaintext backup, not deletable. One of that name is left as it is.
-    async fn create(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn create(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// The key as it stands, if there is one.
-    async fn read(&self, name: &str, stamp: &Stamp) -> Result<Option<(Found, KeySafety)>, ActionError>;
+    async fn read(
+        &self,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, KeySafety)>, ActionError>;
 
     /// Allows the key's deletion and deletes it, with everything that it encrypted.
-    async fn destroy(&self, name: &str, found: &Found, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn destroy(&self, name: &str, found: &FoundObject, stamp: &CallMetadata)
+    -> Result<(), ActionError>;
 
     /// Encrypts with the tenant's key, decrypts as the tenant, and tries to decrypt as another.
-    async fn probe_isolation(&self, tenant: &str, stamp: &Stamp) -> Result<Finding, ActionError>;
+    async fn probe_isolation(&self, tenant: &str, stamp: &CallMetadata) -> Result<ProbeFinding, ActionError>;
 }

@@ -3,7 +3,7 @@
 //! Actions build the manifests; a backend only carries them. Invariant: a deletion names the identity it found, so
 //! that a late one never takes an object made since.
 
-use crate::platform::{Found, IsolationKind, Removal, Stamp, call_metadata::look_again, codes};
+use crate::platform::{CallMetadata, FoundObject, IsolationKind, Removal, call_metadata::look_again, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::fmt::Debug;
 
 /// The kinds of object that actions make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
-pub enum Kind {
+pub enum ObjectKind {
     /// `v1`.
     Namespace,
     /// `v1`.
@@ -39,27 +39,27 @@ pub enum Kind {
 
 /// Where an object stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ObjectRef {
     /// In which cluster.
     pub cluster: String,
     /// Of what kind.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// In which namespace, for kinds that live in one.
     pub namespace: Option<String>,
     /// Under which name.
     pub name: String,
 }
 
-impl Place {
+impl ObjectRef {
     /// An object of the whole cluster.
     #[must_use]
-    pub fn new(cluster: &str, kind: Kind, name: &str) -> Self {
+    pub fn new(cluster: &str, kind: ObjectKind, name: &str) -> Self {
         Self { cluster: cluster.to_owned(), kind, namespace: None, name: name.to_owned() }
     }
 
     /// An object in a namespace.
     #[must_use]
-    pub fn within(cluster: &str, kind: Kind, namespace: &str, name: &str) -> Self {
+    pub fn within(cluster: &str, kind: ObjectKind, namespace: &str, name: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), ..Self::new(cluster, kind, name) }
     }
 
@@ -74,7 +74,7 @@ impl Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     /// Where it is to stand.
-    pub place: Place,
+    pub place: ObjectRef,
     /// Whose it is to be; empty for what all tenants share.
     pub tenant: String,
     /// What it asks for.
@@ -83,7 +83,7 @@ pub struct Manifest {
 
 /// A change of one field of an object, made only while the field is as it was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Swap {
+pub struct FieldSwap {
     /// Which field of the object's `spec`.
     pub field: String,
     /// What it must be; null for absent.
@@ -116,41 +116,47 @@ pub trait Kubernetes: Debug + Send + Sync {
     /// Makes the object, marked with tenant and step. An equal one of the tenant is left with the mark that it has;
     /// one that differs, or is another's, is left and refused with `object.foreign`. While one of that name is being
     /// deleted the answer is `object.terminating`, pending.
-    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError>;
+    async fn apply(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError>;
 
     /// Sets the given fields of the tenant's object and no others; `object.missing` if there is none.
-    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError>;
+    async fn patch(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError>;
 
     /// Sets one field of the tenant's object if it still is as it was read, as a JSON patch with a `test` does. When it is
     /// not, `object.changed`, transient: read again. `object.missing` if there is no such object.
     async fn swap(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError>;
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError>;
 
     /// The object as it stands, if there is one.
-    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+    async fn read(&self, place: &ObjectRef, stamp: &CallMetadata)
+    -> Result<Option<FoundObject>, ActionError>;
 
     /// The object once that of this identity is gone, or as it stands after a moment: a backend that is told of changes waits for one, any
     /// other just reads.
-    async fn gone(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn gone(
+        &self,
+        place: &ObjectRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         let _ = uid;
         self.read(place, stamp).await
     }
 
     /// What holds the object while it is being deleted, in words for people: finalizers, contents, a failing controller. `None`
     /// when it is not being deleted, or where the target cannot say.
-    async fn held_by(&self, place: &Place, stamp: &Stamp) -> Result<Option<String>, ActionError> {
+    async fn held_by(&self, place: &ObjectRef, stamp: &CallMetadata) -> Result<Option<String>, ActionError> {
         let (_, _) = (place, stamp);
         Ok(None)
     }
 
     /// Asks for the deletion of the object with this identity. Success means asked, not gone; an object that is gone
     /// already is success, one with another identity is `object.changed`.
-    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn delete(&self, place: &ObjectRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Gives the node to the tenant: taint, label and epoch in one conditional write. The same owner and epoch again
     /// change nothing; another owner is refused with `node.owned`, an epoch not above all that ended with
@@ -160,7 +166,7 @@ pub trait Kubernetes: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         to: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
     /// Keeps new work from a node of this owner and epoch, in the name of the stamp's step. Several may do so, and the node
@@ -170,7 +176,7 @@ pub trait Kubernetes: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
     /// Lifts the cordon that was set in the name of `by`, and nobody else's.
@@ -180,7 +186,7 @@ pub trait Kubernetes: Debug + Send + Sync {
         node: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
     /// Ends this ownership: label, then our cordon, the taint last. The epoch stays spent, whether or not the node
@@ -190,7 +196,7 @@ pub trait Kubernetes: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
     /// Tries to break the tenant's isolation and says what happened. Leaves nothing behind.
@@ -200,16 +206,16 @@ pub trait Kubernetes: Debug + Send + Sync {
         tenant: &str,
         workspace: &str,
         kind: IsolationKind,
-        stamp: &Stamp,
-    ) -> Result<Finding, ActionError>;
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError>;
 }
 
 /// Removes an object by name and says what was observed: gone, or left because it is another's. Pending until gone.
 pub(in crate::platform) async fn remove(
     kubernetes: &dyn Kubernetes,
-    place: &Place,
+    place: &ObjectRef,
     tenant: &str,
-    stamp: &Stamp,
+    stamp: &CallMetadata,
 ) -> Result<Removal, ActionError> {
     let Some(found) = kubernetes.read(place, stamp).await? else { return Ok(Removal::Gone) };
     if !found.may_be_removed(tenant, stamp) {
@@ -234,7 +240,7 @@ pub(in crate::platform) async fn remove(
 
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct ProbeFinding {
     /// True when the guard held.
     pub held: bool,
     /// What was tried and what was answered, as evidence.

@@ -1,6 +1,6 @@
 //! Machines as hardware: their devices, what is on them, and the environment in which they are scrubbed.
 
-use crate::platform::Stamp;
+use crate::platform::CallMetadata;
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -203,12 +203,17 @@ pub trait Machines: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         gpus: u64,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Devices, ActionError>;
 
     /// Moves the machine to another network.
-    async fn connect(&self, cluster: &str, node: &str, to: Segment, stamp: &Stamp)
-    -> Result<(), ActionError>;
+    async fn connect(
+        &self,
+        cluster: &str,
+        node: &str,
+        to: Segment,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 
     /// Boots the machine into an environment. Refused with `node.busy` while workloads run on it, and with
     /// `node.attestation_failed` when it does not prove what it booted.
@@ -217,7 +222,7 @@ pub trait Machines: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         into: Environment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
     /// Fills nearly all memory of a GPU, reads it back and, if asked, resets the GPU.
@@ -227,7 +232,7 @@ pub trait Machines: Debug + Send + Sync {
         node: &str,
         uuid: &str,
         reset: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<FilledGpu, ActionError>;
 
     /// Has a drive's controller begin to erase it.
@@ -237,7 +242,7 @@ pub trait Machines: Debug + Send + Sync {
         node: &str,
         serial: &str,
         technique: DriveTechnique,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
     /// A drive's sanitize log.
@@ -246,7 +251,7 @@ pub trait Machines: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         serial: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError>;
 
     /// Reads pseudorandom sectors of a drive, with the verifier's tool.
@@ -256,9 +261,9 @@ pub trait Machines: Debug + Send + Sync {
         node: &str,
         serial: &str,
         seed: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Samples, ActionError>;
 
     /// Overwrites memory, and brings firmware, management controller, TPM and network cards back to a known state.
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError>;
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError>;
 }

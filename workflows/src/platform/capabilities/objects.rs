@@ -1,6 +1,6 @@
 //! The object store: the bucket of a tenant.
 
-use crate::platform::{Found, Stamp};
+use crate::platform::{CallMetadata, FoundObject};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -29,17 +29,27 @@ pub trait Objects: Debug + Send + Sync {
     fn backend(&self) -> &'static str;
 
     /// Makes the bucket, tagged with tenant and step; an equal one of the tenant is left as it is.
-    async fn create(&self, bucket: &Bucket, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError>;
+    async fn create(
+        &self,
+        bucket: &Bucket,
+        tenant: &str,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError>;
 
     /// The bucket as it stands, if there is one.
     async fn read(
         &self,
         region: &str,
         name: &str,
-        stamp: &Stamp,
-    ) -> Result<Option<(Found, Bucket)>, ActionError>;
+        stamp: &CallMetadata,
+    ) -> Result<Option<(FoundObject, Bucket)>, ActionError>;
 
     /// Deletes the bucket; one with objects is kept and refused with `bucket.not_empty`.
-    async fn delete(&self, region: &str, name: &str, found: &Found, stamp: &Stamp)
-    -> Result<(), ActionError>;
+    async fn delete(
+        &self,
+        region: &str,
+        name: &str,
+        found: &FoundObject,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 }

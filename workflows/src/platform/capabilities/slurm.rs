@@ -1,6 +1,6 @@
 //! Slurm: accounts of the batch scheduler.
 
-use crate::platform::{Found, Stamp, Swap};
+use crate::platform::{CallMetadata, FieldSwap, FoundObject};
 use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, fmt::Debug};
@@ -24,11 +24,16 @@ pub trait Slurm: Debug + Send + Sync {
         name: &str,
         tenant: &str,
         associations: &Associations,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError>;
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError>;
 
     /// The account as it stands, if there is one.
-    async fn account(&self, cluster: &str, name: &str, stamp: &Stamp) -> Result<Option<Found>, ActionError>;
+    async fn account(
+        &self,
+        cluster: &str,
+        name: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError>;
 
     /// Sets one field of the tenant's account if it still is as it was read: `associations` holds, by workspace, the
     /// `GrpTRES` of the workspace's association under the account, which is made where it is lacking. When the field is
@@ -38,16 +43,16 @@ pub trait Slurm: Debug + Send + Sync {
         cluster: &str,
         name: &str,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError>;
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError>;
 
     /// Deletes the account; one with jobs is kept and refused with `account.in_use`.
     async fn delete_account(
         &self,
         cluster: &str,
         name: &str,
-        found: &Found,
-        stamp: &Stamp,
+        found: &FoundObject,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 }

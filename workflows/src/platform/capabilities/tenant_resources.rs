@@ -3,7 +3,7 @@
 //! The other capabilities make things; this one finds them again and takes them away. Invariant: a removal names the
 //! identity it found, and is finished only when a look says that nothing of that identity is there.
 
-use crate::platform::{DriveTool, Stamp};
+use crate::platform::{CallMetadata, DriveTool};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub const LUKS_KEY: &str = "LuksKey";
 /// Where a thing is: `objects/eu-west/Bucket/t-acme--eu-west`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Thing {
+pub struct TenantResource {
     /// The system, one of [`SYSTEMS`].
     pub system: String,
     /// The cluster or region; empty for what stands outside of them.
@@ -44,7 +44,7 @@ pub struct Thing {
     pub name: String,
 }
 
-impl Thing {
+impl TenantResource {
     /// A thing of this kind and name.
     #[must_use]
     pub fn new(system: &str, place: &str, kind: &str, name: &str) -> Self {
@@ -52,19 +52,19 @@ impl Thing {
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for TenantResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.system, self.place, self.kind, self.name)
     }
 }
 
-impl From<Thing> for String {
-    fn from(thing: Thing) -> Self {
+impl From<TenantResource> for String {
+    fn from(thing: TenantResource) -> Self {
         thing.to_string()
     }
 }
 
-impl FromStr for Thing {
+impl FromStr for TenantResource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -77,7 +77,7 @@ impl FromStr for Thing {
     }
 }
 
-impl TryFrom<String> for Thing {
+impl TryFrom<String> for TenantResource {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -87,9 +87,9 @@ impl TryFrom<String> for Thing {
 
 /// A thing as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ObservedResource {
     /// Where.
-    pub thing: Thing,
+    pub thing: TenantResource,
     /// Tells it from an earlier or later thing of the same name.
     pub uid: String,
     /// Whose it says it is.
@@ -100,7 +100,7 @@ pub struct Seen {
     pub terminating: bool,
 }
 
-impl Seen {
+impl ObservedResource {
     /// A number that the thing says of itself; 0 when it says none.
     #[must_use]
     pub fn number(&self, field: &str) -> u64 {
@@ -124,7 +124,7 @@ impl Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Eyes {
+pub enum Observer {
     /// The platform's own, which also change things.
     Platform,
     /// Read-only, and independent.
@@ -137,7 +137,7 @@ pub enum Eyes {
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Admits {
+pub enum AccessMode {
     /// As usual.
     All,
     /// Nothing new; what runs may end, what is there may be read.
@@ -148,7 +148,7 @@ pub enum Admits {
 
 /// What emptying a thing came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Emptied {
+pub struct EmptyProgress {
     /// Versions, delete markers and unfinished uploads that were removed so far.
     pub removed: u64,
     /// What is left to be removed.
@@ -165,7 +165,7 @@ pub struct Emptied {
 /// everything that bears the tenant's mark in that system, and that a thing is absent from a look only when it is gone:
 /// not while it is being deleted, kept by a finalizer, or recoverable from a bin.
 #[async_trait]
-pub trait Estate: Debug + Send + Sync {
+pub trait TenantResources: Debug + Send + Sync {
     /// What serves this capability, for people.
     fn backend(&self) -> &'static str;
 
@@ -174,47 +174,77 @@ pub trait Estate: Debug + Send + Sync {
         &self,
         system: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError>;
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError>;
 
     /// The thing as it stands, if there is one.
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError>;
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError>;
 
     /// The thing once that of this identity is gone, or as it stands after a moment, seen by the platform: a backend that is told of
     /// changes waits for one, any other just looks.
-    async fn gone(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn gone(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let _ = uid;
-        self.look(thing, Eyes::Platform, stamp).await
+        self.look(thing, Observer::Platform, stamp).await
     }
 
     /// Sets what the tenant's thing lets in.
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
     /// Puts what the tenant's thing holds under another key.
-    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn rewrap(
+        &self,
+        thing: &TenantResource,
+        tenant: &str,
+        key: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 
     /// Removes a page of what the thing holds: every version, delete marker and unfinished upload.
-    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError>;
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError>;
 
     /// Asks for the removal of the thing with this identity. Success means asked, not gone.
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 
     /// Tries to decrypt, as anybody could who kept a ciphertext; says whether that failed, and what was tried.
     async fn undecryptable(
         &self,
-        key: &Thing,
-        stamp: &Stamp,
-    ) -> Result<crate::platform::Finding, ActionError>;
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<crate::platform::ProbeFinding, ActionError>;
 
     /// With what a thing is destroyed there; none where it is done by calls of this program alone.
-    async fn tool(&self, thing: &Thing, stamp: &Stamp) -> Result<Option<DriveTool>, ActionError> {
+    async fn tool(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<DriveTool>, ActionError> {
         let _ = (thing, stamp);
         Ok(None)
     }
@@ -226,8 +256,8 @@ mod tests {
 
     #[test]
     fn a_thing_is_read_as_it_was_written_also_with_a_namespace_in_its_name() {
-        let thing = Thing::new("kubernetes", "west-1", "LocalQueue", "t-acme--prod/gpus");
+        let thing = TenantResource::new("kubernetes", "west-1", "LocalQueue", "t-acme--prod/gpus");
         assert_eq!(thing.to_string().parse(), Ok(thing));
-        assert!("kubernetes/west-1".parse::<Thing>().is_err());
+        assert!("kubernetes/west-1".parse::<TenantResource>().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Workloads on the GPUs of a cluster.
 
-use crate::platform::Stamp;
+use crate::platform::CallMetadata;
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -108,11 +108,19 @@ pub trait Workloads: Debug + Send + Sync {
     fn backend(&self) -> &'static str;
 
     /// The workload as it stands, if the cluster knows it.
-    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError>;
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError>;
 
     /// The workload once nothing of it runs any more, or as it stands after a moment: a backend that is told of changes waits for one, any
     /// other just observes.
-    async fn gone(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn gone(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         self.observe(of, stamp).await
     }
 
@@ -122,27 +130,32 @@ pub trait Workloads: Debug + Send + Sync {
         of: &WorkloadRef,
         gpus: &GpuSet,
         service: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
     /// Changes what its owner and the gateway are told. A workload that is gone is left alone.
-    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn tell(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 
     /// Asks it to save its work; `true` once it says that it has.
-    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError>;
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError>;
 
     /// Sets it inactive, if it is the one of this uid. Success means asked.
-    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Removes what is left of it from a node that is fenced off.
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Lets it queue again.
-    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError>;
+    async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Hears that a workload is over. A real cluster knows it first and does nothing; a simulated one, in which nothing ends by
     /// itself, clears it away.
-    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         let _ = (of, stamp);
         Ok(())
     }
@@ -153,7 +166,7 @@ pub trait Workloads: Debug + Send + Sync {
         cluster: &str,
         node: &str,
         gpus: &BTreeSet<u16>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError>;
 
     /// Clears the memory of these GPUs as far as `level` says, and reports.
@@ -163,14 +176,14 @@ pub trait Workloads: Debug + Send + Sync {
         node: &str,
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError>;
 }
 
 /// What is told about a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Telling {
+pub enum WorkloadNotice {
     /// To its owner: it ends then, in milliseconds since 1970.
     EndsAt(u64),
     /// To its owner: it goes on, so what it has saved will not do when it is to end another time.

@@ -1,11 +1,11 @@
 //! Whether people are asked, who, and how long they have.
 
 use super::{
-    Ruling, Scales,
-    guard::{self, Breadth},
+    ReasonCollector, Ruling,
+    guard::{self, ReclaimBreadth},
 };
 use crate::{
-    policy::{Gate, PlatformPolicy, Rung, duration},
+    policy::{ApprovalGate, PlatformPolicy, Rung, duration},
     tenancy::{Cents, Gpus, Tier},
 };
 use engine::Seat;
@@ -33,7 +33,7 @@ pub enum ApprovalFor {
         used: Gpus,
     },
     /// A reclaim.
-    Reclaim(Breadth),
+    Reclaim(ReclaimBreadth),
     /// The end of a tenant.
     Offboard {},
     /// Destruction of an inventory.
@@ -84,7 +84,7 @@ pub enum Approval {
 /// Decides whether people are asked.
 #[must_use]
 pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> {
-    let mut scales = Scales::new(policy);
+    let mut scales = ReasonCollector::new(policy);
     let gates = &policy.approvals;
     let answer = match ask {
         ApprovalFor::QuotaIncrease { from, to, free } => increase(*from, *to, *free, &mut scales),
@@ -93,7 +93,7 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
             asked(&mut scales, "quota_decrease", &gates.quota_decrease, used > to, detail)
         }
         ApprovalFor::Reclaim(breadth) => {
-            guard::weigh(breadth, &mut scales);
+            guard::judge_breadth(breadth, &mut scales);
             let wide = scales.reasons.iter().any(super::Reason::counts);
             let detail =
                 if wide { "the plan is wider than the guard" } else { "the plan is within the guard" };
@@ -119,16 +119,22 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
     scales.done(answer)
 }
 
-fn asked(scales: &mut Scales<'_>, name: &str, gate: &Gate, asks: bool, detail: String) -> Approval {
+fn asked(
+    scales: &mut ReasonCollector<'_>,
+    name: &str,
+    gate: &ApprovalGate,
+    asks: bool,
+    detail: String,
+) -> Approval {
     scales.ask(&format!("approval.{name}"), &format!("approvals.{name}"), asks, detail);
     if asks { people(gate) } else { Approval::Nobody }
 }
 
-fn people(gate: &Gate) -> Approval {
+fn people(gate: &ApprovalGate) -> Approval {
     Approval::People { seats: gate.seats.clone(), within: gate.within }
 }
 
-fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut Scales<'_>) -> Approval {
+fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut ReasonCollector<'_>) -> Approval {
     let rules = &scales.policy.approvals.quota_increase;
     let (more, gate) = (to.less_or_none(from), rules.gate.clone());
     let small = more <= rules.auto_gpus || !rules.auto_share.is_exceeded(more, from);
@@ -148,7 +154,7 @@ fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut Scales<'_>) -> Approv
     people(&gate)
 }
 
-fn climb(rung: Rung, tier: Tier, monthly: Cents, scales: &mut Scales<'_>) -> Approval {
+fn climb(rung: Rung, tier: Tier, monthly: Cents, scales: &mut ReasonCollector<'_>) -> Approval {
     let (name, capacity) = (<&str>::from(rung), &scales.policy.capacity);
     let key = format!("capacity.ladder.{}", <&str>::from(tier));
     let on_ladder = capacity.rungs(tier).contains(&rung);

@@ -1,8 +1,8 @@
 //! Where: the clusters that may be used, and what each constraint left of them.
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
-    placement::{Candidate, Considered, Constraints, eligible},
+    placement::{Candidate, ConstraintEffect, Constraints, eligible},
     policy::{ColocationScope, PlatformPolicy},
     tenancy::{ClusterId, WorkspaceClass},
 };
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a choice of clusters looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ClusterChoiceFacts {
     /// What must be kept to. Pins of policy are added.
     pub constraints: Constraints,
     /// Labels of the work, and compliance tags of its tenant.
@@ -26,19 +26,19 @@ pub struct Place {
 
 /// The clusters that may be used; none means that no waiting helps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Eligible {
+pub struct EligibleClusters {
     /// By name.
     pub clusters: Vec<ClusterId>,
     /// The set before and after each constraint, and why each cluster was left out (S-86, S-87).
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ConstraintEffect>,
 }
 
 /// Selects the clusters that may be used.
 ///
 /// What is full now is not left out: who finds clusters here waits for capacity, who finds none is rejected.
 #[must_use]
-pub fn eligible_clusters(facts: &Place, policy: &PlatformPolicy) -> Ruling<Eligible> {
-    let mut scales = Scales::new(policy);
+pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) -> Ruling<EligibleClusters> {
+    let mut scales = ReasonCollector::new(policy);
     let mut constraints = facts.constraints.clone();
     let mut pinned_at = BTreeMap::new();
     for (n, pin) in policy.pins.iter().enumerate().filter(|(_, pin)| facts.labels.contains(&pin.label)) {
@@ -70,11 +70,11 @@ pub fn eligible_clusters(facts: &Place, policy: &PlatformPolicy) -> Ruling<Eligi
         );
         considered.push(apart);
     }
-    scales.done(Eligible { clusters, considered })
+    scales.done(EligibleClusters { clusters, considered })
 }
 
 /// Clusters in which a class runs that may not meet this one.
-fn colocation(facts: &Place, left: &[&Candidate], policy: &PlatformPolicy) -> Considered {
+fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &PlatformPolicy) -> ConstraintEffect {
     let whole = |scope| match scope {
         ColocationScope::Cluster => true,
         ColocationScope::Node => false,
@@ -91,5 +91,5 @@ fn colocation(facts: &Place, left: &[&Candidate], policy: &PlatformPolicy) -> Co
         }
     }
     let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
-    Considered { constraint: "anti-colocation".into(), before, excluded }
+    ConstraintEffect { constraint: "anti-colocation".into(), before, excluded }
 }

@@ -1,6 +1,6 @@
 //! What happens when something fails.
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
     policy::{PlatformPolicy, Rung, duration},
     tenancy::Tier,
@@ -87,7 +87,7 @@ pub enum Remedy {
 /// Decides what is done about a failure.
 #[must_use]
 pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> {
-    let mut scales = Scales::new(policy);
+    let mut scales = ReasonCollector::new(policy);
     let remedy = match failure {
         Failure::NodeUnfit { replaced } => {
             let most = policy.max_replacements;
@@ -125,7 +125,7 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
     scales.done(remedy)
 }
 
-fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut Scales<'_>) -> Remedy {
+fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut ReasonCollector<'_>) -> Remedy {
     let left = policy.waitlist.checked_sub(waited).filter(|left| !left.is_zero());
     let detail = format!("{} of {} waited", duration::show(waited), duration::show(policy.waitlist));
     scales.ask("waits.waitlist", "waits.waitlist", left.is_none(), detail);
@@ -134,7 +134,12 @@ fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut Scales<'_
 }
 
 /// S-140: only rungs that the tier allows, in its order.
-fn exhausted(tier: Tier, tried: &BTreeSet<Rung>, policy: &PlatformPolicy, scales: &mut Scales<'_>) -> Remedy {
+fn exhausted(
+    tier: Tier,
+    tried: &BTreeSet<Rung>,
+    policy: &PlatformPolicy,
+    scales: &mut ReasonCollector<'_>,
+) -> Remedy {
     let key = format!("capacity.ladder.{}", <&str>::from(tier));
     let rungs = policy.capacity.rungs(tier);
     let next = rungs.iter().copied().find(|rung| !tried.contains(rung));

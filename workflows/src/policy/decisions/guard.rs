@@ -1,6 +1,6 @@
 //! What is stopped because it is unsafe, whoever asks for it (S-90).
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
     policy::{GuardMode, GuardName, Judgement, PlatformPolicy, Reason, duration},
     tenancy::Gpus,
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Something about to be done, and the facts that make it safe or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Deed {
+pub enum GuardedAction {
     /// A tenant ends.
     EndTenant {
         /// Workloads of it that run under a service level.
@@ -35,13 +35,13 @@ pub enum Deed {
         holds: Vec<String>,
     },
     /// Loans are called back.
-    Reclaim(Breadth),
+    Reclaim(ReclaimBreadth),
 }
 
 /// How wide a reclaim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Breadth {
+pub struct ReclaimBreadth {
     /// GPUs that are asked for.
     pub asked: Gpus,
     /// GPUs of all victims.
@@ -68,26 +68,26 @@ pub struct Blocked {
 
 /// Stops a deed that is unsafe; `None` when it is safe. Asked again in the commit that does it, since facts change.
 #[must_use]
-pub fn blocked(deed: &Deed, policy: &PlatformPolicy) -> Option<Blocked> {
+pub fn blocked(deed: &GuardedAction, policy: &PlatformPolicy) -> Option<Blocked> {
     let (guard, unsafe_because) = match deed {
-        Deed::EndTenant { running } => (
+        GuardedAction::EndTenant { running } => (
             GuardName::EndOfTenantInUse,
             (*running > 0).then(|| format!("{running} workloads still run under its service level")),
         ),
-        Deed::ChangeMig { busy } => (
+        GuardedAction::ChangeMig { busy } => (
             GuardName::MigChangeOnBusyGpu,
             (*busy > 0).then(|| format!("{busy} allocations or processes are on its GPUs")),
         ),
-        Deed::ReleaseNode { assets, passed } => (
+        GuardedAction::ReleaseNode { assets, passed } => (
             GuardName::NodeReleaseUnsanitised,
             (passed != assets || *assets == 0)
                 .then(|| format!("{passed} of {assets} assets are known to be clean")),
         ),
-        Deed::Destroy { holds } => (
+        GuardedAction::Destroy { holds } => (
             GuardName::DestroyUnderHold,
             (!holds.is_empty()).then(|| format!("held by {}", holds.join(", "))),
         ),
-        Deed::Reclaim(breadth) => (GuardName::ReclaimWiderThanGuard, too_wide(breadth, policy)),
+        GuardedAction::Reclaim(breadth) => (GuardName::ReclaimWiderThanGuard, too_wide(breadth, policy)),
     };
     let detail = unsafe_because?;
     let (mode, name) = (policy.guards.mode(guard), <&str>::from(guard));
@@ -100,7 +100,7 @@ pub fn blocked(deed: &Deed, policy: &PlatformPolicy) -> Option<Blocked> {
     Some(Blocked { guard, mode, reason })
 }
 
-fn too_wide(breadth: &Breadth, policy: &PlatformPolicy) -> Option<String> {
+fn too_wide(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Option<String> {
     let broken = self::breadth(breadth, policy).reasons.into_iter().filter(Reason::counts);
     let broken: Vec<String> = broken.map(|reason| reason.detail).collect();
     (!broken.is_empty()).then(|| broken.join("; "))
@@ -108,16 +108,16 @@ fn too_wide(breadth: &Breadth, policy: &PlatformPolicy) -> Option<String> {
 
 /// Weighs how wide a reclaim is (P-4); the answer is whether it is within the guard. A limit is kept when it is met exactly.
 #[must_use]
-pub fn breadth(breadth: &Breadth, policy: &PlatformPolicy) -> Ruling<bool> {
-    let mut scales = Scales::new(policy);
-    weigh(breadth, &mut scales);
+pub fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool> {
+    let mut scales = ReasonCollector::new(policy);
+    judge_breadth(breadth, &mut scales);
     let within = !scales.reasons.iter().any(Reason::counts);
     scales.done(within)
 }
 
-pub(super) fn weigh(breadth: &Breadth, scales: &mut Scales<'_>) {
+pub(super) fn judge_breadth(breadth: &ReclaimBreadth, scales: &mut ReasonCollector<'_>) {
     let guard = scales.policy.reclaim.guard.clone();
-    let Breadth { asked, victims, tenant, largest, oldest_unsaved } = *breadth;
+    let ReclaimBreadth { asked, victims, tenant, largest, oldest_unsaved } = *breadth;
     let over = guard.ratio.is_exceeded(victims, asked);
     let detail = format!("{victims} GPUs of victims for {asked} asked for; the ratio is {}", guard.ratio);
     scales.ask("reclaim.guard.ratio", "reclaim.guard.ratio", over, detail);

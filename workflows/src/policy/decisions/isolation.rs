@@ -1,6 +1,6 @@
 //! What keeps a tenant apart: the parts that must stand, and the probes that try them (S-22, S-89).
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
     policy::{Multitenancy, PlatformPolicy, ScrubMethod},
     tenancy::IsolationKind,
@@ -47,7 +47,7 @@ pub struct IsolationFacts {
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Part {
+pub enum IsolationPart {
     /// A cluster of its own.
     OwnCluster,
     /// The credential of that cluster, good for nothing else.
@@ -89,7 +89,7 @@ pub enum IsolationRules {
     /// This does.
     Apart {
         /// What must stand.
-        parts: BTreeSet<Part>,
+        parts: BTreeSet<IsolationPart>,
         /// What is tried when it does, and every night.
         probes: Vec<IsolationKind>,
         /// The least that is done to GPU memory when GPUs go from one workspace to another.
@@ -104,7 +104,7 @@ pub enum IsolationRules {
 /// Decides what keeps a tenant apart.
 #[must_use]
 pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<IsolationRules> {
-    let mut scales = Scales::new(policy);
+    let mut scales = ReasonCollector::new(policy);
     for tag in &facts.compliance {
         let Some(levels) = policy.compliance.get(tag).and_then(|demands| demands.isolation.as_ref()) else {
             continue;
@@ -141,28 +141,28 @@ fn scrub(facts: &IsolationFacts, policy: &PlatformPolicy) -> (ScrubMethod, &'sta
     (rules.cross_workspace, "reclaim.scrub.cross_workspace")
 }
 
-fn parts(facts: &IsolationFacts) -> BTreeSet<Part> {
-    let mut parts = BTreeSet::from([Part::NodeOwnership, Part::DataKey]);
+fn parts(facts: &IsolationFacts) -> BTreeSet<IsolationPart> {
+    let mut parts = BTreeSet::from([IsolationPart::NodeOwnership, IsolationPart::DataKey]);
     match facts.kind {
         ClusterKind::Kubernetes => parts.extend([
-            Part::Namespace,
-            Part::NetworkPolicy,
-            Part::RoleBinding,
-            Part::ValidatingAdmissionPolicy,
-            Part::ResourceQuota,
-            Part::LimitRange,
-            Part::Cohort,
-            Part::ResourceFlavor,
-            Part::ClusterQueue,
-            Part::LocalQueue,
+            IsolationPart::Namespace,
+            IsolationPart::NetworkPolicy,
+            IsolationPart::RoleBinding,
+            IsolationPart::ValidatingAdmissionPolicy,
+            IsolationPart::ResourceQuota,
+            IsolationPart::LimitRange,
+            IsolationPart::Cohort,
+            IsolationPart::ResourceFlavor,
+            IsolationPart::ClusterQueue,
+            IsolationPart::LocalQueue,
         ]),
-        ClusterKind::Slurm => parts.extend([Part::Account]),
+        ClusterKind::Slurm => parts.extend([IsolationPart::Account]),
         ClusterKind::BareMetal => {}
     }
     match facts.isolation {
-        Isolation::DedicatedCluster => parts.extend([Part::OwnCluster, Part::ClusterKey]),
+        Isolation::DedicatedCluster => parts.extend([IsolationPart::OwnCluster, IsolationPart::ClusterKey]),
         Isolation::DedicatedNodes => {}
-        Isolation::SharedSlices => parts.extend([Part::Slices]),
+        Isolation::SharedSlices => parts.extend([IsolationPart::Slices]),
     }
     parts
 }

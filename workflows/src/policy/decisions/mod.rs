@@ -2,7 +2,7 @@
 //!
 //! Each is a pure function of facts and policy, so that a decision can be decided again from what was kept of it, and each
 //! rule it looked at is a [`Reason`] with the place in the policy that says so. Onboarding asks several of them at once, in
-//! [`crate::policy::evaluate`]. [`Question`] is any of them as data, [`Ruled`] one that was decided and kept.
+//! [`crate::policy::evaluate`]. [`PolicyQuestion`] is any of them as data, [`RecordedRuling`] one that was decided and kept.
 
 mod approval;
 mod clusters;
@@ -16,14 +16,14 @@ mod retention;
 mod schedulers;
 
 pub use approval::{Approval, ApprovalFor, approval};
-pub use clusters::{Eligible, Place, eligible_clusters};
+pub use clusters::{ClusterChoiceFacts, EligibleClusters, eligible_clusters};
 pub use failure::{Failure, Remedy, on_failure};
-pub use guard::{Blocked, Breadth, Deed, blocked, breadth};
-pub use isolation::{IsolationFacts, IsolationRules, Part, isolation};
-pub use permission::{Permission, Sharing, Who, who};
-pub use question::{Answer, Question, Ruled, rule};
-pub use quota_amount::{Granted, HowMuch, how_much};
-pub use retention::{Keep, Kept, keep};
+pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked, breadth};
+pub use isolation::{IsolationFacts, IsolationPart, IsolationRules, isolation};
+pub use permission::{Permission, PermissionFacts, Sharing, decide_permission};
+pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
+pub use quota_amount::{GrantedAmount, QuotaAmountFacts, decide_quota_amount};
+pub use retention::{RetentionFacts, RetentionRuling, decide_retention};
 pub use schedulers::{
     Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
 };
@@ -40,12 +40,12 @@ pub struct Ruling<T> {
 }
 
 /// Gathers reasons, each with its place in the policy.
-struct Scales<'a> {
+struct ReasonCollector<'a> {
     policy: &'a PlatformPolicy,
     reasons: Vec<Reason>,
 }
 
-impl<'a> Scales<'a> {
+impl<'a> ReasonCollector<'a> {
     fn new(policy: &'a PlatformPolicy) -> Self {
         Self { policy, reasons: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Who may run what.
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
     policy::{Judgement, Multitenancy, PlatformPolicy, Ratio},
     tenancy::{GpuModel, Isolation, RegionId, WorkloadClass, WorkspaceClass},
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A workload that asks for GPUs, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Who {
+pub struct PermissionFacts {
     /// How far the tenant is kept apart.
     pub isolation: Isolation,
     /// Whether the tenant's work may be preempted.
@@ -79,8 +79,8 @@ pub enum Permission {
 
 /// Decides who may run what. A workload that may borrow here still needs somebody who lends.
 #[must_use]
-pub fn who(facts: &Who, policy: &PlatformPolicy) -> Ruling<Permission> {
-    let mut scales = Scales::new(policy);
+pub fn decide_permission(facts: &PermissionFacts, policy: &PlatformPolicy) -> Ruling<Permission> {
+    let mut scales = ReasonCollector::new(policy);
     let instead = amount(facts, &mut scales);
     sharing(facts, &mut scales);
     customers(facts, &mut scales);
@@ -92,7 +92,7 @@ pub fn who(facts: &Who, policy: &PlatformPolicy) -> Ruling<Permission> {
 }
 
 /// S-49, S-50: GPUs are whole, and slices are of profiles that the model has.
-fn amount(facts: &Who, scales: &mut Scales<'_>) -> Option<String> {
+fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<String> {
     let key = format!("gpu_models.{}.mig", facts.model);
     let catalogue = &scales.policy.gpu_models;
     let whole = facts.count.thousandths.is_multiple_of(1_000) && facts.count.thousandths > 0;
@@ -124,7 +124,7 @@ fn amount(facts: &Who, scales: &mut Scales<'_>) -> Option<String> {
 }
 
 /// S-45, S-51, S-52: one GPU is shared between workspaces only where the tenant allows it.
-fn sharing(facts: &Who, scales: &mut Scales<'_>) {
+fn sharing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let consent = facts.allow_gpu_sharing && facts.isolation == Isolation::SharedSlices;
     let (holds, detail) = match &facts.sharing {
         Sharing::Full => (true, "whole GPUs are shared with nobody"),
@@ -141,7 +141,7 @@ fn sharing(facts: &Who, scales: &mut Scales<'_>) {
 }
 
 /// S-46, S-107: customers share nothing, and get memory that corrects errors.
-fn customers(facts: &Who, scales: &mut Scales<'_>) {
+fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     if facts.multitenancy != Some(Multitenancy::Customer) {
         return;
     }
@@ -155,7 +155,7 @@ fn customers(facts: &Who, scales: &mut Scales<'_>) {
 }
 
 /// S-14, S-59, S-62: who may run on what another workspace lends.
-fn borrowing(facts: &Who, scales: &mut Scales<'_>) {
+fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let lending = &scales.policy.lending;
     let (class, workload) = (<&str>::from(facts.class), <&str>::from(facts.workload));
     let by_class = lending.classes.contains(&facts.class);

@@ -1,11 +1,13 @@
 //! Any decision as data: asked, ruled on, kept, and decided again.
 
 use crate::policy::{
-    Evaluation, Facts, Judgement, PlatformPolicy, PolicyRef,
+    Judgement, OnboardingEvaluation, OnboardingFacts, PlatformPolicy, PolicyRef,
     decisions::{
-        Approval, ApprovalFor, Blocked, Deed, Eligible, Failure, Granted, HowMuch, IsolationFacts,
-        IsolationRules, Keep, Kept, Permission, Place, Remedy, Ruling, SchedulerFacts, SchedulerSettings,
-        Who, approval, blocked, eligible_clusters, how_much, isolation, keep, on_failure, schedulers, who,
+        Approval, ApprovalFor, Blocked, ClusterChoiceFacts, EligibleClusters, Failure, GrantedAmount,
+        GuardedAction, IsolationFacts, IsolationRules, Permission, PermissionFacts, QuotaAmountFacts, Remedy,
+        RetentionFacts, RetentionRuling, Ruling, SchedulerFacts, SchedulerSettings, approval, blocked,
+        decide_permission, decide_quota_amount, decide_retention, eligible_clusters, isolation, on_failure,
+        schedulers,
     },
     evaluate, sha256,
 };
@@ -16,15 +18,15 @@ use store::Timestamp;
 /// A question to policy, with everything that its answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Question {
+pub enum PolicyQuestion {
     /// Whether a tenant may come: several of the others at once.
-    Onboarding(Facts),
+    Onboarding(OnboardingFacts),
     /// Who may run what.
-    Who(Who),
+    Who(PermissionFacts),
     /// Where.
-    Where(Place),
+    Where(ClusterChoiceFacts),
     /// How much.
-    HowMuch(HowMuch),
+    HowMuch(QuotaAmountFacts),
     /// Whether people are asked.
     Approval(ApprovalFor),
     /// How far apart.
@@ -32,9 +34,9 @@ pub enum Question {
     /// What on failure.
     Failure(Failure),
     /// How long data are kept.
-    Retention(Keep),
+    Retention(RetentionFacts),
     /// Whether a deed is safe.
-    Guard(Deed),
+    Guard(GuardedAction),
     /// How schedulers are set.
     Schedulers(SchedulerFacts),
 }
@@ -42,15 +44,15 @@ pub enum Question {
 /// An answer of policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum PolicyAnswer {
     /// Whether a tenant may come.
-    Onboarding(Box<Evaluation>),
+    Onboarding(Box<OnboardingEvaluation>),
     /// Who may run what.
     Who(Permission),
     /// Where.
-    Where(Eligible),
+    Where(EligibleClusters),
     /// How much.
-    HowMuch(Granted),
+    HowMuch(GrantedAmount),
     /// Whether people are asked.
     Approval(Approval),
     /// How far apart.
@@ -58,7 +60,7 @@ pub enum Answer {
     /// What on failure.
     Failure(Remedy),
     /// How long data are kept.
-    Retention(Kept),
+    Retention(RetentionRuling),
     /// Why a deed is stopped; `None` when it is safe.
     Guard(Option<Blocked>),
     /// How schedulers are set.
@@ -67,26 +69,26 @@ pub enum Answer {
 
 /// Answers `question` by `policy`. The same input gives the same answer, now and in ten years (I-20).
 #[must_use]
-pub fn rule(question: &Question, policy: &PlatformPolicy) -> Ruling<Answer> {
+pub fn rule(question: &PolicyQuestion, policy: &PlatformPolicy) -> Ruling<PolicyAnswer> {
     match question {
-        Question::Onboarding(facts) => {
+        PolicyQuestion::Onboarding(facts) => {
             let evaluation = evaluate(facts, policy);
             let reasons = evaluation.reasons.clone();
-            Ruling { answer: Answer::Onboarding(Box::new(evaluation)), reasons }
+            Ruling { answer: PolicyAnswer::Onboarding(Box::new(evaluation)), reasons }
         }
-        Question::Who(facts) => who(facts, policy).map(Answer::Who),
-        Question::Where(facts) => eligible_clusters(facts, policy).map(Answer::Where),
-        Question::HowMuch(facts) => how_much(facts, policy).map(Answer::HowMuch),
-        Question::Approval(ask) => approval(ask, policy).map(Answer::Approval),
-        Question::Isolation(facts) => isolation(facts, policy).map(Answer::Isolation),
-        Question::Failure(failure) => on_failure(failure, policy).map(Answer::Failure),
-        Question::Retention(facts) => keep(facts, policy).map(Answer::Retention),
-        Question::Guard(deed) => {
+        PolicyQuestion::Who(facts) => decide_permission(facts, policy).map(PolicyAnswer::Who),
+        PolicyQuestion::Where(facts) => eligible_clusters(facts, policy).map(PolicyAnswer::Where),
+        PolicyQuestion::HowMuch(facts) => decide_quota_amount(facts, policy).map(PolicyAnswer::HowMuch),
+        PolicyQuestion::Approval(ask) => approval(ask, policy).map(PolicyAnswer::Approval),
+        PolicyQuestion::Isolation(facts) => isolation(facts, policy).map(PolicyAnswer::Isolation),
+        PolicyQuestion::Failure(failure) => on_failure(failure, policy).map(PolicyAnswer::Failure),
+        PolicyQuestion::Retention(facts) => decide_retention(facts, policy).map(PolicyAnswer::Retention),
+        PolicyQuestion::Guard(deed) => {
             let stopped = blocked(deed, policy);
             let reasons = stopped.iter().map(|stopped| stopped.reason.clone()).collect();
-            Ruling { answer: Answer::Guard(stopped), reasons }
+            Ruling { answer: PolicyAnswer::Guard(stopped), reasons }
         }
-        Question::Schedulers(facts) => schedulers(facts, policy).map(Answer::Schedulers),
+        PolicyQuestion::Schedulers(facts) => schedulers(facts, policy).map(PolicyAnswer::Schedulers),
     }
 }
 
@@ -101,7 +103,7 @@ impl<T> Ruling<T> {
     }
 }
 
-impl Answer {
+impl PolicyAnswer {
     /// The answer in one word, as examples of a policy expect it.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
@@ -111,19 +113,19 @@ impl Answer {
             Self::Who(Permission::Refused { .. }) => "refused",
             Self::Where(eligible) if eligible.clusters.is_empty() => "nowhere",
             Self::Where(_) => "eligible",
-            Self::HowMuch(Granted::All { over_limit: false }) => "granted",
-            Self::HowMuch(Granted::All { over_limit: true }) => "granted_over_limit",
-            Self::HowMuch(Granted::Nothing { .. }) => "refused",
+            Self::HowMuch(GrantedAmount::All { over_limit: false }) => "granted",
+            Self::HowMuch(GrantedAmount::All { over_limit: true }) => "granted_over_limit",
+            Self::HowMuch(GrantedAmount::Nothing { .. }) => "refused",
             Self::Approval(Approval::Nobody) => "nobody",
             Self::Approval(Approval::People { .. }) => "people",
             Self::Approval(Approval::Refused) => "refused",
             Self::Isolation(IsolationRules::Apart { .. }) => "apart",
             Self::Isolation(IsolationRules::Insufficient) => "insufficient",
             Self::Failure(remedy) => remedy_word(remedy),
-            Self::Retention(Kept::MustKeep { .. }) => "must_keep",
-            Self::Retention(Kept::May(_)) => "may_go",
-            Self::Retention(Kept::Due(_)) => "due",
-            Self::Retention(Kept::Unclassified) => "unclassified",
+            Self::Retention(RetentionRuling::MustKeep { .. }) => "must_keep",
+            Self::Retention(RetentionRuling::May(_)) => "may_go",
+            Self::Retention(RetentionRuling::Due(_)) => "due",
+            Self::Retention(RetentionRuling::Unclassified) => "unclassified",
             Self::Guard(None) => "safe",
             Self::Guard(Some(_)) => "blocked",
             Self::Schedulers(_) => "configured",
@@ -169,27 +171,27 @@ fn remedy_word(remedy: &Remedy) -> &'static str {
 
 /// A decision that was made, with all it takes to make it again. Never rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ruled {
+pub struct RecordedRuling {
     /// Its name, unique; the execution and step that asked, for instance.
     pub name: String,
     /// The policy that was in force.
     pub policy: PolicyRef,
     /// What was asked, and all that was looked at.
-    pub question: Question,
+    pub question: PolicyQuestion,
     /// SHA-256 of the question.
     pub facts_digest: String,
     /// What was answered.
-    pub answer: Answer,
+    pub answer: PolicyAnswer,
     /// By which rules.
     pub reasons: Vec<crate::policy::Reason>,
     /// When.
     pub at: Timestamp,
 }
 
-impl Ruled {
+impl RecordedRuling {
     /// Decides `question` by `policy`, to be kept under `name`.
     #[must_use]
-    pub fn now(name: String, question: Question, policy: &PlatformPolicy, at: Timestamp) -> Self {
+    pub fn now(name: String, question: PolicyQuestion, policy: &PlatformPolicy, at: Timestamp) -> Self {
         let Ruling { answer, reasons } = rule(&question, policy);
         let facts_digest = sha256(&serde_json::to_vec(&question).unwrap_or_default());
         Self { name, policy: policy.reference.clone(), question, facts_digest, answer, reasons, at }
@@ -202,7 +204,7 @@ impl Ruled {
     }
 }
 
-impl Entity for Ruled {
+impl Entity for RecordedRuling {
     const COLLECTION: &'static str = "rulings";
 
     fn id(&self) -> String {

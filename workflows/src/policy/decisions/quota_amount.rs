@@ -1,13 +1,13 @@
 //! How much a workspace may have.
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{policy::PlatformPolicy, tenancy::Gpus};
 use serde::{Deserialize, Serialize};
 
 /// A quota that is asked for, and what it is weighed against. All of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HowMuch {
+pub struct QuotaAmountFacts {
     /// The nominal quota that is asked for.
     pub wanted: Gpus,
     /// Nominal quotas of the tenant's other workspaces, together.
@@ -31,7 +31,7 @@ pub struct HowMuch {
 /// How much is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Granted {
+pub enum GrantedAmount {
     /// What was asked for.
     All {
         /// Whether more is in use: then nothing more is let in until it has drained.
@@ -46,8 +46,8 @@ pub enum Granted {
 
 /// Decides how much a workspace may have: never more than was bought, nor than there is (I-5).
 #[must_use]
-pub fn how_much(facts: &HowMuch, policy: &PlatformPolicy) -> Ruling<Granted> {
-    let mut scales = Scales::new(policy);
+pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) -> Ruling<GrantedAmount> {
+    let mut scales = ReasonCollector::new(policy);
     let (sum, bought) = (facts.wanted.plus(facts.others), facts.entitled.plus(facts.exception));
     let there = facts.owned.less_or_none(facts.kept_back);
     let detail = format!("{} and {} of others, of {bought} bought", facts.wanted, facts.others);
@@ -57,9 +57,9 @@ pub fn how_much(facts: &HowMuch, policy: &PlatformPolicy) -> Ruling<Granted> {
     scales.check("quota.within_owned", "capacity.overcommit", fits, detail);
     let answer = if scales.failed() {
         let most = if policy.overcommit { bought } else { bought.min(there) };
-        Granted::Nothing { most: most.less_or_none(facts.others) }
+        GrantedAmount::Nothing { most: most.less_or_none(facts.others) }
     } else {
-        Granted::All { over_limit: facts.used > facts.wanted }
+        GrantedAmount::All { over_limit: facts.used > facts.wanted }
     };
     scales.done(answer)
 }

@@ -1,6 +1,6 @@
 //! How long data are kept, and what becomes of them then.
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
     policy::{PlatformPolicy, Retention, Then, duration},
     tenancy::Compliance,
@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 /// Data whose tenant has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Keep {
+pub struct RetentionFacts {
     /// The class of data.
     pub class: String,
     /// The tenant's tags.
@@ -28,7 +28,7 @@ pub struct Keep {
 /// What holds for data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum RetentionRuling {
     /// They must be kept.
     MustKeep {
         /// For how long still; `None` until the holds are released.
@@ -45,8 +45,8 @@ pub enum Kept {
 
 /// Decides what holds for data. A hold goes before every rule, and a longest time never before a shortest one.
 #[must_use]
-pub fn keep(facts: &Keep, policy: &PlatformPolicy) -> Ruling<Kept> {
-    let mut scales = Scales::new(policy);
+pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruling<RetentionRuling> {
+    let mut scales = ReasonCollector::new(policy);
     let matches = |rule: &Retention| {
         rule.class == facts.class && rule.tag.is_none_or(|tag| facts.compliance.contains(&tag))
     };
@@ -60,20 +60,20 @@ pub fn keep(facts: &Keep, policy: &PlatformPolicy) -> Ruling<Kept> {
     if !facts.holds.is_empty() {
         let detail = format!("held by {}", facts.holds.join(", "));
         scales.check("retention.hold", "guards.destroy_under_hold", false, detail);
-        return scales.done(Kept::MustKeep { left: None });
+        return scales.done(RetentionRuling::MustKeep { left: None });
     }
     let Some(min) = rules.iter().map(|(_, rule)| rule.min).max() else {
         let detail = format!("no rule of retention knows the class {}", facts.class);
         scales.check("retention.class", "retention", false, detail);
-        return scales.done(Kept::Unclassified);
+        return scales.done(RetentionRuling::Unclassified);
     };
     let due = rules.iter().filter_map(|(_, rule)| rule.max).min().is_some_and(|max| facts.since >= max);
     let archived = rules.iter().any(|(_, rule)| rule.then == Then::Archive);
     let then = if archived { Then::Archive } else { Then::Destroy };
     let answer = match min.checked_sub(facts.since).filter(|left| !left.is_zero()) {
-        Some(left) => Kept::MustKeep { left: Some(left) },
-        None if due => Kept::Due(then),
-        None => Kept::May(then),
+        Some(left) => RetentionRuling::MustKeep { left: Some(left) },
+        None if due => RetentionRuling::Due(then),
+        None => RetentionRuling::May(then),
     };
     scales.done(answer)
 }

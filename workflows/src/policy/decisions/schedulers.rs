@@ -1,10 +1,10 @@
 //! What policy makes of the schedulers: the settings they should have, and how what they have differs (S-54, S-88).
 
-use super::{Ruling, Scales};
+use super::{ReasonCollector, Ruling};
 use crate::{
     policy::{PlatformPolicy, ReclaimWithin, WithinQueue},
     tenancy::FlavorQuota,
-    tenancy::{GpuModel, Gpus, Limits, Tier, WorkspaceName},
+    tenancy::{GpuModel, Gpus, QuotaLimits, Tier, WorkspaceName},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub struct SchedulerFacts {
     /// The model of its GPUs.
     pub model: GpuModel,
     /// Its workspaces' quotas.
-    pub workspaces: BTreeMap<WorkspaceName, Limits>,
+    pub workspaces: BTreeMap<WorkspaceName, QuotaLimits>,
 }
 
 /// The settings that schedulers should have for one tenant.
@@ -52,11 +52,11 @@ pub struct QueueSettings {
 /// preempt its own.
 #[must_use]
 pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<SchedulerSettings> {
-    let mut scales = Scales::new(policy);
+    let mut scales = ReasonCollector::new(policy);
     let rules = &policy.scheduling;
     let within = if facts.allow_preemption { rules.within_cluster_queue } else { WithinQueue::Never };
     let whole = |gpus: Gpus| u64::from(gpus.0);
-    let queue = |limits: &Limits| QueueSettings {
+    let queue = |limits: &QuotaLimits| QueueSettings {
         quota: FlavorQuota {
             model: facts.model.to_string(),
             nominal: whole(limits.nominal),

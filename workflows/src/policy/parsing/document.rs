@@ -184,13 +184,13 @@ enum Tree {
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Planter)
+        from.deserialize_any(TreeBuilder)
     }
 }
 
-struct Planter;
+struct TreeBuilder;
 
-impl<'de> Visitor<'de> for Planter {
+impl<'de> Visitor<'de> for TreeBuilder {
     type Value = Tree;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

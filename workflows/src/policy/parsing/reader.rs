@@ -8,7 +8,7 @@ use crate::{
             finding::{Finding, Invalid, Spot},
         },
     },
-    tenancy::{Cents, Gpus, Name, Naming},
+    tenancy::{Cents, Gpus, Name, NameKind},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -265,7 +265,7 @@ impl Reader {
     }
 
     /// The fields of `item`, each with a free name, such as GPU models.
-    pub(crate) fn by_name<K: Naming, T>(
+    pub(crate) fn by_name<K: NameKind, T>(
         &self,
         item: &Item,
         read: impl Fn(&Item) -> Option<T>,
@@ -300,7 +300,7 @@ impl Reader {
     }
 
     /// Returns the name that a text holds.
-    pub fn name<K: Naming>(&self, item: &Item) -> Option<Name<K>> {
+    pub fn name<K: NameKind>(&self, item: &Item) -> Option<Name<K>> {
         let text = self.text(item)?;
         match text.parse() {
             Ok(name) => Some(name),

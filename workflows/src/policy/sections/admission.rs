@@ -12,20 +12,20 @@ use std::time::Duration;
 
 /// Rules of admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admission {
+pub struct AdmissionRules {
     /// Observations older than this admit nothing (S-41). Default 2 min.
     pub max_staleness: Duration,
     /// Requests of one workspace that may wait at once; one more is rejected. Default 1,000.
     pub line_limit: u32,
     /// How waiting raises a request.
-    pub ageing: Ageing,
+    pub ageing: AgingRules,
     /// Thresholds of usage that are told, and never block (S-124); by `at`, lowest first.
     pub soft: Vec<SoftThreshold>,
 }
 
 /// How waiting raises a request's priority in its line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ageing {
+pub struct AgingRules {
     /// After each such span. Default 10 min.
     pub every: Duration,
     /// By so much. Default 1.
@@ -43,7 +43,7 @@ pub struct SoftThreshold {
     pub clear: Ratio,
 }
 
-impl Admission {
+impl AdmissionRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("admission", &["max_staleness", "line_limit", "ageing", "soft"])?;
         let reader = fields.reader();
@@ -56,12 +56,12 @@ impl Admission {
     }
 }
 
-fn ageing(fields: &Fields<'_>) -> Option<Ageing> {
+fn ageing(fields: &Fields<'_>) -> Option<AgingRules> {
     let reader = fields.reader();
     let every = fields.must("every").and_then(|item| reader.duration(item));
     let priority = fields.must("priority").and_then(|item| reader.whole(item, 0..=1_000_u32));
     let at_most = fields.must("at_most").and_then(|item| reader.whole(item, 0..=1_000_000_u32));
-    Some(Ageing { every: every?, priority: priority?, at_most: at_most? })
+    Some(AgingRules { every: every?, priority: priority?, at_most: at_most? })
 }
 
 fn thresholds(reader: &Reader, item: &Item) -> Option<Vec<SoftThreshold>> {

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// One question to people. Time never answers it: what is not agreed to within the span lapses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gate {
+pub struct ApprovalGate {
     /// How long they have.
     pub within: Duration,
     /// Who must agree: different people, never the requester. Never empty.
@@ -28,7 +28,7 @@ pub struct Gate {
     pub procedure: Procedure,
 }
 
-impl Gate {
+impl ApprovalGate {
     /// A question that just lapses.
     pub(crate) fn plain(within: Duration, seats: Vec<Seat>) -> Self {
         Self { within, seats, procedure: Procedure::default() }
@@ -37,9 +37,9 @@ impl Gate {
 
 /// Who decides on a larger quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuotaIncrease {
+pub struct QuotaIncreaseApproval {
     /// Who is asked, beyond the automatic limits.
-    pub gate: Gate,
+    pub gate: ApprovalGate,
     /// Increases of up to so many GPUs need nobody.
     pub auto_gpus: Gpus,
     /// Neither do increases of up to this share of what the workspace has.
@@ -50,32 +50,32 @@ pub struct QuotaIncrease {
     pub capacity_seats: Vec<Seat>,
 }
 
-/// Who is asked before what; onboarding has rules of its own, [`crate::policy::Approvals`].
+/// Who is asked before what; onboarding has rules of its own, [`crate::policy::OnboardingApproval`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gates {
+pub struct ApprovalGates {
     /// A larger quota.
-    pub quota_increase: QuotaIncrease,
+    pub quota_increase: QuotaIncreaseApproval,
     /// A smaller quota than what is in use.
-    pub quota_decrease: Gate,
+    pub quota_decrease: ApprovalGate,
     /// A reclaim that is wider than its guard; urgent.
-    pub reclaim: Gate,
+    pub reclaim: ApprovalGate,
     /// The end of a tenant.
-    pub offboard: Gate,
+    pub offboard: ApprovalGate,
     /// Destruction of exactly one inventory of assets.
-    pub destroy: Gate,
+    pub destroy: ApprovalGate,
     /// Another tier or isolation for a tenant.
-    pub sla_change: Gate,
+    pub sla_change: ApprovalGate,
     /// A remedy of an incident that disturbs tenants; urgent.
-    pub incident: Gate,
+    pub incident: ApprovalGate,
     /// Rungs of the capacity ladder that ask people; the others ask nobody.
-    pub capacity: BTreeMap<Rung, Gate>,
+    pub capacity: BTreeMap<Rung, ApprovalGate>,
 }
 
 /// What every question may say.
 pub(in crate::policy) const GATE: [&str; 6] =
     ["within", "seats", "escalate", "extend", "remind", "break_glass"];
 
-impl Gates {
+impl ApprovalGates {
     pub(in crate::policy) fn read(fields: &Fields<'_>) -> Option<Self> {
         let gate = |name| fields.layer(name, &GATE).and_then(|fields| gate(&fields));
         let quota_increase = fields
@@ -98,15 +98,15 @@ impl Gates {
     }
 }
 
-fn gate(fields: &Fields<'_>) -> Option<Gate> {
+fn gate(fields: &Fields<'_>) -> Option<ApprovalGate> {
     let reader = fields.reader();
     let within = fields.must("within").and_then(|item| reader.duration(item));
     let seats = fields.must("seats").and_then(|item| seats(reader, item));
     let procedure = procedure(fields);
-    Some(Gate { within: within?, seats: seats?, procedure: procedure? })
+    Some(ApprovalGate { within: within?, seats: seats?, procedure: procedure? })
 }
 
-fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncrease> {
+fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncreaseApproval> {
     let reader = fields.reader();
     let gate = gate(fields);
     let auto = fields.layer("auto", &["gpus", "share"]);
@@ -115,7 +115,7 @@ fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncrease> {
     let capacity = fields.layer("capacity", &["above_share", "seats"]);
     let above = capacity.as_ref().and_then(|all| all.must("above_share")).and_then(|item| reader.share(item));
     let asked = capacity.as_ref().and_then(|all| all.must("seats")).and_then(|item| seats(reader, item));
-    Some(QuotaIncrease {
+    Some(QuotaIncreaseApproval {
         gate: gate?,
         auto_gpus: auto_gpus?,
         auto_share: auto_share?,
@@ -124,7 +124,7 @@ fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncrease> {
     })
 }
 
-fn rungs(reader: &Reader, item: &Item) -> Option<BTreeMap<Rung, Gate>> {
+fn rungs(reader: &Reader, item: &Item) -> Option<BTreeMap<Rung, ApprovalGate>> {
     let mut all = BTreeMap::new();
     for (rung, inner) in reader.keyed::<Rung>(item) {
         let read = reader.fields(inner, &GATE).and_then(|fields| gate(&fields));

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Rules of capacity exhaustion, for each region and model. Buffers are [`crate::policy::PlatformPolicy::buffer_in`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capacity {
+pub struct CapacityRules {
     /// Less than this share free or lendable is too little. Default 0.05.
     pub threshold: Ratio,
     /// For so long before anything is done. Default 10 min.
@@ -84,7 +84,7 @@ const FIELDS: [&str; 10] = [
     "procure_within",
 ];
 
-impl Capacity {
+impl CapacityRules {
     /// The group `capacity`, whose older keys are read elsewhere.
     pub(in crate::policy) fn fields<'a>(top: &Fields<'a>) -> Option<Fields<'a>> {
         top.layer("capacity", &FIELDS)

@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, time::Duration};
 ///
 /// The limits of workspaces that name none are [`crate::policy::PlatformPolicy::borrowing_limit`] and `lending_limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lending {
+pub struct LendingRules {
     /// Classes of workspaces that may borrow.
     pub classes: BTreeSet<WorkspaceClass>,
     /// Kinds of work that may run on borrowed GPUs (S-59).
@@ -29,7 +29,7 @@ pub struct Lending {
     /// How long a victim may not borrow again. Default 10 min.
     pub cool_down: Duration,
     /// When a pair of borrower and lender is slowed down.
-    pub thrash: Thrash,
+    pub thrash: ThrashRules,
     /// Classes that may not meet.
     pub anti_colocate: Vec<AntiColocate>,
     /// Whether tenants who sell to customers of their own ([`crate::policy::Multitenancy::Customer`]) may share GPUs and borrow at all.
@@ -38,7 +38,7 @@ pub struct Lending {
 
 /// P-9: a pair that goes back and forth too often borrows less for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thrash {
+pub struct ThrashRules {
     /// So many reclaims of one lender from one borrower,
     pub reclaims: u32,
     /// within so long,
@@ -105,7 +105,7 @@ const FIELDS: [&str; 8] = [
     "customer_sharing",
 ];
 
-impl Lending {
+impl LendingRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("lending", &FIELDS)?;
         let reader = fields.reader();
@@ -132,13 +132,13 @@ impl Lending {
     }
 }
 
-fn thrash(fields: &Fields<'_>) -> Option<Thrash> {
+fn thrash(fields: &Fields<'_>) -> Option<ThrashRules> {
     let reader = fields.reader();
     let reclaims = fields.must("reclaims").and_then(|item| reader.whole(item, 1..=1_000_u32));
     let within = fields.must("within").and_then(|item| reader.duration(item));
     let limit_share = fields.must("limit_share").and_then(|item| reader.share(item));
     let hold = fields.must("hold").and_then(|item| reader.duration(item));
-    Some(Thrash { reclaims: reclaims?, within: within?, limit_share: limit_share?, hold: hold? })
+    Some(ThrashRules { reclaims: reclaims?, within: within?, limit_share: limit_share?, hold: hold? })
 }
 
 fn pairs(reader: &Reader, item: &Item) -> Option<Vec<AntiColocate>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Rules of offboarding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offboarding {
+pub struct OffboardingRules {
     /// How long a tenant may fetch its data after the freeze. Default 30 days.
     pub export_window: Duration,
     /// By how much the window grows when destruction is refused. Default 10 days.
@@ -21,7 +21,7 @@ pub struct Offboarding {
 
 const FIELDS: [&str; 5] = ["export_window", "extension", "drain", "partial_ok", "certificate_kept"];
 
-impl Offboarding {
+impl OffboardingRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("offboarding", &FIELDS)?;
         let reader = fields.reader();

@@ -128,7 +128,7 @@ pub(in crate::policy) fn doubts(
 const MOST_REMINDERS: u64 = 100;
 
 /// A procedure for people: what happens, in the order of time, and who may agree alone.
-pub(in crate::policy) fn told(procedure: &Procedure, seats: impl Fn(&[Seat]) -> String) -> String {
+pub(in crate::policy) fn describe(procedure: &Procedure, seats: impl Fn(&[Seat]) -> String) -> String {
     let mut parts = Vec::new();
     for next in &procedure.escalate {
         parts.push(format!("after {} {}", show(next.after), seats(&next.seats)));

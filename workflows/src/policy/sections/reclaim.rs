@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// Rules of reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reclaim {
+pub struct ReclaimRules {
     /// From a lender's demand to GPUs it can use. Default 900 s; never below [`Self::least`].
     pub deadline: Duration,
     /// How long a victim has to save its work and end by itself. Default 120 s.
@@ -17,11 +17,11 @@ pub struct Reclaim {
     /// How victims are chosen.
     pub algorithm: Algorithm,
     /// What a plan may disturb before people are asked.
-    pub guard: Guard,
+    pub guard: ReclaimGuard,
     /// How memory is cleaned before GPUs change hands.
-    pub scrub: Scrub,
+    pub scrub: ScrubRules,
     /// When GPUs count as free.
-    pub confirm: Confirm,
+    pub confirm: ConfirmRules,
     /// How long each step may take, beside `grace`.
     pub limits: StepLimits,
     /// How often a plan is made again because the world changed under it. Default 3.
@@ -59,7 +59,7 @@ pub enum Algorithm {
 
 /// P-4: a plan beyond any of these asks people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guard {
+pub struct ReclaimGuard {
     /// Victims' GPUs for each GPU asked for. Default 2.
     pub ratio: Ratio,
     /// Victims' GPUs as a share of the tenant's. Default a quarter.
@@ -72,7 +72,7 @@ pub struct Guard {
 
 /// The least that is done to GPU memory before GPUs change hands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scrub {
+pub struct ScrubRules {
     /// Within one workspace.
     pub same_workspace: ScrubMethod,
     /// From one workspace to another.
@@ -115,7 +115,7 @@ pub enum ScrubMethod {
 
 /// So many equal readings, so far apart, say that a GPU is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirm {
+pub struct ConfirmRules {
     /// Readings. Default 3.
     pub reads: u32,
     /// Time between two. Default 5 s.
@@ -152,7 +152,7 @@ impl StepLimits {
     }
 }
 
-impl Reclaim {
+impl ReclaimRules {
     /// The shortest deadline that can be kept: the grace and every step's limit.
     #[must_use]
     pub fn least(&self) -> Duration {
@@ -166,7 +166,7 @@ const GUARD: [&str; 4] = ["ratio", "share", "victim_gpus", "victim_age"];
 const SCRUB: [&str; 4] = ["same_workspace", "cross_workspace", "sensitive", "sensitive_tags"];
 const LIMITS: [&str; 8] = ["plan", "fence", "notify", "evict", "gone", "confirm", "scrub", "grant"];
 
-impl Reclaim {
+impl ReclaimRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("reclaim", &FIELDS)?;
         let reader = fields.reader();
@@ -209,21 +209,21 @@ impl Reclaim {
     }
 }
 
-fn guard(fields: &Fields<'_>) -> Option<Guard> {
+fn guard(fields: &Fields<'_>) -> Option<ReclaimGuard> {
     let reader = fields.reader();
     let ratio = fields.must("ratio").and_then(|item| reader.ratio(item, 100));
     let share = fields.must("share").and_then(|item| reader.share(item));
     let victim_gpus = fields.must("victim_gpus").and_then(|item| reader.gpus(item));
     let victim_age = fields.must("victim_age").and_then(|item| reader.duration(item));
-    Some(Guard { ratio: ratio?, share: share?, victim_gpus: victim_gpus?, victim_age: victim_age? })
+    Some(ReclaimGuard { ratio: ratio?, share: share?, victim_gpus: victim_gpus?, victim_age: victim_age? })
 }
 
-fn scrub(fields: &Fields<'_>) -> Option<Scrub> {
+fn scrub(fields: &Fields<'_>) -> Option<ScrubRules> {
     let reader = fields.reader();
     let method = |name| fields.must(name).and_then(|item| reader.one_of(item));
     let (same, cross, sensitive) = (method("same_workspace"), method("cross_workspace"), method("sensitive"));
     let tags = fields.must("sensitive_tags").and_then(|item| reader.set(item));
-    Some(Scrub {
+    Some(ScrubRules {
         same_workspace: same?,
         cross_workspace: cross?,
         sensitive: sensitive?,
@@ -231,11 +231,11 @@ fn scrub(fields: &Fields<'_>) -> Option<Scrub> {
     })
 }
 
-fn confirm(fields: &Fields<'_>) -> Option<Confirm> {
+fn confirm(fields: &Fields<'_>) -> Option<ConfirmRules> {
     let reader = fields.reader();
     let reads = fields.must("reads").and_then(|item| reader.whole(item, 1..=100_u32));
     let apart = fields.must("apart").and_then(|item| reader.duration(item));
-    Some(Confirm { reads: reads?, apart: apart? })
+    Some(ConfirmRules { reads: reads?, apart: apart? })
 }
 
 fn limits(fields: &Fields<'_>) -> Option<StepLimits> {

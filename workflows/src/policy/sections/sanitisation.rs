@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Rules of sanitisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sanitisation {
+pub struct SanitisationRules {
     /// The weakest method that will do for each medium.
     pub minimum: BTreeMap<Medium, Method>,
     /// The same by tier, where it differs.
@@ -87,7 +87,7 @@ pub enum Method {
 
 const FIELDS: [&str; 5] = ["minimum", "by_tier", "concurrency", "attempts", "within"];
 
-impl Sanitisation {
+impl SanitisationRules {
     /// The weakest method that will do; `purge` for a medium that policy does not name.
     #[must_use]
     pub fn method(&self, medium: Medium, tier: Tier) -> Method {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a workspace's queue may preempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduling {
+pub struct SchedulingRules {
     /// In its own queue.
     pub within_cluster_queue: WithinQueue,
     /// What others in the tenant borrowed.
@@ -69,7 +69,7 @@ pub struct BorrowWithin {
 
 const FIELDS: [&str; 3] = ["within_cluster_queue", "reclaim_within_cohort", "borrow_within_cohort"];
 
-impl Scheduling {
+impl SchedulingRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("scheduling", &FIELDS)?;
         let reader = fields.reader();

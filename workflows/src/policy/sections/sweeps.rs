@@ -8,7 +8,7 @@ use strum::VariantArray as _;
 
 /// When each sweep runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sweeps {
+pub struct SweepSchedules {
     /// By sweep; complete.
     pub schedules: BTreeMap<Sweep, Schedule>,
 }
@@ -70,7 +70,7 @@ impl Schedule {
     }
 }
 
-impl Sweeps {
+impl SweepSchedules {
     /// When `sweep` runs; `None` never happens for a policy that was read.
     #[must_use]
     pub fn of(&self, sweep: Sweep) -> Option<&Schedule> {

@@ -1,7 +1,7 @@
 //! The data of a quota decrease, as it is persisted.
 
 use crate::{
-    platform::Limits,
+    platform::LayerLimits,
     policy::{Reason, Verdict},
     quota_change::{ChangeTerms, QuotaRequest},
 };
@@ -26,5 +26,5 @@ pub struct QuotaDecrease {
     /// Whether the end of the excess has been waited for longer than policy allows without asking people.
     pub overdue: bool,
     /// What the layers said before. Filled by `ReadingLimits`.
-    pub limits: Limits,
+    pub limits: LayerLimits,
 }

@@ -3,7 +3,7 @@
 
 use super::QuotaIncrease;
 use crate::{
-    ledger::{Claim, ClaimedNode},
+    ledger::{ClaimedNode, NodeClaim},
     quota_change::{QuotaRequest, example_terms},
     tenancy::{ClusterKind, Gpus, OwnerEpoch},
 };
@@ -34,7 +34,7 @@ fn example(request: &QuotaRequest, kind: ClusterKind) -> Option<QuotaIncrease> {
     let mut increase = QuotaIncrease::new(request.clone());
     increase.terms = Some(example_terms(kind)?);
     let node = ClaimedNode { node: "node-1".parse().ok()?, gpus: Gpus(8), epoch: OwnerEpoch(1) };
-    increase.held(Some(Claim {
+    increase.held(Some(NodeClaim {
         cluster: "eu-1".parse().ok()?,
         region: "eu".parse().ok()?,
         nodes: vec![node],

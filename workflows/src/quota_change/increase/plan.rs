@@ -1,7 +1,7 @@
 //! What people decide on: from what to what, in every layer; beside it, outside the digest, the nodes proposed.
 
 use super::QuotaIncrease;
-use crate::quota_change::{QuotaRequest, shown};
+use crate::quota_change::{QuotaRequest, format_time};
 use engine::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(super) fn of(me: &QuotaIncrease) -> Plan {
     let Some(terms) = &me.terms else {
         return Plan { title, decides: json!({ "request": asked }), placement: Value::Null };
     };
-    let until = terms.ends.map(|at| format!(" until {}", shown(at))).unwrap_or_default();
+    let until = terms.ends.map(|at| format!(" until {}", format_time(at))).unwrap_or_default();
     let title = format!("{title} from {} to {}{until}", terms.before.nominal, terms.after.nominal);
     let decides = json!({
         "kind": "quota_increase",
@@ -23,7 +23,7 @@ pub(super) fn of(me: &QuotaIncrease) -> Plan {
         "resource": request.resource,
         "before": terms.before,
         "after": terms.after,
-        "ends": terms.ends.map(shown),
+        "ends": terms.ends.map(format_time),
         "exception": request.exception,
         "reason": request.reason,
         "cluster": terms.cluster,

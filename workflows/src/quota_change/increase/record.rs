@@ -1,9 +1,9 @@
 //! The data of a quota increase, as it is persisted.
 
 use crate::{
-    ledger::{Claim, ClaimedNode},
+    ledger::{ClaimedNode, NodeClaim},
     placement::Placement,
-    platform::Limits,
+    platform::LayerLimits,
     policy::{Reason, Verdict},
     quota_change::{ChangeTerms, QuotaRequest},
     tenancy::NodeId,
@@ -26,7 +26,7 @@ pub struct QuotaIncrease {
     /// Whether capacity has been waited for longer than policy allows without asking people.
     pub overdue: bool,
     /// The nodes set aside, if any were lacking. Filled by `Holding`, and by `Replacing`.
-    pub claim: Option<Claim>,
+    pub claim: Option<NodeClaim>,
     /// Nodes of the claim that have not been made ready yet.
     pub fresh: Vec<ClaimedNode>,
     /// How the GPUs of each fresh node were cut up before.
@@ -36,7 +36,7 @@ pub struct QuotaIncrease {
     /// How many nodes were found unfit so far.
     pub quarantined: u32,
     /// What the layers said before. Filled by `ReadingLimits`.
-    pub limits: Limits,
+    pub limits: LayerLimits,
 }
 
 impl QuotaIncrease {
@@ -55,7 +55,7 @@ impl QuotaIncrease {
             layouts: Vec::new(),
             unfit: Vec::new(),
             quarantined: 0,
-            limits: Limits::default(),
+            limits: LayerLimits::default(),
         }
     }
 }

@@ -3,23 +3,23 @@
 use super::QuotaIncrease;
 use crate::{
     ledger::{ClaimedNode, ExtendWait, JoinWaitlist},
-    placement::{Ask, Constraints},
-    platform::{Level, QualifyNode, ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, TakeNode},
-    quota_change::{GrantQuota, HoldCapacity, PrepareHeld, Steps},
+    placement::{Constraints, NodeRequest},
+    platform::{DiagnosisLevel, QualifyNode, ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, TakeNode},
+    quota_change::{GrantQuota, HoldCapacity, LayerSteps, PrepareHeld},
     tenancy::{Gpus, Isolation, Layout, Residency},
 };
 use std::collections::BTreeMap;
 
 impl QuotaIncrease {
-    pub(super) fn steps(&self) -> Steps<'_> {
-        Steps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
+    pub(super) fn steps(&self) -> LayerSteps<'_> {
+        LayerSteps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
     }
 
     /// What is waited for; nothing for what is not counted by nodes.
-    pub(super) fn ask(&self) -> Option<Ask> {
+    pub(super) fn ask(&self) -> Option<NodeRequest> {
         let model = self.request.resource.gpu().map(|kind| kind.model.clone())?;
         let gpus = self.terms.as_ref().map_or(Gpus(1), |terms| terms.lacking.max(Gpus(1)));
-        Some(Ask { model, gpus })
+        Some(NodeRequest { model, gpus })
     }
 
     pub(super) fn constraints(&self) -> Constraints {
@@ -138,7 +138,7 @@ impl QuotaIncrease {
     }
 
     pub(super) fn qualifications(&self) -> Vec<QualifyNode> {
-        let one = |node| QualifyNode { cluster: self.cluster(), node, level: Level::Medium };
+        let one = |node| QualifyNode { cluster: self.cluster(), node, level: DiagnosisLevel::Medium };
         self.fresh_nodes().map(one).collect()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::QuotaIncrease;
 use crate::{
-    ledger::{Claim, ClaimedNode},
-    platform::Qualified,
+    ledger::{ClaimedNode, NodeClaim},
+    platform::QualifyFinding,
     policy::Reason,
     quota_change::ChangeEvaluation,
 };
@@ -17,7 +17,7 @@ impl QuotaIncrease {
     }
 
     /// Keeps what is set aside; nodes that were not in it before are still to be made ready.
-    pub(super) fn held(&mut self, claim: Option<Claim>) {
+    pub(super) fn held(&mut self, claim: Option<NodeClaim>) {
         let known =
             |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
         let nodes = claim.iter().flat_map(|claim| &claim.nodes);
@@ -26,7 +26,7 @@ impl QuotaIncrease {
         self.claim = claim;
     }
 
-    pub(super) fn qualified(&mut self, found: Qualified) {
+    pub(super) fn qualified(&mut self, found: QualifyFinding) {
         let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
         self.unfit.extend(unfit.map(|node| node.node.clone()));
     }

@@ -3,18 +3,18 @@
 use crate::{
     ledger::{
         capacity_waitlist, codes,
-        node_claim::{Claim, ClaimedNode, changed, chosen, nodes, take},
-        pool_index::Shelves,
+        node_claim::{ClaimedNode, NodeClaim, changed, chosen, nodes, take},
+        pool_index::PoolIndex,
         quotas,
     },
-    placement::{Ask, Constraints},
+    placement::{Constraints, NodeRequest},
     quota_change::ledger::evaluate_change::{
         active, alone, keep, marks, ours, standing, unmarked, write_line,
     },
     scheduling::admission,
     tenancy::{
-        Allowance, Earmark, Entitlement, Gpus, Held, Holding, NodeId, Quota, QuotaEnd, Resource, Tenant,
-        TenantId, WorkspaceName, workspace_key,
+        AllocatedNode, Allowance, Earmark, Entitlement, Gpus, NodeAllocation, NodeId, Quota, QuotaEnd,
+        Resource, Tenant, TenantId, WorkspaceName, workspace_key,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -51,9 +51,9 @@ pub struct HoldCapacity {
 
 impl LedgerAction for HoldCapacity {
     const NAME: &'static str = "HoldCapacity";
-    type Output = Option<Claim>;
+    type Output = Option<NodeClaim>;
 
-    fn decide(&self, view: &mut View, call: &Call) -> Result<Option<Claim>, Undecided> {
+    fn decide(&self, view: &mut View, call: &Call) -> Result<Option<NodeClaim>, Undecided> {
         let tenant = active(view, &self.tenant)?;
         let quota = standing(view, &self.tenant, &self.workspace, &self.resource, &self.before)?;
         if let Some(ends) = quota.ends.as_ref().filter(|ends| self.ends.is_some_and(|at| at != ends.at)) {
@@ -70,7 +70,7 @@ impl LedgerAction for HoldCapacity {
             nodes: BTreeMap::new(),
             replaced: None,
         });
-        let stand = quotas::stand(view, &self.tenant, &tenant.workspaces, &self.resource)?;
+        let stand = quotas::gpu_holdings(view, &self.tenant, &tenant.workspaces, &self.resource)?;
         self.entitled(
             view,
             stand.nominal.saturating_add(marks.promised(&self.resource)).saturating_add(amount),
@@ -83,7 +83,7 @@ impl LedgerAction for HoldCapacity {
         if let Some(kind) = kind {
             // A node is whole: what it has beyond the lack is the tenant's, and not given out.
             let lacking = Gpus(u32::try_from(lacking).unwrap_or(u32::MAX));
-            let ask = Ask { model: kind.model.clone(), gpus: lacking };
+            let ask = NodeRequest { model: kind.model.clone(), gpus: lacking };
             let placement = chosen(view, &ask, &self.constraints)?;
             mark.nodes.extend(take(view, &placement, &self.tenant, call)?);
             capacity_waitlist::leave(view, &self.constraints, &kind.model, call.execution)?;
@@ -130,8 +130,8 @@ impl LedgerAction for ReleaseCapacity {
         for node in nodes(view, mark.nodes.keys())? {
             freed.push(node.unclaim(node.owner_epoch).map_err(changed)?);
         }
-        Shelves::want(view, &freed)?;
-        let mut shelves = Shelves::default();
+        PoolIndex::want(view, &freed)?;
+        let mut shelves = PoolIndex::default();
         for node in &freed {
             shelves.give(view, node)?;
             view.put(node)?;
@@ -179,7 +179,7 @@ impl LedgerAction for QuarantineHeld {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let (mut marks, mut mark) = ours(view, &self.tenant, call)?;
-        let mut holding = view.need::<Holding>(self.tenant.as_str())?;
+        let mut holding = view.need::<NodeAllocation>(self.tenant.as_str())?;
         let unfit: Vec<_> =
             self.unfit.iter().filter(|node| mark.nodes.contains_key(*node)).cloned().collect();
         for node in nodes(view, unfit.iter())? {
@@ -265,7 +265,7 @@ fn serve(view: &mut View, tenant: &TenantId, mark: &Earmark) -> Result<(), Undec
     for node in nodes(view, mark.nodes.keys())? {
         view.put(&node.serve(node.owner_epoch).map_err(changed)?)?;
     }
-    let mut holding = view.need::<Holding>(tenant.as_str())?;
+    let mut holding = view.need::<NodeAllocation>(tenant.as_str())?;
     holding.nodes.extend(mark.nodes.clone());
     view.put(&holding)?;
     let nodes: Vec<_> = mark.nodes.keys().cloned().collect();
@@ -274,10 +274,17 @@ fn serve(view: &mut View, tenant: &TenantId, mark: &Earmark) -> Result<(), Undec
 }
 
 /// The nodes set aside, as a claim of the tenant's cluster; `None` when there are none.
-fn claim_of(tenant: &Tenant, constraints: &Constraints, nodes: &BTreeMap<NodeId, Held>) -> Option<Claim> {
+fn claim_of(
+    tenant: &Tenant,
+    constraints: &Constraints,
+    nodes: &BTreeMap<NodeId, AllocatedNode>,
+) -> Option<NodeClaim> {
     let cluster = tenant.cluster.clone()?;
     let region = constraints.regions.iter().flatten().next().cloned()?;
-    let node =
-        |(id, held): (&NodeId, &Held)| ClaimedNode { node: id.clone(), gpus: held.gpus, epoch: held.epoch };
-    (!nodes.is_empty()).then(|| Claim { cluster, region, nodes: nodes.iter().map(node).collect() })
+    let node = |(id, held): (&NodeId, &AllocatedNode)| ClaimedNode {
+        node: id.clone(),
+        gpus: held.gpus,
+        epoch: held.epoch,
+    };
+    (!nodes.is_empty()).then(|| NodeClaim { cluster, region, nodes: nodes.iter().map(node).collect() })
 }

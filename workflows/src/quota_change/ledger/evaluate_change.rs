@@ -1,10 +1,10 @@
 //! Changes of one quota: looking at the request, and what every change rests on.
 
 use crate::{
-    ledger::{Stand, candidates, codes, quotas},
+    ledger::{GpuHoldings, candidates, codes, quotas},
     policy::{self, Reason},
     quota_change::{
-        ChangeEvaluation, ChangeFacts, Direction, QuotaDecision, QuotaRequest, Standing, evaluate,
+        ChangeEvaluation, ChangeFacts, Direction, QuotaDecision, QuotaRequest, ResourceStatus, evaluate,
     },
     scheduling::admission,
     tenancy::{
@@ -66,7 +66,7 @@ pub fn change_facts(
         bought: None,
         standing: None,
         ends: None,
-        stand: Stand::default(),
+        stand: GpuHoldings::default(),
         candidates: Vec::new(),
     };
     let Some(tenant) = facts.tenant.clone() else { return Ok(facts) };
@@ -81,7 +81,7 @@ pub fn change_facts(
         let balance = account.and_then(|account| account.balances.get(&request.resource)).copied();
         let promises = account.iter().flat_map(|account| account.promises.values());
         let promises = promises.filter(|promise| promise.resource == request.resource);
-        facts.standing = Some(Standing {
+        facts.standing = Some(ResourceStatus {
             allowance: quota.allowances.get(&request.resource).copied(),
             used: balance.unwrap_or_default().taken(),
             reserved: promises.map(|promise| promise.count).sum(),
@@ -91,7 +91,7 @@ pub fn change_facts(
     let Some(kind) = request.resource.gpu() else { return Ok(facts) };
     let bought = view.get::<Entitlement>(request.tenant.as_str())?;
     facts.bought = bought.filter(|bought| bought.gpu_model == kind.model).map(|bought| bought.gpus);
-    facts.stand = quotas::stand(view, &tenant.id, &tenant.workspaces, &request.resource)?;
+    facts.stand = quotas::gpu_holdings(view, &tenant.id, &tenant.workspaces, &request.resource)?;
     facts.candidates = candidates(view, &kind.model)?;
     Ok(facts)
 }

@@ -1,6 +1,6 @@
 //! Evictions that between them show every action.
 
-use super::{Care, Eviction};
+use super::{Eviction, EvictionTerms};
 use crate::{
     platform::{ScrubLevel, WorkloadRef},
     tenancy::{Checkpoint, WorkloadClass},
@@ -30,7 +30,7 @@ pub(crate) fn example(class: WorkloadClass, checkpoint: Checkpoint) -> Option<Ev
         checkpoint,
         gpus: [("n1".to_owned(), [0, 1].into())].into(),
         at: 0,
-        care: Care {
+        care: EvictionTerms {
             grace: 2 * MINUTE,
             notify: 10 * SECOND,
             evict: MINUTE,

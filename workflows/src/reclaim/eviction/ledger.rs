@@ -1,8 +1,8 @@
 //! What an eviction decides on the books: its begin, and the GPUs that it freed or barred.
 
 use crate::{
-    reclaim::ledger::announce,
-    scheduling::admission::{self, Gone},
+    reclaim::ledger::start_reclaims,
+    scheduling::admission::{self, VictimExit},
     tenancy::{TenantId, Workload, WorkloadState},
 };
 use engine::{Call, LedgerAction, Undecided, View};
@@ -48,9 +48,9 @@ impl LedgerAction for FreeVictim {
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
         let Some((by, _)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
-        let news = admission::release_victim(view, &self.tenant, by, &self.workload, Gone::Evicted)?;
+        let news = admission::release_victim(view, &self.tenant, by, &self.workload, VictimExit::Evicted)?;
         view.signal(by, crate::reclaim::VICTIM_FREED);
-        announce(view, &news)
+        start_reclaims(view, &news)
     }
 }
 
@@ -76,9 +76,9 @@ impl LedgerAction for BarGpus {
                 admission::bar_gpu(view, &self.tenant, &placed.node, *gpu, Some(&why))?;
             }
         }
-        let news = admission::release_victim(view, &self.tenant, by, &self.workload, Gone::Evicted)?;
+        let news = admission::release_victim(view, &self.tenant, by, &self.workload, VictimExit::Evicted)?;
         view.signal(by, crate::reclaim::VICTIM_FREED);
-        announce(view, &news)
+        start_reclaims(view, &news)
     }
 }
 

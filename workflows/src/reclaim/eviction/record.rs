@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How long each part may take, and how thorough it is: from the policy that the reclaim was planned under.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Care {
+pub struct EvictionTerms {
     /// Between notice and eviction.
     pub grace: Duration,
     /// To tell the borrower.
@@ -46,7 +46,7 @@ pub struct Eviction {
     /// When it will be evicted, in milliseconds since 1970.
     pub at: u64,
     /// How it is gone about.
-    pub care: Care,
+    pub care: EvictionTerms,
     /// Looks in a row that saw nobody on its GPUs.
     pub clean: u32,
     /// Looks in all.

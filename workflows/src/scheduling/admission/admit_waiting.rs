@@ -5,16 +5,16 @@
 
 use crate::{
     scheduling::admission::{
-        Demand, News,
+        AdmissionEffects, ReclaimDemand,
         decision::{
-            aging::{Ahead, Place},
+            aging::{Blocker, QueuePosition},
             decide,
         },
-        unit_of_work::Desk,
+        unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Account, Amounts, Answer, Balance, InLine, Line, Resource, TenantId, Weighed, WorkspaceName,
-        workspace_key,
+        Account, AdmissionVerdict, Amounts, Balance, DimensionFinding, QueuedWorkload, Resource, TenantId,
+        WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{Undecided, View};
@@ -24,20 +24,20 @@ use std::{
 };
 use store::Timestamp;
 
-/// The most that are admitted in one commit; [`News::more`] says if more could be.
-pub const MOST_WOKEN: usize = 32;
+/// The most that are admitted in one commit; [`AdmissionEffects::more`] says if more could be.
+pub const MAX_ADMITTED_PER_COMMIT: usize = 32;
 
 /// What a GPU on loan counts for beside what was borrowed so far, when it is decided who borrows next: so many
 /// milliseconds of it (10 min). Keeps one workspace from taking all that becomes free at once.
 const AHEAD: u128 = 10 * 60 * 1_000;
 
 /// Who comes first: own before borrowed; then what was borrowed, then priority by age, then the oldest.
-type Turn<'a> = (bool, u128, Reverse<i64>, Timestamp, &'a str);
+type AdmissionOrder<'a> = (bool, u128, Reverse<i64>, Timestamp, &'a str);
 
 /// What a decision says of everybody who asks for the same in the same workspace.
-type Shape = (WorkspaceName, Amounts, u64, bool);
+type RequestShape = (WorkspaceName, Amounts, u64, bool);
 
-/// Refusals that hold for a whole [`Shape`]; the others depend on more of a workload.
+/// Refusals that hold for a whole [`RequestShape`]; the others depend on more of a workload.
 const OF_A_SHAPE: [&str; 10] = [
     "quota.used_up",
     "quota.slowed",
@@ -53,15 +53,15 @@ const OF_A_SHAPE: [&str; 10] = [
 
 /// Whom this wake need not try again.
 #[derive(Default)]
-struct Passed {
+struct Skipped {
     workloads: BTreeSet<String>,
-    shapes: BTreeSet<Shape>,
+    shapes: BTreeSet<RequestShape>,
     /// Behind whom all younger ones wait, by what they ask for: those of a workspace, or all who borrow.
-    behind: BTreeMap<(Option<WorkspaceName>, Resource), Place>,
+    behind: BTreeMap<(Option<WorkspaceName>, Resource), QueuePosition>,
 }
 
-impl Passed {
-    fn over(&self, workspace: &WorkspaceName, waits: &InLine, account: &Account) -> bool {
+impl Skipped {
+    fn over(&self, workspace: &WorkspaceName, waits: &QueuedWorkload, account: &Account) -> bool {
         let place = (waits.since, waits.workload.as_str());
         let behind = |resource: &Resource| {
             let after = |whose: Option<WorkspaceName>| {
@@ -75,8 +75,8 @@ impl Passed {
             || !self.behind.is_empty() && asked(waits).any(behind)
     }
 
-    fn refused(&mut self, workspace: &WorkspaceName, waits: InLine, weighed: &[Weighed]) {
-        let mut against = weighed.iter().filter(|finding| finding.answer != Answer::Admit);
+    fn refused(&mut self, workspace: &WorkspaceName, waits: QueuedWorkload, weighed: &[DimensionFinding]) {
+        let mut against = weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
         if against.any(|finding| OF_A_SHAPE.contains(&finding.code.as_str())) {
             self.shapes.insert(shape(workspace, &waits));
         }
@@ -84,7 +84,7 @@ impl Passed {
     }
 
     /// Who waits behind somebody is passed over with all who do as well, until somebody is admitted.
-    fn behind(&mut self, workspace: &WorkspaceName, resource: &Resource, ahead: Ahead) {
+    fn behind(&mut self, workspace: &WorkspaceName, resource: &Resource, ahead: Blocker) {
         for (whose, place) in [(Some(workspace.clone()), ahead.of_line), (None, ahead.of_all)] {
             let Some(place) = place else { continue };
             let first = self.behind.entry((whose, resource.clone())).or_insert_with(|| place.clone());
@@ -99,24 +99,24 @@ impl Passed {
     }
 }
 
-fn asked(waits: &InLine) -> impl Iterator<Item = &Resource> {
+fn asked(waits: &QueuedWorkload) -> impl Iterator<Item = &Resource> {
     waits.requests.iter().filter(|(_, amount)| **amount > 0).map(|(resource, _)| resource)
 }
 
-fn shape(workspace: &WorkspaceName, waits: &InLine) -> Shape {
+fn shape(workspace: &WorkspaceName, waits: &QueuedWorkload) -> RequestShape {
     (workspace.clone(), waits.requests.clone(), waits.together, waits.preemptible)
 }
 
 /// A workspace of which somebody could be admitted by what is counted, with what it could use.
-type Hope = (WorkspaceName, BTreeMap<Resource, u64>);
+type QueueCandidate = (WorkspaceName, BTreeMap<Resource, u64>);
 
-/// Admits everybody whose turn it is: after [`News::more`], by sweeps when a cool-down has ended, and after the platform was
+/// Admits everybody whose turn it is: after [`AdmissionEffects::more`], by sweeps when a cool-down has ended, and after the platform was
 /// seen again.
 ///
 /// # Errors
 /// What the view lacks.
-pub fn wake(view: &mut View, tenant: &TenantId) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+pub fn admit_queued(view: &mut View, tenant: &TenantId) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     desk.wake(view)?;
     desk.save(view)
 }
@@ -125,8 +125,8 @@ pub fn wake(view: &mut View, tenant: &TenantId) -> Result<News, Undecided> {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDemand>, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     desk.demands(view)?;
     Ok(desk.news.demands)
 }
@@ -135,11 +135,11 @@ pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undeci
 ///
 /// # Errors
 /// What the view lacks.
-pub fn late(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDemand>, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     let waiting = desk.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
     let waiting: Vec<WorkspaceName> = waiting.map(|(name, _)| name.clone()).collect();
-    view.want::<Line>(waiting.iter().map(|name| workspace_key(tenant, name)))?;
+    view.want::<WorkspaceQueue>(waiting.iter().map(|name| workspace_key(tenant, name)))?;
     let mut late = Vec::new();
     for workspace in &waiting {
         desk.line(view, workspace)?;
@@ -160,12 +160,12 @@ pub fn late(view: &mut View, tenant: &TenantId) -> Result<Vec<Demand>, Undecided
     Ok(late)
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Admits whose turn it is, and says what demands remain.
     pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
         self.top_up(view)?;
         self.serve_others(view)?;
-        let mut passed = Passed::default();
+        let mut passed = Skipped::default();
         let mut hopes = self.hopes(view)?;
         let mut turns = self.in_turn(&hopes, &passed)?;
         self.foresee_woken(view, &turns)?;
@@ -183,7 +183,7 @@ impl Desk {
             if passed.over(&workspace, &waits, self.account(&workspace)?) {
                 continue;
             }
-            if woken == MOST_WOKEN {
+            if woken == MAX_ADMITTED_PER_COMMIT {
                 self.news.more = true;
                 break;
             }
@@ -192,9 +192,12 @@ impl Desk {
                 continue;
             }
             let workload = self.need_workload(view, &waits.workload)?;
-            let decided =
-                self.decide(view, &workload, decide::Turn::Now { cooling_until: waits.cooling_until })?;
-            if decided.admission.answer == Answer::Admit {
+            let decided = self.decide(
+                view,
+                &workload,
+                decide::DecisionOrigin::Now { cooling_until: waits.cooling_until },
+            )?;
+            if decided.admission.answer == AdmissionVerdict::Admit {
                 self.change_line(view, &workspace, |line| {
                     line.waiting.retain(|other| other.workload != waits.workload);
                 })?;
@@ -212,15 +215,15 @@ impl Desk {
     }
 
     /// The workspaces of which somebody could be admitted by what is counted, their lines read.
-    fn hopes(&mut self, view: &mut View) -> Result<Vec<Hope>, Undecided> {
-        let mut hopes: Vec<Hope> = Vec::new();
+    fn hopes(&mut self, view: &mut View) -> Result<Vec<QueueCandidate>, Undecided> {
+        let mut hopes: Vec<QueueCandidate> = Vec::new();
         for (name, account) in self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0) {
             let there = self.there(name, account.least.keys());
             if enough(&there, &account.least) {
                 hopes.push((name.clone(), there));
             }
         }
-        view.want::<Line>(hopes.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
+        view.want::<WorkspaceQueue>(hopes.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
         for (workspace, there) in &mut hopes {
             self.line(view, workspace)?;
             let waiting = self.kept_line(workspace).iter();
@@ -232,7 +235,11 @@ impl Desk {
     }
 
     /// Those that could be admitted by what is counted and have not been passed over, in their turn.
-    fn in_turn(&self, hopes: &[Hope], passed: &Passed) -> Result<Vec<(WorkspaceName, InLine)>, Undecided> {
+    fn in_turn(
+        &self,
+        hopes: &[QueueCandidate],
+        passed: &Skipped,
+    ) -> Result<Vec<(WorkspaceName, QueuedWorkload)>, Undecided> {
         // What a reclaim serves has GPUs set aside already, and is admitted to these alone: never to as many again.
         let served: BTreeSet<String> = self
             .cohort
@@ -252,7 +259,7 @@ impl Desk {
             }
         }
         candidates.sort_by_key(|(turn, _, _)| *turn);
-        candidates.truncate(MOST_WOKEN);
+        candidates.truncate(MAX_ADMITTED_PER_COMMIT);
         Ok(candidates.into_iter().map(|(_, workspace, waits)| (workspace.clone(), waits.clone())).collect())
     }
 
@@ -270,7 +277,7 @@ impl Desk {
         resources.map(|resource| (resource.clone(), there(resource))).collect()
     }
 
-    fn turn<'a>(&self, account: &Account, waits: &'a InLine, borrows: bool) -> Turn<'a> {
+    fn turn<'a>(&self, account: &Account, waits: &'a QueuedWorkload, borrows: bool) -> AdmissionOrder<'a> {
         let gpus = account.balances.iter().filter(|(resource, _)| resource.gpu().is_some());
         let had = |(_, balance): (&Resource, &Balance)| {
             self.cohort.borrowed(balance) + u128::from(balance.borrowed) * AHEAD
@@ -296,11 +303,11 @@ impl Desk {
         };
         let demanding = |(name, account): (&WorkspaceName, &Account)| {
             let callable = account.least.keys().any(|resource| callable(name, resource));
-            let open = account.admitting == crate::tenancy::Admitting::Open;
+            let open = account.admitting == crate::tenancy::AccountState::Open;
             (account.waiting > 0 && open && callable && inside(account, &account.least)).then(|| name.clone())
         };
         let demanding: Vec<_> = self.cohort.accounts.iter().filter_map(demanding).collect();
-        let mut found: BTreeMap<Resource, Demand> = BTreeMap::new();
+        let mut found: BTreeMap<Resource, ReclaimDemand> = BTreeMap::new();
         for workspace in demanding {
             self.line(view, &workspace)?;
             let account = self.account(&workspace)?;
@@ -312,7 +319,8 @@ impl Desk {
                     }
                     first.insert(waits.workload.clone());
                     let demand = self.demand(&workspace, account, waits, resource, *wanted);
-                    let order = |demand: &Demand| (demand.deadline, demand.since, demand.workload.clone());
+                    let order =
+                        |demand: &ReclaimDemand| (demand.deadline, demand.since, demand.workload.clone());
                     if found.get(resource).is_none_or(|other| order(&demand) < order(other)) {
                         found.insert(resource.clone(), demand);
                     }
@@ -355,15 +363,15 @@ impl Desk {
         &self,
         workspace: &WorkspaceName,
         account: &Account,
-        waits: &InLine,
+        waits: &QueuedWorkload,
         resource: &Resource,
         wanted: u64,
-    ) -> Demand {
+    ) -> ReclaimDemand {
         let promises = || account.holding(resource, self.now);
         let deadline = promises().map(|promise| promise.reclaim_deadline).min();
         let deadline = deadline.unwrap_or(self.rules.reclaim_deadline);
         let grace = promises().map(|promise| promise.grace).min().unwrap_or(self.rules.grace);
-        Demand {
+        ReclaimDemand {
             tenant: self.tenant.id.clone(),
             workspace: workspace.clone(),
             workload: waits.workload.clone(),
@@ -382,12 +390,12 @@ fn enough(there: &BTreeMap<Resource, u64>, asked: &BTreeMap<Resource, u64>) -> b
 }
 
 /// Whether one who waits would use more than its workspace's own.
-fn borrows(account: &Account, waits: &InLine) -> bool {
+fn borrows(account: &Account, waits: &QueuedWorkload) -> bool {
     waits.requests.keys().any(|resource| borrows_of(account, waits, resource))
 }
 
 /// The same of one resource.
-fn borrows_of(account: &Account, waits: &InLine, resource: &Resource) -> bool {
+fn borrows_of(account: &Account, waits: &QueuedWorkload, resource: &Resource) -> bool {
     let (balance, amount) = (account.balance(resource), waits.requests.get(resource).copied().unwrap_or(0));
     balance.taken().saturating_add(amount) > balance.allowance.nominal
 }

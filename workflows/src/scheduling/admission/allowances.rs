@@ -1,9 +1,12 @@
 //! What workspaces may use: their accounts opened, changed, frozen and closed, loans settled in the same commit.
 
 use crate::{
-    scheduling::admission::{News, apply_loans::Cause, codes, unit_of_work::Desk},
+    scheduling::admission::{
+        AdmissionEffects, apply_loans::SettlementCause, codes, unit_of_work::AdmissionTx,
+    },
     tenancy::{
-        Account, Admitting, Allowance, Cohort, Promise, Resource, TenantId, WorkspaceClass, WorkspaceName,
+        Account, AccountReservation, AccountState, Allowance, Cohort, Resource, TenantId, WorkspaceClass,
+        WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -51,8 +54,8 @@ pub fn set_allowances(
     view: &mut View,
     tenant: &TenantId,
     allowances: &BTreeMap<WorkspaceName, (WorkspaceClass, Allowances)>,
-) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     for (workspace, (class, allowances)) in allowances {
         desk.cohort.change(|cohort| cohort.with_allowances(workspace, *class, allowances));
     }
@@ -70,8 +73,8 @@ pub fn clear_allowances(
     view: &mut View,
     tenant: &TenantId,
     workspaces: &[WorkspaceName],
-) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     for workspace in workspaces {
         let Some(class) = desk.cohort.accounts.get(workspace).map(|account| account.class) else { continue };
         desk.cohort.change(|cohort| cohort.with_allowances(workspace, class, &Allowances::new()));
@@ -93,9 +96,9 @@ pub fn set_promises(
     view: &mut View,
     tenant: &TenantId,
     workspace: &WorkspaceName,
-    promises: BTreeMap<String, Promise>,
+    promises: BTreeMap<String, AccountReservation>,
 ) -> Result<(), Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     desk.account_mut(workspace)?.promises = promises;
     desk.save(view)?;
     Ok(())
@@ -111,11 +114,11 @@ pub fn freeze(
     workspaces: &[WorkspaceName],
     by: ExecutionId,
 ) -> Result<(), Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     for workspace in workspaces {
         let account = desk.account_mut(workspace)?;
-        if account.admitting == Admitting::Open {
-            account.admitting = Admitting::Frozen { by };
+        if account.admitting == AccountState::Open {
+            account.admitting = AccountState::Frozen { by };
         }
     }
     desk.save(view)?;
@@ -131,9 +134,9 @@ pub fn freeze_all(view: &mut View, tenant: &TenantId, by: ExecutionId) -> Result
     if view.get::<Cohort>(tenant.as_str())?.is_none() {
         return Ok(());
     }
-    let mut desk = Desk::open(view, tenant, [])?;
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     for account in desk.cohort.accounts.values_mut() {
-        account.admitting = Admitting::Frozen { by };
+        account.admitting = AccountState::Frozen { by };
     }
     desk.save(view)?;
     Ok(())
@@ -148,20 +151,20 @@ pub fn thaw(
     tenant: &TenantId,
     workspaces: &[WorkspaceName],
     by: ExecutionId,
-) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     for workspace in workspaces {
         if let Some(account) = desk.cohort.accounts.get_mut(workspace)
-            && account.admitting == (Admitting::Frozen { by })
+            && account.admitting == (AccountState::Frozen { by })
         {
-            account.admitting = Admitting::Open;
+            account.admitting = AccountState::Open;
         }
     }
     desk.wake(view)?;
     desk.save(view)
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Refuses an account that could outgrow its document.
     fn limit_cohort(&self) -> Result<(), Undecided> {
         let encode = |e| ActionError::permanent("ledger.encode", e);
@@ -182,7 +185,7 @@ impl Desk {
         let balances = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
         let kinds: BTreeSet<_> = balances.filter(|resource| resource.gpu().is_some()).cloned().collect();
         for kind in kinds {
-            self.settle(view, &kind, Cause::Allowance)?;
+            self.settle(view, &kind, SettlementCause::Allowance)?;
         }
         Ok(())
     }

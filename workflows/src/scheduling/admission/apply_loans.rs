@@ -4,15 +4,16 @@ use crate::{
     scheduling::{
         admission::{
             gpu_allocation::on_loan,
-            unit_of_work::{Desk, LoanEdit, differ},
+            unit_of_work::{AdmissionTx, LoanEdit, corrupt},
         },
         loans::{
             arithmetic::spare,
-            match_loans::{Opening, Settlement, settle},
+            match_loans::{LoanChange, Settlement, settle},
         },
     },
     tenancy::{
-        Allowance, Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, Roster, Workload, WorkspaceName,
+        Allowance, Balance, Loan, LoanState, OpenLoan, OpenLoans, Resource, RunningList, Workload,
+        WorkspaceName,
     },
 };
 use engine::{Undecided, View};
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 
 /// Why loans are settled.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Cause<'a> {
+pub(super) enum SettlementCause<'a> {
     /// This workload was admitted.
     Admitted(&'a Workload),
     /// This workload ended.
@@ -32,9 +33,9 @@ pub(super) enum Cause<'a> {
 }
 
 /// What of a borrower's workloads could stand on a loan and does not yet, by name, newest first.
-type Bearers = Vec<(String, String, u64)>;
+type LoanBearers = Vec<(String, String, u64)>;
 
-impl Desk {
+impl AdmissionTx {
     /// Whether policy keeps a lender from lending to a borrower.
     fn forbids(&self) -> impl Fn(&WorkspaceName, &WorkspaceName) -> bool + use<> {
         let region = self.occupancy.as_ref().map(|occupancy| occupancy.region.clone());
@@ -135,7 +136,7 @@ impl Desk {
     ) -> Result<(), Undecided> {
         let account = self.account_mut(workspace)?;
         let mut balance = account.balance(resource);
-        let problem = || differ(format!("{workspace} uses less than {less} of {resource}"));
+        let problem = || corrupt(format!("{workspace} uses less than {less} of {resource}"));
         balance.used = balance.used.checked_sub(less).ok_or_else(problem)?;
         account.balances.insert(resource.clone(), balance);
         Ok(())
@@ -146,7 +147,7 @@ impl Desk {
         &mut self,
         view: &mut View,
         resource: &Resource,
-        cause: Cause<'_>,
+        cause: SettlementCause<'_>,
     ) -> Result<(), Undecided> {
         if resource.gpu().is_none() || !self.lends(resource) {
             return Ok(());
@@ -154,8 +155,8 @@ impl Desk {
         let forbid = self.forbids();
         let mut loans = self.loans(view, resource)?.clone();
         let ended = match cause {
-            Cause::Ended(workload) | Cause::Lost(workload) => Some(workload),
-            Cause::Admitted(_) | Cause::Allowance => None,
+            SettlementCause::Ended(workload) | SettlementCause::Lost(workload) => Some(workload),
+            SettlementCause::Admitted(_) | SettlementCause::Allowance => None,
         };
         let settlement = settle(&self.cohort, resource, &loans.open, ended, &forbid);
         if settlement.shrunk.is_empty() && settlement.opened.is_empty() {
@@ -165,7 +166,7 @@ impl Desk {
         for loan in &mut loans.open {
             if let Some(left) = settlement.shrunk.get(&loan.number) {
                 let edit = self.edits.entry(loan.number).or_default();
-                let lost = matches!(cause, Cause::Lost(workload) if workload == loan.workload);
+                let lost = matches!(cause, SettlementCause::Lost(workload) if workload == loan.workload);
                 let end = if lost { LoanState::WrittenOff } else { LoanState::Returned };
                 let state = (*left == 0).then_some(end);
                 edit.amount = Some(*left).filter(|left| *left > 0).or(edit.amount);
@@ -199,8 +200,8 @@ impl Desk {
         &mut self,
         view: &mut View,
         loans: &mut OpenLoans,
-        opening: &Opening,
-        cause: Cause<'_>,
+        opening: &LoanChange,
+        cause: SettlementCause<'_>,
     ) -> Result<(), Undecided> {
         if let Some(before) = &opening.instead_of {
             let decision = self.need_workload(view, &before.workload)?.decision;
@@ -218,7 +219,7 @@ impl Desk {
             rest -= part;
         }
         if rest > 0 {
-            return Err(differ(format!("{} borrows {rest} for no workload", opening.borrower)));
+            return Err(corrupt(format!("{} borrows {rest} for no workload", opening.borrower)));
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ impl Desk {
     fn open_loan(
         &mut self,
         loans: &mut OpenLoans,
-        opening: &Opening,
+        opening: &LoanChange,
         (workload, decision): (&str, &str),
         amount: u64,
         (protected_until, due): (store::Timestamp, store::Timestamp),
@@ -259,16 +260,16 @@ impl Desk {
         &mut self,
         view: &mut View,
         loans: &OpenLoans,
-        opening: &Opening,
-        cause: Cause<'_>,
-    ) -> Result<Bearers, Undecided> {
+        opening: &LoanChange,
+        cause: SettlementCause<'_>,
+    ) -> Result<LoanBearers, Undecided> {
         let borrower = &opening.borrower;
         let on_loan = on_loan(&loans.open, borrower);
         let could = |name: &str, uses: Option<&u64>| {
             uses.copied().unwrap_or(0).saturating_sub(on_loan.get(name).copied().unwrap_or(0))
         };
         let account = self.account(borrower)?.clone();
-        if let Cause::Admitted(workload) = cause
+        if let SettlementCause::Admitted(workload) = cause
             && workload.workspace == *borrower
             && self.borrows(&account, workload.preemptible, workload.class)
         {
@@ -277,9 +278,9 @@ impl Desk {
                 return Ok(vec![(workload.name.clone(), workload.decision.clone(), could)]);
             }
         }
-        view.want::<Roster>(Roster::keys(&self.tenant.id, borrower))?;
+        view.want::<RunningList>(RunningList::keys(&self.tenant.id, borrower))?;
         let mut newest = Vec::new();
-        for part in 0..Roster::PARTS {
+        for part in 0..RunningList::PARTS {
             for (name, running) in self.roster(view, borrower, part)?.running.clone() {
                 let could = could(&name, running.requests.get(&loans.resource));
                 // What may not borrow bears a loan only where nothing else is left (I-11, S-59).
@@ -289,7 +290,7 @@ impl Desk {
         }
         newest.retain(|(_, _, could)| *could > 0);
         newest.sort();
-        let mut bearers = Bearers::new();
+        let mut bearers = LoanBearers::new();
         for (_, name, could) in newest {
             let decision = self.need_workload(view, &name)?.decision;
             bearers.push((name, decision, could));

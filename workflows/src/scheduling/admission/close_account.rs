@@ -4,52 +4,57 @@
 
 use super::{codes, finish};
 use crate::tenancy::{
-    Cohort, Line, Occupancy, OpenLoans, Roster, Sighting, TenantId, Workload, WorkspaceName, workspace_key,
+    Cohort, LastObservation, Occupancy, OpenLoans, RunningList, TenantId, Workload, WorkspaceName,
+    WorkspaceQueue, workspace_key,
 };
 use engine::{ActionError, Entity as _, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// The most workloads that one commit ends.
-pub const MOST_ENDED: usize = 16;
+pub const MAX_ENDED_PER_COMMIT: usize = 16;
 
 /// What ending a tenant's work came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct EndedWork {
     /// How many were ended now.
     pub ended: usize,
     /// Whether there are others.
     pub more: bool,
 }
 
-/// Ends workloads of a tenant, at most [`MOST_ENDED`] at a time: those in line first, so that nothing is called back for
+/// Ends workloads of a tenant, at most [`MAX_ENDED_PER_COMMIT`] at a time: those in line first, so that nothing is called back for
 /// them, then those that run, with their loans. Every account must be frozen, or who waits would take what becomes free.
 /// Tolerates a tenant without an account.
 ///
 /// # Errors
 /// What the view lacks.
-pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<Ended, Undecided> {
-    let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(Ended::default()) };
+pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<EndedWork, Undecided> {
+    let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(EndedWork::default()) };
     let waits = cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
     let lines: Vec<String> = waits.map(|(name, _)| workspace_key(tenant, name)).collect();
     let uses = cohort.accounts.iter().filter(|(_, account)| account.balances.values().any(|b| b.taken() > 0));
-    let rosters: Vec<String> = uses.flat_map(|(name, _)| Roster::keys(tenant, name)).collect();
-    let wants = [view.want::<Line>(lines.iter()), view.want::<Roster>(rosters.iter())];
+    let rosters: Vec<String> = uses.flat_map(|(name, _)| RunningList::keys(tenant, name)).collect();
+    let wants = [view.want::<WorkspaceQueue>(lines.iter()), view.want::<RunningList>(rosters.iter())];
     wants.into_iter().collect::<Result<Vec<()>, _>>()?;
     let mut names = Vec::new();
     for line in &lines {
-        names.extend(view.get::<Line>(line)?.into_iter().flat_map(|line| line.waiting).map(|w| w.workload));
+        names.extend(
+            view.get::<WorkspaceQueue>(line)?.into_iter().flat_map(|line| line.waiting).map(|w| w.workload),
+        );
     }
     for roster in &rosters {
-        names.extend(view.get::<Roster>(roster)?.into_iter().flat_map(|roster| roster.running.into_keys()));
+        names.extend(
+            view.get::<RunningList>(roster)?.into_iter().flat_map(|roster| roster.running.into_keys()),
+        );
     }
-    let more = names.len() > MOST_ENDED;
-    names.truncate(MOST_ENDED);
+    let more = names.len() > MAX_ENDED_PER_COMMIT;
+    names.truncate(MAX_ENDED_PER_COMMIT);
     view.want::<Workload>(names.iter().map(|name| Workload::key(tenant, name)))?;
     for name in &names {
         finish(view, tenant, name)?;
     }
-    Ok(Ended { ended: names.len(), more })
+    Ok(EndedWork { ended: names.len(), more })
 }
 
 /// Closes a tenant's account for good: what it used this month is written down, and nothing more can be decided in it.
@@ -74,9 +79,9 @@ pub fn close_account(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
     }
     let workspaces: Vec<&WorkspaceName> = cohort.accounts.keys().collect();
     for workspace in workspaces {
-        view.delete::<Line>(&workspace_key(tenant, workspace))?;
-        for roster in Roster::keys(tenant, workspace) {
-            view.delete::<Roster>(&roster)?;
+        view.delete::<WorkspaceQueue>(&workspace_key(tenant, workspace))?;
+        for roster in RunningList::keys(tenant, workspace) {
+            view.delete::<RunningList>(&roster)?;
         }
     }
     let resources: BTreeSet<_> =
@@ -85,6 +90,6 @@ pub fn close_account(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
         view.delete::<OpenLoans>(&OpenLoans::key(tenant, resource))?;
     }
     view.delete::<Occupancy>(tenant.as_str())?;
-    view.delete::<Sighting>(tenant.as_str())?;
+    view.delete::<LastObservation>(tenant.as_str())?;
     view.delete::<Cohort>(&cohort.id())
 }

@@ -2,16 +2,17 @@
 
 use crate::{
     placement::best_fit,
-    scheduling::admission::unit_of_work::{Desk, differ},
+    scheduling::admission::unit_of_work::{AdmissionTx, corrupt},
     tenancy::{
-        GpuKind, NodeId, NodeUse, OpenLoan, Placed, Resource, Room, Stock, User, Workload, WorkspaceName,
+        CapacityUsage, GpuKind, GpuUser, NodeId, NodeRoom, NodeUse, OpenLoan, Placed, Resource, Workload,
+        WorkspaceName,
     },
 };
 use engine::{Undecided, View};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Which GPUs, by node and kind.
-pub(super) type Choice = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
+pub(super) type GpuChoice = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
 
 /// The kinds of GPU that are asked for, and how much of each.
 pub(super) fn kinds(workload: &Workload) -> impl Iterator<Item = (&GpuKind, u64)> {
@@ -19,7 +20,7 @@ pub(super) fn kinds(workload: &Workload) -> impl Iterator<Item = (&GpuKind, u64)
     gpus.filter(|(_, amount)| *amount > 0)
 }
 
-impl Desk {
+impl AdmissionTx {
     /// What of `kind` each node has for a workspace, leaving out nodes where a class runs that is kept apart from it. Nodes
     /// are read one by one only where that matters.
     pub(super) fn rooms(
@@ -42,7 +43,7 @@ impl Desk {
         if foes.is_empty() && !sliced {
             return Ok(rooms);
         }
-        let busy = |kinds: &BTreeMap<GpuKind, Room>| kinds.values().any(|room| room.free < room.capacity);
+        let busy = |kinds: &BTreeMap<GpuKind, NodeRoom>| kinds.values().any(|room| room.free < room.capacity);
         let look: Vec<NodeId> =
             rooms.keys().filter(|node| occupancy.nodes.get(*node).is_some_and(busy)).cloned().collect();
         view.want::<NodeUse>(look.iter().map(ToString::to_string))?;
@@ -62,8 +63,8 @@ impl Desk {
         &mut self,
         view: &mut View,
         workload: &Workload,
-    ) -> Result<Option<Choice>, Undecided> {
-        let mut choice = Choice::new();
+    ) -> Result<Option<GpuChoice>, Undecided> {
+        let mut choice = GpuChoice::new();
         for (kind, amount) in kinds(workload) {
             let rooms = self.rooms(view, kind, &workload.workspace)?;
             let Some(chosen) = best_fit::choose(best_fit::each(&rooms), amount, workload.together) else {
@@ -80,18 +81,18 @@ impl Desk {
         view: &mut View,
         workload: &str,
         workspace: &WorkspaceName,
-        choice: &Choice,
+        choice: &GpuChoice,
         in_transit: bool,
     ) -> Result<(), Undecided> {
         view.want::<NodeUse>(choice.values().flat_map(BTreeMap::keys).map(ToString::to_string))?;
         let sharing = self.tenant.allow_gpu_sharing;
         let (workload, workspace) = (workload.to_owned(), workspace.clone());
-        let user = User { workload, workspace, slices: 0, in_transit };
+        let user = GpuUser { workload, workspace, slices: 0, in_transit };
         for (kind, nodes) in choice {
             for (id, count) in nodes {
                 let given = self.change_node(view, id, |node| node.give(kind, *count, &user, sharing))?;
                 given.ok_or_else(|| {
-                    differ(format!("node {id} has not the {count} of {kind} it is listed with"))
+                    corrupt(format!("node {id} has not the {count} of {kind} it is listed with"))
                 })?;
             }
         }
@@ -106,7 +107,7 @@ impl Desk {
         change: impl FnOnce(&mut NodeUse) -> T,
     ) -> Result<T, Undecided> {
         let found = self.node(view, id)?.cloned();
-        let mut node = found.ok_or_else(|| differ(format!("node {id} is listed and there is none")))?;
+        let mut node = found.ok_or_else(|| corrupt(format!("node {id} is listed and there is none")))?;
         self.count_node(&node, false);
         let answer = change(&mut node);
         node.changed_at = self.now;
@@ -124,7 +125,7 @@ impl Desk {
             let used = node.gpus.iter().filter(|gpu| gpu.profile == kind.profile).flat_map(|gpu| &gpu.users);
             let used: u64 = used.map(|user| u64::from(user.slices)).sum();
             let resting = pieces.saturating_sub(used).saturating_sub(room.free);
-            let stock: &mut Stock = self.cohort.stock.entry(Resource::Gpu(kind)).or_default();
+            let stock: &mut CapacityUsage = self.cohort.stock.entry(Resource::Gpu(kind)).or_default();
             let by =
                 |sum: u64, part: u64| if add { sum.saturating_add(part) } else { sum.saturating_sub(part) };
             stock.pieces = by(stock.pieces, pieces);

@@ -4,8 +4,8 @@
 use crate::{
     scheduling::loans::arithmetic::{lends, spare},
     tenancy::{
-        Admission, Answer, Cohort, GpuKind, Line, Loan, NodeUse, Occupancy, OpenLoans, Resource, Roster,
-        TenantId, Workload, WorkloadState, WorkspaceName,
+        Admission, AdmissionVerdict, Cohort, GpuKind, Loan, NodeUse, Occupancy, OpenLoans, Resource,
+        RunningList, TenantId, Workload, WorkloadState, WorkspaceName, WorkspaceQueue,
     },
 };
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 /// All of a tenant's admission documents.
 #[derive(Clone, Debug)]
-pub struct Books {
+pub struct AdmissionState {
     /// The account.
     pub cohort: Cohort,
     /// The room on its nodes.
@@ -29,9 +29,9 @@ pub struct Books {
     /// Its lists of open loans.
     pub open: Vec<OpenLoans>,
     /// Its lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<WorkspaceQueue>,
     /// Its lists of who runs.
-    pub rosters: Vec<Roster>,
+    pub rosters: Vec<RunningList>,
     /// Decisions, at least those that stand.
     pub decisions: Vec<Admission>,
 }
@@ -53,8 +53,8 @@ impl fmt::Display for Violation {
 
 /// Every promise that these books break; none in books that admission alone has written.
 #[must_use]
-pub fn violations(books: &Books) -> Vec<Violation> {
-    let mut auditor = Auditor { books, found: Vec::new() };
+pub fn violations(books: &AdmissionState) -> Vec<Violation> {
+    let mut auditor = InvariantChecker { books, found: Vec::new() };
     auditor.gpus();
     auditor.workloads();
     auditor.rooms();
@@ -65,8 +65,8 @@ pub fn violations(books: &Books) -> Vec<Violation> {
     auditor.found
 }
 
-struct Auditor<'a> {
-    books: &'a Books,
+struct InvariantChecker<'a> {
+    books: &'a AdmissionState,
     found: Vec<Violation>,
 }
 
@@ -91,7 +91,7 @@ fn runs(workload: &Workload) -> bool {
     }
 }
 
-impl Auditor<'_> {
+impl InvariantChecker<'_> {
     fn hold(&mut self, promise: &'static str, kept: bool, what: impl FnOnce() -> String) {
         if !kept {
             self.found.push(Violation { promise, what: what() });
@@ -145,7 +145,8 @@ impl Auditor<'_> {
                         .collect();
                 self.hold("I-4", has == asked, || format!("{name} has {has:?} and asked for {asked:?}"));
                 let decision = decisions.get(&workload.decision);
-                let admits = decision.is_some_and(|d| d.answer == Answer::Admit && d.workload == *name);
+                let admits =
+                    decision.is_some_and(|d| d.answer == AdmissionVerdict::Admit && d.workload == *name);
                 self.hold("I-4", admits, || format!("{name} runs by decision {:?}", workload.decision));
             }
             let reclaimed = matches!(workload.state, WorkloadState::Reclaimed { .. });
@@ -175,7 +176,7 @@ impl Auditor<'_> {
             self.books.occupancy.as_ref().map(|occupancy| occupancy.nodes.clone()).unwrap_or_default();
         let same = listed.len() == rooms.len()
             && listed.iter().zip(&rooms).all(|((a, listed), (b, there))| {
-                let plain = |room: &crate::tenancy::Room| (room.capacity, room.free);
+                let plain = |room: &crate::tenancy::NodeRoom| (room.capacity, room.free);
                 a == b
                     && listed.iter().map(|(k, r)| (k, plain(r))).eq(there.iter().map(|(k, r)| (k, plain(r))))
             });
@@ -249,7 +250,9 @@ impl Auditor<'_> {
             self.hold("I-8", right, || format!("loan {} is for {}", loan.number, loan.workload));
             self.hold("I-8", loan.lender != loan.borrower, || format!("{} lends to itself", loan.lender));
         }
-        for decision in self.books.decisions.iter().filter(|decision| decision.answer == Answer::Admit) {
+        for decision in
+            self.books.decisions.iter().filter(|decision| decision.answer == AdmissionVerdict::Admit)
+        {
             let grounds = &decision.grounds;
             let borrows = grounds.resources.iter().any(|(resource, ground)| {
                 let asked = grounds.requests.get(resource).copied().unwrap_or(0);

@@ -27,18 +27,20 @@ mod unit_of_work;
 
 pub use crate::scheduling::loans::arithmetic::{lends, spare};
 pub use accounts::metering::usage_so_far;
-pub use admit_waiting::{MOST_WOKEN, demands, late, wake};
+pub use admit_waiting::{MAX_ADMITTED_PER_COMMIT, admit_queued, demands, past_deadline};
 pub use allowances::{Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw};
-pub use close_account::{Ended, MOST_ENDED, close_account, end_work};
+pub use close_account::{EndedWork, MAX_ENDED_PER_COMMIT, close_account, end_work};
 pub use decision::evaluate::admit;
-pub use decision::rules::{Ageing, Rules, Soft, Thrash};
+pub use decision::rules::{QueueAging, Rules, ThrashLimits, UsageThreshold};
 pub use node_changes::{
-    Drift, Observation, Observed, Seen, bar_gpu, cut_gpus, forget_nodes, lose_nodes, observe, rest_nodes,
-    serve_nodes,
+    Drift, Observation, ObservationResult, ObservedKind, bar_gpu, cut_gpus, forget_nodes, lose_nodes,
+    observe, rest_nodes, serve_nodes,
 };
-pub use outcome::{Crossing, Demand, News};
-pub use overdue_loans::{Overdue, expire_loans};
+pub use outcome::{AdmissionEffects, ReclaimDemand, ThresholdCrossed};
+pub use overdue_loans::{OverdueLoan, expire_loans};
 pub use reclaims::spare_victims::drain_victim;
-pub use reclaims::steps::{Fence, Fenced, Gone, Granted, Unfenced, fence, grant, release_victim, unfence};
+pub use reclaims::steps::{
+    Fence, FenceOutcome, GrantOutcome, UnfenceOutcome, VictimExit, fence, grant, release_victim, unfence,
+};
 pub use submit::LONGEST_NAME;
-pub use submit::{Finished, Request, Submitted, finish, submit, whole};
+pub use submit::{FinishOutcome, SubmitOutcome, WorkloadRequest, finish, parse_amounts, submit};

@@ -2,13 +2,13 @@
 
 use crate::{
     scheduling::admission::{
-        News,
-        apply_loans::Cause,
+        AdmissionEffects,
+        apply_loans::SettlementCause,
         codes,
-        unit_of_work::{Desk, differ},
+        unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        GpuKind, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, Sighting, TenantId, Workload,
+        GpuKind, GpuUse, LastObservation, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload,
         WorkloadState,
     },
 };
@@ -25,13 +25,17 @@ use store::Timestamp;
 ///
 /// # Errors
 /// What the view lacks; permanent `ledger.books_differ` for a node of another, `occupancy.full`.
-pub fn serve_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Result<News, Undecided> {
+pub fn serve_nodes(
+    view: &mut View,
+    tenant: &TenantId,
+    nodes: &[NodeId],
+) -> Result<AdmissionEffects, Undecided> {
     let ids = || nodes.iter().map(ToString::to_string);
-    let mut desk = Desk::open(view, tenant, [view.want::<Node>(ids()), view.want::<NodeUse>(ids())])?;
+    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Node>(ids()), view.want::<NodeUse>(ids())])?;
     for id in nodes {
         let node = view.need::<Node>(id.as_str())?;
         if node.owner.as_ref() != Some(tenant) {
-            return Err(differ(format!("node {id} is not tenant {tenant}'s")));
+            return Err(corrupt(format!("node {id} is not tenant {tenant}'s")));
         }
         desk.occupancy.get_or_insert_with(|| {
             Arc::new(Occupancy {
@@ -46,7 +50,7 @@ pub fn serve_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Resu
         if let Some(workload) =
             left.as_ref().and_then(|left| left.workloads().first().map(ToString::to_string))
         {
-            return Err(differ(format!("{workload} of an earlier owner is listed on node {id}")));
+            return Err(corrupt(format!("{workload} of an earlier owner is listed on node {id}")));
         }
         if let Some(left) = left.filter(|left| left.tenant == *tenant) {
             desk.count_node(&left, false);
@@ -78,7 +82,7 @@ pub fn rest_nodes(
     nodes: &[NodeId],
 ) -> Result<BTreeMap<NodeId, BTreeSet<String>>, Undecided> {
     let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
-    let mut desk = Desk::open(view, tenant, [wants])?;
+    let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     let mut running = BTreeMap::new();
     for id in nodes {
         if desk.node(view, id)?.is_some() {
@@ -102,7 +106,7 @@ pub fn rest_nodes(
 /// What the view lacks; a permanent `node.busy`.
 pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Result<(), Undecided> {
     let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
-    let mut desk = Desk::open(view, tenant, [wants])?;
+    let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     for id in nodes {
         let Some(node) = desk.node(view, id)?.cloned() else { continue };
         if let Some(workload) = node.workloads().first() {
@@ -126,9 +130,9 @@ pub fn lose_nodes(
     view: &mut View,
     tenant: &TenantId,
     nodes: &[NodeId],
-) -> Result<(BTreeSet<String>, News), Undecided> {
+) -> Result<(BTreeSet<String>, AdmissionEffects), Undecided> {
     let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
-    let mut desk = Desk::open(view, tenant, [wants])?;
+    let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     let mut lost = BTreeSet::new();
     for id in nodes {
         let Some(node) = desk.node(view, id)? else { continue };
@@ -142,7 +146,7 @@ pub fn lose_nodes(
         let workload = desk.need_workload(view, &name)?;
         match workload.state {
             WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
-                desk.vacate(view, &workload, Cause::Lost(&name))?;
+                desk.vacate(view, &workload, SettlementCause::Lost(&name))?;
                 desk.requeue(view, workload, None)?;
                 gone.insert(name);
             }
@@ -163,13 +167,13 @@ pub fn cut_gpus(
     node: &NodeId,
     gpus: &BTreeSet<u16>,
     cut: Option<(&Profile, u16)>,
-) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
+) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
     let found =
-        desk.node(view, node)?.ok_or_else(|| differ(format!("tenant {tenant} has no node {node}")))?;
+        desk.node(view, node)?.ok_or_else(|| corrupt(format!("tenant {tenant} has no node {node}")))?;
     for index in gpus {
         let gpu = found.gpus.get(usize::from(*index));
-        let gpu = gpu.ok_or_else(|| differ(format!("node {node} has no GPU {index}")))?;
+        let gpu = gpu.ok_or_else(|| corrupt(format!("node {node} has no GPU {index}")))?;
         if let Some(user) = gpu.users.first() {
             let problem = format!("GPU {index} of node {node} is used by {}", user.workload);
             return Err(ActionError::permanent(codes::NODE_BUSY, problem).into());
@@ -197,10 +201,10 @@ pub fn bar_gpu(
     node: &NodeId,
     gpu: u16,
     why: Option<&str>,
-) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
+) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
     let found = desk.node(view, node)?.and_then(|found| found.gpus.get(usize::from(gpu)));
-    found.ok_or_else(|| differ(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
+    found.ok_or_else(|| corrupt(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
     desk.change_node(view, node, |node| {
         if let Some(gpu) = node.gpus.get_mut(usize::from(gpu)) {
             gpu.barred = why.map(ToOwned::to_owned);
@@ -213,7 +217,7 @@ pub fn bar_gpu(
 
 /// What the platform says of one kind on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ObservedKind {
     /// GPUs or slices that work can use, in use or not: what is allocatable.
     pub usable: u64,
     /// Those in use.
@@ -226,7 +230,7 @@ pub struct Observation {
     /// When it was so.
     pub at: Timestamp,
     /// By node and kind.
-    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Seen>>,
+    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
 }
 
 /// A node that was seen otherwise than the ledger has it.
@@ -242,11 +246,11 @@ pub struct Drift {
 
 /// What an observation came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observed {
+pub struct ObservationResult {
     /// What differs from the ledger.
     pub drift: Vec<Drift>,
     /// What else happened.
-    pub news: News,
+    pub news: AdmissionEffects,
 }
 
 /// Takes in what the platform sees. GPUs that the ledger has as free and the platform sees in use, or not at all, are
@@ -255,18 +259,22 @@ pub struct Observed {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn observe(view: &mut View, tenant: &TenantId, seen: &Observation) -> Result<Observed, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
-    let Some(occupancy) = desk.occupancy.clone() else { return Ok(Observed::default()) };
+pub fn observe(
+    view: &mut View,
+    tenant: &TenantId,
+    seen: &Observation,
+) -> Result<ObservationResult, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
+    let Some(occupancy) = desk.occupancy.clone() else { return Ok(ObservationResult::default()) };
     let at = seen.at.min(desk.now);
     if desk.seen_at.is_some_and(|before| at < before) {
-        return Ok(Observed::default());
+        return Ok(ObservationResult::default());
     }
     let mut changes = Vec::new();
     for (id, kinds) in &occupancy.nodes {
         for (kind, room) in kinds {
             let there = seen.nodes.get(id).and_then(|kinds| kinds.get(kind));
-            let there = there.copied().unwrap_or(Seen { usable: 0, busy: 0 });
+            let there = there.copied().unwrap_or(ObservedKind { usable: 0, busy: 0 });
             let used = room.capacity.saturating_sub(room.free);
             let strange = there.busy.saturating_sub(used);
             let missing = room.capacity.saturating_sub(there.usable);
@@ -291,13 +299,13 @@ pub fn observe(view: &mut View, tenant: &TenantId, seen: &Observation) -> Result
             drift.push(Drift { node, kind, astray });
         }
     }
-    view.put(&Sighting { tenant: tenant.clone(), at })?;
+    view.put(&LastObservation { tenant: tenant.clone(), at })?;
     desk.seen_at = Some(at);
     desk.wake(view)?;
-    Ok(Observed { drift, news: desk.save(view)? })
+    Ok(ObservationResult { drift, news: desk.save(view)? })
 }
 
-impl Desk {
+impl AdmissionTx {
     fn add_node(&mut self, node: &Node) {
         let whole = GpuUse { profile: None, slices: 1, users: Vec::new(), barred: None };
         let use_ = NodeUse {

@@ -8,7 +8,7 @@ use store::Timestamp;
 /// A workload inside its workspace's own quota that must wait because others use what is promised to it: to be answered by
 /// a reclaim at once. Named by tenant, kind and workload, so that starting one twice starts one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Demand {
+pub struct ReclaimDemand {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -29,7 +29,7 @@ pub struct Demand {
 
 /// A soft threshold was crossed upwards (S-124): told once until usage fell below where it is armed again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Crossing {
+pub struct ThresholdCrossed {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -46,13 +46,13 @@ pub struct Crossing {
 
 /// What a change came to beside its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct News {
+pub struct AdmissionEffects {
     /// Workloads that left the line in the same commit.
     pub admitted: Vec<Admission>,
     /// Demands to be answered by a reclaim.
-    pub demands: Vec<Demand>,
+    pub demands: Vec<ReclaimDemand>,
     /// Soft thresholds that were crossed.
-    pub crossings: Vec<Crossing>,
-    /// Whether more could be admitted than one commit takes: call [`wake`](crate::scheduling::admission::wake) next.
+    pub crossings: Vec<ThresholdCrossed>,
+    /// Whether more could be admitted than one commit takes: call [`admit_queued`](crate::scheduling::admission::admit_queued) next.
     pub more: bool,
 }

@@ -1,7 +1,7 @@
 //! Loans past their longest duration: called back as soon as somebody waits (S-35).
 
 use crate::{
-    scheduling::admission::unit_of_work::Desk,
+    scheduling::admission::unit_of_work::AdmissionTx,
     tenancy::{Loan, LoanState, OpenLoan, Resource, TenantId},
 };
 use engine::{Undecided, View};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A loan to be called back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overdue {
+pub struct OverdueLoan {
     /// Of what.
     pub resource: Resource,
     /// Which one.
@@ -21,8 +21,8 @@ pub struct Overdue {
 ///
 /// # Errors
 /// What the view lacks.
-pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<Overdue>, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<OverdueLoan>, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     let lent = |(resource, _): &(&Resource, _)| desk.cohort.balances(resource).any(|(_, b)| b.borrowed > 0);
     let kinds: Vec<_> = desk.cohort.stock.iter().filter(lent).map(|(resource, _)| resource.clone()).collect();
     let mut overdue = Vec::new();
@@ -40,9 +40,9 @@ pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<Overdue>, 
             .open
             .iter()
             .filter(|loan| loan.due <= now && waits.iter().any(|workspace| *workspace != loan.borrower));
-        overdue.extend(due.map(|loan| Overdue { resource: resource.clone(), loan: loan.clone() }));
+        overdue.extend(due.map(|loan| OverdueLoan { resource: resource.clone(), loan: loan.clone() }));
     }
-    for Overdue { loan, .. } in &overdue {
+    for OverdueLoan { loan, .. } in &overdue {
         desk.mark_overdue(view, loan.number)?;
     }
     if !overdue.is_empty() {
@@ -51,7 +51,7 @@ pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<Overdue>, 
     Ok(overdue)
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Says that a loan is overdue, unless it is being called back already.
     fn mark_overdue(&mut self, view: &mut View, number: u64) -> Result<(), Undecided> {
         let key = Loan::key(&self.tenant.id, number);

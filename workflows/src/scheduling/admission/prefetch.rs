@@ -4,19 +4,19 @@
 use crate::{
     placement::best_fit,
     scheduling::admission::{
-        admit_waiting::MOST_WOKEN,
+        admit_waiting::MAX_ADMITTED_PER_COMMIT,
         gpu_allocation::kinds,
-        unit_of_work::{Desk, together},
+        unit_of_work::{AdmissionTx, together},
     },
     tenancy::{
-        Admission, GpuKind, InLine, Line, Loan, NodeId, NodeUse, OpenLoans, Resource, Roster, Workload,
-        WorkspaceName, workspace_key,
+        Admission, GpuKind, Loan, NodeId, NodeUse, OpenLoans, QueuedWorkload, Resource, RunningList,
+        Workload, WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{Undecided, View};
 use std::collections::BTreeSet;
 
-impl Desk {
+impl AdmissionTx {
     /// What the decision on a new workload needs.
     pub(super) fn foresee_request(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
         let mut nodes = BTreeSet::new();
@@ -36,12 +36,12 @@ impl Desk {
     /// What the end of a workload needs.
     pub(super) fn foresee_end(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
         let tenant = &self.tenant.id;
-        let part = Roster::key(tenant, &workload.workspace, Roster::part_of(&workload.name));
+        let part = RunningList::key(tenant, &workload.workspace, RunningList::part_of(&workload.name));
         let waiting = self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
         together([
             view.want::<NodeUse>(workload.placed.iter().map(|part| part.node.to_string())),
-            view.want::<Roster>([part]),
-            view.want::<Line>(waiting.map(|(name, _)| workspace_key(tenant, name))),
+            view.want::<RunningList>([part]),
+            view.want::<WorkspaceQueue>(waiting.map(|(name, _)| workspace_key(tenant, name))),
             self.foresee_loans(view, kinds(workload).map(|(kind, _)| kind)),
         ])
     }
@@ -50,7 +50,7 @@ impl Desk {
     pub(super) fn foresee_woken(
         &self,
         view: &View,
-        woken: &[(WorkspaceName, InLine)],
+        woken: &[(WorkspaceName, QueuedWorkload)],
     ) -> Result<(), Undecided> {
         let tenant = &self.tenant.id;
         let gpus = woken.iter().flat_map(|(_, waits)| waits.requests.keys().filter_map(Resource::gpu));
@@ -61,13 +61,13 @@ impl Desk {
             nodes.extend(rooms.map(|(node, room)| (room, node)));
         }
         nodes.sort();
-        nodes.truncate(MOST_WOKEN);
-        let part = |(workspace, waits): &(WorkspaceName, InLine)| {
-            Roster::key(tenant, workspace, Roster::part_of(&waits.workload))
+        nodes.truncate(MAX_ADMITTED_PER_COMMIT);
+        let part = |(workspace, waits): &(WorkspaceName, QueuedWorkload)| {
+            RunningList::key(tenant, workspace, RunningList::part_of(&waits.workload))
         };
         together([
             view.want::<Workload>(woken.iter().map(|(_, waits)| Workload::key(tenant, &waits.workload))),
-            view.want::<Roster>(woken.iter().map(part)),
+            view.want::<RunningList>(woken.iter().map(part)),
             view.want::<NodeUse>(nodes.into_iter().map(|(_, node)| node.to_string())),
             self.foresee_numbers(view, u64::try_from(woken.len()).unwrap_or(0)),
             self.foresee_loans(view, asked.into_iter()),

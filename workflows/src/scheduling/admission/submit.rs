@@ -2,16 +2,17 @@
 
 use crate::{
     scheduling::admission::{
-        News,
-        apply_loans::Cause,
+        AdmissionEffects,
+        apply_loans::SettlementCause,
         codes,
-        decision::decide::{Decided, Turn},
+        decision::decide::{DecisionOrigin, PendingDecision},
         gpu_allocation::kinds,
-        unit_of_work::Desk,
+        unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Admission, Amounts, Answer, Checkpoint, Gpu, InLine, Layout, Line, Placed, Resource, Roster,
-        TenantId, TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName, workspace_key,
+        Admission, AdmissionVerdict, Amounts, Checkpoint, Gpu, Layout, Placed, QueuedWorkload, Resource,
+        RunningList, TenantId, TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName,
+        WorkspaceQueue, workspace_key,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -21,7 +22,7 @@ use store::Timestamp;
 
 /// A workload that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct WorkloadRequest {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -37,7 +38,7 @@ pub struct Request {
     /// How it saves its work.
     pub checkpoint: Checkpoint,
     /// What it asks for, in whole numbers.
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "parse_amounts")]
     pub requests: Amounts,
     /// The most GPUs that must lie on one node: its GPUs are given in groups of so many. 0 for anywhere.
     pub together: u64,
@@ -49,7 +50,7 @@ pub struct Request {
 ///
 /// # Errors
 /// What is no whole number, with what to ask for instead.
-pub fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
+pub fn parse_amounts<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
     let numbers = BTreeMap::<Resource, serde_json::Number>::deserialize(from)?;
     let amount = |(resource, number): (Resource, serde_json::Number)| match number.as_u64() {
         Some(amount) => Ok((resource, amount)),
@@ -75,7 +76,7 @@ const MOST_NAMED: usize = 8;
 /// The largest amount of one resource: sums of many stay exact.
 const LARGEST: u64 = 1 << 40;
 
-impl Request {
+impl WorkloadRequest {
     /// What is wrong with it, if anything is.
     fn flaw(&self) -> Option<String> {
         let named = |text: &str| {
@@ -144,42 +145,45 @@ impl Request {
 
 /// What a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Submitted {
+pub struct SubmitOutcome {
     /// The decision that stands.
     pub admission: Admission,
     /// Where it runs, if it was admitted.
     pub placed: Vec<Placed>,
     /// What else happened.
-    pub news: News,
+    pub news: AdmissionEffects,
 }
 
 /// What an end came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finished {
+pub struct FinishOutcome {
     /// What else happened.
-    pub news: News,
+    pub news: AdmissionEffects,
 }
 
 /// Decides on a workload, and commits what follows: its GPUs and loans, or its place in line. The same request again is
 /// answered with the decision that stands.
 ///
 /// # Errors
-/// What the view lacks; permanent `workload.invalid`, `workload.differs` for another content under the name, `workspace.unknown`, `line.full`,
+/// What the view lacks; permanent `workload.invalid`, `workload.find_mismatch` for another content under the name, `workspace.unknown`, `line.full`,
 /// `tenant.leaves`,
 /// and `ledger.missing` for a tenant that there is not.
-pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided> {
+pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcome, Undecided> {
     if let Some(flaw) = request.flaw() {
         return Err(ActionError::permanent(codes::INVALID, flaw).into());
     }
     let key = Workload::key(&request.tenant, &request.name);
     let line = workspace_key(&request.tenant, &request.workspace);
-    let part = Roster::key(&request.tenant, &request.workspace, Roster::part_of(&request.name));
-    let wants =
-        [view.want::<Workload>([key.as_str()]), view.want::<Line>([line]), view.want::<Roster>([part])];
+    let part = RunningList::key(&request.tenant, &request.workspace, RunningList::part_of(&request.name));
+    let wants = [
+        view.want::<Workload>([key.as_str()]),
+        view.want::<WorkspaceQueue>([line]),
+        view.want::<RunningList>([part]),
+    ];
     if let Some(there) = known(view, &wants, &key)? {
         return stands(view, request, there);
     }
-    let mut desk = Desk::open(view, &request.tenant, wants)?;
+    let mut desk = AdmissionTx::open(view, &request.tenant, wants)?;
     if let TenantState::Leaving | TenantState::Destroying | TenantState::Closed = desk.tenant.state {
         let state: &str = desk.tenant.state.into();
         let problem = format!("tenant {} is {state} and takes no new work", request.tenant);
@@ -188,15 +192,15 @@ pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided
     let workload = request.workload(desk.now);
     desk.account(&request.workspace)?;
     desk.foresee_request(view, &workload)?;
-    let decided = desk.decide(view, &workload, Turn::Now { cooling_until: None })?;
+    let decided = desk.decide(view, &workload, DecisionOrigin::Now { cooling_until: None })?;
     let (admission, placed) = match decided.admission.answer {
-        Answer::Admit => {
+        AdmissionVerdict::Admit => {
             let admission = desk.admit(view, workload, decided)?;
             let placed = desk.need_workload(view, &request.name)?.placed;
             (admission, placed)
         }
-        Answer::Queue => (desk.queue(view, workload, decided)?, Vec::new()),
-        Answer::Reject => {
+        AdmissionVerdict::Queue => (desk.queue(view, workload, decided)?, Vec::new()),
+        AdmissionVerdict::Reject => {
             let admission = desk.record(decided.admission);
             let decision = Admission::key(&desk.tenant.id, admission.number);
             desk.keep(Workload { state: WorkloadState::Rejected, decision, ..workload });
@@ -205,7 +209,7 @@ pub fn submit(view: &mut View, request: &Request) -> Result<Submitted, Undecided
     };
     desk.demands(view)?;
     let news = desk.save(view)?;
-    Ok(Submitted { admission, placed, news })
+    Ok(SubmitOutcome { admission, placed, news })
 }
 
 /// The workload under the name, if everything wanted is at hand and there is one.
@@ -213,14 +217,14 @@ fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<
     if wants.iter().any(Result::is_err) { Ok(None) } else { view.get::<Workload>(key) }
 }
 
-fn stands(view: &mut View, request: &Request, there: Workload) -> Result<Submitted, Undecided> {
+fn stands(view: &mut View, request: &WorkloadRequest, there: Workload) -> Result<SubmitOutcome, Undecided> {
     if !request.made(&there) {
         let problem =
             format!("workload {} of tenant {} was asked for with another content", there.name, there.tenant);
         return Err(ActionError::permanent(codes::DIFFERS, problem).into());
     }
     let admission = view.need::<Admission>(&there.decision)?;
-    Ok(Submitted { admission, placed: there.placed, news: News::default() })
+    Ok(SubmitOutcome { admission, placed: there.placed, news: AdmissionEffects::default() })
 }
 
 /// A workload ended, or is no longer wanted: what it used is free, and who waits for it is admitted in the same commit. GPUs
@@ -228,15 +232,15 @@ fn stands(view: &mut View, request: &Request, there: Workload) -> Result<Submitt
 ///
 /// # Errors
 /// What the view lacks; a permanent `workload.unknown`.
-pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<Finished, Undecided> {
+pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOutcome, Undecided> {
     let key = Workload::key(tenant, name);
-    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([key])])?;
+    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Workload>([key])])?;
     let Some(workload) = desk.workload(view, name)?.cloned() else {
         let problem = format!("tenant {tenant} has no workload {name}");
         return Err(ActionError::permanent(codes::UNKNOWN_WORKLOAD, problem).into());
     };
     match &workload.state {
-        WorkloadState::Finished | WorkloadState::Rejected => return Ok(Finished::default()),
+        WorkloadState::Finished | WorkloadState::Rejected => return Ok(FinishOutcome::default()),
         WorkloadState::Waiting => {
             desk.change_line(view, &workload.workspace, |line| {
                 line.waiting.retain(|waits| waits.workload != name);
@@ -245,28 +249,29 @@ pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<Finished
         }
         WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
             desk.foresee_end(view, &workload)?;
-            desk.vacate(view, &workload, Cause::Ended(name))?;
+            desk.vacate(view, &workload, SettlementCause::Ended(name))?;
         }
     }
     desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
     desk.wake(view)?;
     let news = desk.save(view)?;
-    Ok(Finished { news })
+    Ok(FinishOutcome { news })
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Puts a workload in its line.
     fn queue(
         &mut self,
         view: &mut View,
         workload: Workload,
-        decided: Decided,
+        decided: PendingDecision,
     ) -> Result<Admission, Undecided> {
-        let most = usize::try_from(self.rules.line_limit).unwrap_or(Line::MOST).min(Line::MOST);
+        let most =
+            usize::try_from(self.rules.line_limit).unwrap_or(WorkspaceQueue::MOST).min(WorkspaceQueue::MOST);
         let line = self.line(view, &workload.workspace)?;
         let (length, bytes) =
             (line.waiting.len(), serde_json::to_vec(line).map_or(usize::MAX, |line| line.len()));
-        if length >= most || bytes > Line::LONGEST {
+        if length >= most || bytes > WorkspaceQueue::LONGEST {
             let problem = format!("{length} workloads of workspace {} wait already", workload.workspace);
             return Err(ActionError::permanent(codes::LINE_FULL, problem).into());
         }
@@ -285,7 +290,7 @@ impl Desk {
         workload: &Workload,
         cooling_until: Option<Timestamp>,
     ) -> Result<(), Undecided> {
-        let waits = InLine {
+        let waits = QueuedWorkload {
             workload: workload.name.clone(),
             priority: workload.priority,
             since: workload.submitted_at,
@@ -310,7 +315,7 @@ impl Desk {
         &mut self,
         view: &mut View,
         workload: &Workload,
-        cause: Cause<'_>,
+        cause: SettlementCause<'_>,
     ) -> Result<(), Undecided> {
         self.take(view, &workload.name, None, &workload.placed)?;
         for (resource, amount) in &workload.requests {

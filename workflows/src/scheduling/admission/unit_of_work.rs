@@ -2,11 +2,11 @@
 
 use crate::{
     policy::PolicyInForce,
-    scheduling::admission::{News, Rules, accounts::cohort_cell::Books, codes},
+    scheduling::admission::{AdmissionEffects, Rules, accounts::cohort_cell::CohortCell, codes},
     tenancy::{
-        Account, Admission, Balance, Cohort, InLine, Line, Loan, LoanState, NodeId, NodeUse, Occupancy,
-        OpenLoans, Resource, Roster, Sighting, Spent, Tenant, TenantId, Usage, Workload, WorkspaceName,
-        workspace_key,
+        Account, Admission, Balance, Cohort, LastObservation, Loan, LoanState, MonthlyUsage, NodeId, NodeUse,
+        Occupancy, OpenLoans, QueuedWorkload, Resource, RunningList, Tenant, TenantId, UsageCounters,
+        Workload, WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{ActionError, Entity, Undecided, View};
@@ -15,12 +15,12 @@ use store::Timestamp;
 
 /// A document, and whether it is to be written.
 #[derive(Debug)]
-struct Kept<T> {
+struct CachedDocument<T> {
     value: T,
     changed: bool,
 }
 
-impl<T> Kept<T> {
+impl<T> CachedDocument<T> {
     fn old(value: T) -> Self {
         Self { value, changed: false }
     }
@@ -44,24 +44,24 @@ pub(super) struct LoanEdit {
 
 /// A tenant's admission documents.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct AdmissionTx {
     pub(super) now: Timestamp,
     pub(super) tenant: Tenant,
     pub(super) rules: Rules,
-    pub(super) cohort: Books,
+    pub(super) cohort: CohortCell,
     pub(super) occupancy: Option<Arc<Occupancy>>,
     pub(super) occupancy_changed: bool,
     /// When the platform last said what is really free.
     pub(super) seen_at: Option<Timestamp>,
     pub(super) edits: BTreeMap<u64, LoanEdit>,
     pub(super) decisions: Vec<Admission>,
-    pub(super) news: News,
-    usages: Vec<Usage>,
-    lines: BTreeMap<WorkspaceName, Kept<Line>>,
-    workloads: BTreeMap<String, Kept<Option<Workload>>>,
-    nodes: BTreeMap<NodeId, Kept<Option<NodeUse>>>,
-    rosters: BTreeMap<(WorkspaceName, u8), Kept<Roster>>,
-    loans: BTreeMap<Resource, Kept<OpenLoans>>,
+    pub(super) news: AdmissionEffects,
+    usages: Vec<MonthlyUsage>,
+    lines: BTreeMap<WorkspaceName, CachedDocument<WorkspaceQueue>>,
+    workloads: BTreeMap<String, CachedDocument<Option<Workload>>>,
+    nodes: BTreeMap<NodeId, CachedDocument<Option<NodeUse>>>,
+    rosters: BTreeMap<(WorkspaceName, u8), CachedDocument<RunningList>>,
+    loans: BTreeMap<Resource, CachedDocument<OpenLoans>>,
 }
 
 /// All that several wants lack, asked for at once.
@@ -78,11 +78,11 @@ pub(super) fn together(wants: impl IntoIterator<Item = Result<(), Undecided>>) -
 }
 
 /// What the books cannot hold.
-pub(super) fn differ(problem: impl std::fmt::Display) -> Undecided {
+pub(super) fn corrupt(problem: impl std::fmt::Display) -> Undecided {
     ActionError::permanent(codes::BOOKS_DIFFER, problem).into()
 }
 
-impl Desk {
+impl AdmissionTx {
     /// The desk of `tenant`; `wants` are documents that will be needed, asked for together with its own.
     pub(super) fn open(
         view: &mut View,
@@ -95,25 +95,25 @@ impl Desk {
             view.want::<Tenant>([id]),
             view.want::<Cohort>([id]),
             view.want::<Occupancy>([id]),
-            view.want::<Sighting>([id]),
+            view.want::<LastObservation>([id]),
             view.want::<PolicyInForce>([policy]),
         ];
         together(own.into_iter().chain(wants))?;
         let now = view.now();
         let cohort = view.shared::<Cohort>(id)?;
         let cohort = cohort.unwrap_or_else(|| Arc::new(Cohort::new(tenant.clone(), now)));
-        let (cohort, usages) = Books::open(cohort, now);
+        let (cohort, usages) = CohortCell::open(cohort, now);
         Ok(Self {
             now,
             tenant: view.need::<Tenant>(id)?,
             rules: Rules::in_force(view)?,
             occupancy: view.shared::<Occupancy>(id)?,
-            seen_at: view.get::<Sighting>(id)?.map(|sighting| sighting.at),
+            seen_at: view.get::<LastObservation>(id)?.map(|sighting| sighting.at),
             cohort,
             occupancy_changed: false,
             edits: BTreeMap::new(),
             decisions: Vec::new(),
-            news: News::default(),
+            news: AdmissionEffects::default(),
             usages,
             lines: BTreeMap::new(),
             workloads: BTreeMap::new(),
@@ -135,14 +135,14 @@ impl Desk {
     /// The same, to be changed.
     pub(super) fn account_mut(&mut self, workspace: &WorkspaceName) -> Result<&mut Account, Undecided> {
         self.account(workspace)?;
-        let missing = || differ(format!("the account of {workspace} is gone"));
+        let missing = || corrupt(format!("the account of {workspace} is gone"));
         self.cohort.accounts.get_mut(workspace).ok_or_else(missing)
     }
 
     /// Closes an account that nothing is left of.
     pub(super) fn close(&mut self, workspace: &WorkspaceName) {
         let empty = self.cohort.accounts.get(workspace).is_some_and(|account| {
-            let none = |balance: &Balance| balance.taken() == 0 && balance.spent == Spent::default();
+            let none = |balance: &Balance| balance.taken() == 0 && balance.spent == UsageCounters::default();
             account.waiting == 0 && account.balances.values().all(none)
         });
         if empty {
@@ -151,19 +151,24 @@ impl Desk {
     }
 
     /// The line of a workspace.
-    pub(super) fn line(&mut self, view: &mut View, workspace: &WorkspaceName) -> Result<&Line, Undecided> {
+    pub(super) fn line(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+    ) -> Result<&WorkspaceQueue, Undecided> {
         if !self.lines.contains_key(workspace) {
-            let found = view.get::<Line>(&workspace_key(&self.tenant.id, workspace))?;
+            let found = view.get::<WorkspaceQueue>(&workspace_key(&self.tenant.id, workspace))?;
             let (tenant, workspace) = (self.tenant.id.clone(), workspace.clone());
-            let line = found.unwrap_or(Line { tenant, workspace: workspace.clone(), waiting: Vec::new() });
-            self.lines.insert(workspace, Kept::old(line));
+            let line =
+                found.unwrap_or(WorkspaceQueue { tenant, workspace: workspace.clone(), waiting: Vec::new() });
+            self.lines.insert(workspace, CachedDocument::old(line));
         }
-        let missing = || differ(format!("the line of {workspace} is gone"));
+        let missing = || corrupt(format!("the line of {workspace} is gone"));
         self.lines.get(workspace).map(|kept| &kept.value).ok_or_else(missing)
     }
 
     /// Who waits in a line that was read; nobody in one that was not.
-    pub(super) fn kept_line(&self, workspace: &WorkspaceName) -> &[InLine] {
+    pub(super) fn kept_line(&self, workspace: &WorkspaceName) -> &[QueuedWorkload] {
         self.lines.get(workspace).map_or(&[], |kept| &kept.value.waiting)
     }
 
@@ -172,11 +177,11 @@ impl Desk {
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
-        change: impl FnOnce(&mut Line),
+        change: impl FnOnce(&mut WorkspaceQueue),
     ) -> Result<(), Undecided> {
         self.line(view, workspace)?;
-        let missing = || differ(format!("the line of {workspace} is gone"));
-        let line = self.lines.get_mut(workspace).map(Kept::change).ok_or_else(missing)?;
+        let missing = || corrupt(format!("the line of {workspace} is gone"));
+        let line = self.lines.get_mut(workspace).map(CachedDocument::change).ok_or_else(missing)?;
         change(line);
         let mut least = BTreeMap::new();
         for (resource, amount) in line.waiting.iter().flat_map(|waits| &waits.requests) {
@@ -194,19 +199,19 @@ impl Desk {
     pub(super) fn workload(&mut self, view: &mut View, name: &str) -> Result<Option<&Workload>, Undecided> {
         if !self.workloads.contains_key(name) {
             let found = view.get::<Workload>(&Workload::key(&self.tenant.id, name))?;
-            self.workloads.insert(name.to_owned(), Kept::old(found));
+            self.workloads.insert(name.to_owned(), CachedDocument::old(found));
         }
         Ok(self.workloads.get(name).and_then(|kept| kept.value.as_ref()))
     }
 
     /// Writes a workload.
     pub(super) fn keep(&mut self, workload: Workload) {
-        self.workloads.insert(workload.name.clone(), Kept { value: Some(workload), changed: true });
+        self.workloads.insert(workload.name.clone(), CachedDocument { value: Some(workload), changed: true });
     }
 
     /// A workload that the books say there is.
     pub(super) fn need_workload(&mut self, view: &mut View, name: &str) -> Result<Workload, Undecided> {
-        let missing = || differ(format!("a list names workload {name}, which there is not"));
+        let missing = || corrupt(format!("a list names workload {name}, which there is not"));
         self.workload(view, name)?.cloned().ok_or_else(missing)
     }
 
@@ -214,14 +219,14 @@ impl Desk {
     pub(super) fn node(&mut self, view: &mut View, id: &NodeId) -> Result<Option<&NodeUse>, Undecided> {
         if !self.nodes.contains_key(id) {
             let found = view.get::<NodeUse>(id.as_str())?.filter(|node| node.tenant == self.tenant.id);
-            self.nodes.insert(id.clone(), Kept::old(found));
+            self.nodes.insert(id.clone(), CachedDocument::old(found));
         }
         Ok(self.nodes.get(id).and_then(|kept| kept.value.as_ref()))
     }
 
     /// Writes what a node's GPUs are used for; nothing to forget the node.
     pub(super) fn keep_node(&mut self, id: &NodeId, node: Option<NodeUse>) {
-        self.nodes.insert(id.clone(), Kept { value: node, changed: true });
+        self.nodes.insert(id.clone(), CachedDocument { value: node, changed: true });
     }
 
     /// A part of a workspace's list of who runs.
@@ -230,7 +235,7 @@ impl Desk {
         view: &mut View,
         workspace: &WorkspaceName,
         part: u8,
-    ) -> Result<&Roster, Undecided> {
+    ) -> Result<&RunningList, Undecided> {
         self.kept_roster(view, workspace, part).map(|kept| &kept.value)
     }
 
@@ -240,8 +245,8 @@ impl Desk {
         view: &mut View,
         workspace: &WorkspaceName,
         workload: &str,
-    ) -> Result<&mut Roster, Undecided> {
-        self.kept_roster(view, workspace, Roster::part_of(workload)).map(Kept::change)
+    ) -> Result<&mut RunningList, Undecided> {
+        self.kept_roster(view, workspace, RunningList::part_of(workload)).map(CachedDocument::change)
     }
 
     fn kept_roster(
@@ -249,15 +254,15 @@ impl Desk {
         view: &mut View,
         workspace: &WorkspaceName,
         part: u8,
-    ) -> Result<&mut Kept<Roster>, Undecided> {
+    ) -> Result<&mut CachedDocument<RunningList>, Undecided> {
         let key = (workspace.clone(), part);
         if !self.rosters.contains_key(&key) {
-            let found = view.get::<Roster>(&Roster::key(&self.tenant.id, workspace, part))?;
+            let found = view.get::<RunningList>(&RunningList::key(&self.tenant.id, workspace, part))?;
             let (tenant, workspace) = (self.tenant.id.clone(), workspace.clone());
-            let roster = found.unwrap_or(Roster { tenant, workspace, part, running: BTreeMap::new() });
-            self.rosters.insert(key.clone(), Kept::old(roster));
+            let roster = found.unwrap_or(RunningList { tenant, workspace, part, running: BTreeMap::new() });
+            self.rosters.insert(key.clone(), CachedDocument::old(roster));
         }
-        let missing = || differ(format!("the roster of {workspace} is gone"));
+        let missing = || corrupt(format!("the roster of {workspace} is gone"));
         self.rosters.get_mut(&key).ok_or_else(missing)
     }
 
@@ -267,19 +272,19 @@ impl Desk {
             let found = view.get::<OpenLoans>(&OpenLoans::key(&self.tenant.id, resource))?;
             let (tenant, resource) = (self.tenant.id.clone(), resource.clone());
             let loans = found.unwrap_or(OpenLoans { tenant, resource: resource.clone(), open: Vec::new() });
-            self.loans.insert(resource, Kept::old(loans));
+            self.loans.insert(resource, CachedDocument::old(loans));
         }
-        let missing = || differ(format!("the open loans of {resource} are gone"));
+        let missing = || corrupt(format!("the open loans of {resource} are gone"));
         self.loans.get(resource).map(|kept| &kept.value).ok_or_else(missing)
     }
 
     /// Writes the open loans of a kind.
     pub(super) fn keep_loans(&mut self, loans: OpenLoans) {
-        self.loans.insert(loans.resource.clone(), Kept { value: loans, changed: true });
+        self.loans.insert(loans.resource.clone(), CachedDocument { value: loans, changed: true });
     }
 
     /// Writes everything that changed; answers the news.
-    pub(super) fn save(mut self, view: &mut View) -> Result<News, Undecided> {
+    pub(super) fn save(mut self, view: &mut View) -> Result<AdmissionEffects, Undecided> {
         self.warn();
         let tenant = self.tenant.id.clone();
         let rows = self.edits.keys().map(|number| Loan::key(&tenant, *number));
@@ -322,9 +327,9 @@ impl Desk {
                 Some(opened) => Some(opened.clone()),
                 None => view.get::<Loan>(&Loan::key(&self.tenant.id, *number))?,
             };
-            let mut row = row.ok_or_else(|| differ(format!("loan {number} is listed and there is none")))?;
+            let mut row = row.ok_or_else(|| corrupt(format!("loan {number} is listed and there is none")))?;
             if row.state.ended() {
-                return Err(differ(format!("loan {number} is listed as open and has ended")));
+                return Err(corrupt(format!("loan {number} is listed as open and has ended")));
             }
             row.amount = edit.amount.unwrap_or(row.amount);
             row.state = edit.state.unwrap_or(row.state);
@@ -354,7 +359,7 @@ impl Desk {
                         warned &= !bit;
                     } else if !told && nominal > 0 && reaches(soft.at) {
                         warned |= bit;
-                        self.news.crossings.push(super::Crossing {
+                        self.news.crossings.push(super::ThresholdCrossed {
                             tenant: self.tenant.id.clone(),
                             workspace: workspace.clone(),
                             resource: resource.clone(),
@@ -378,7 +383,7 @@ impl Desk {
     }
 }
 
-fn changed<'a, T: 'a>(kept: impl Iterator<Item = &'a Kept<T>>) -> impl Iterator<Item = &'a T> {
+fn changed<'a, T: 'a>(kept: impl Iterator<Item = &'a CachedDocument<T>>) -> impl Iterator<Item = &'a T> {
     kept.filter(|kept| kept.changed).map(|kept| &kept.value)
 }
 

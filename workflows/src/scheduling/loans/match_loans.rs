@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A loan to be opened, or what an open one was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Opening {
+pub(crate) struct LoanChange {
     pub(crate) lender: WorkspaceName,
     pub(crate) borrower: WorkspaceName,
     pub(crate) amount: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Settlement {
     /// Open loans by number, with what is left of each; those with none left are returned.
     pub(crate) shrunk: BTreeMap<u64, u64>,
     /// Loans to be opened.
-    pub(crate) opened: Vec<Opening>,
+    pub(crate) opened: Vec<LoanChange>,
     /// What nobody lends, by borrower.
     pub(crate) uncovered: BTreeMap<WorkspaceName, u64>,
 }
@@ -37,16 +37,16 @@ pub(crate) fn settle(
     ended: Option<&str>,
     forbid: &dyn Fn(&WorkspaceName, &WorkspaceName) -> bool,
 ) -> Settlement {
-    let mut table = Table::new(cohort, resource, open, forbid);
+    let mut table = LoanTable::new(cohort, resource, open, forbid);
     table.give_back(ended);
     table.take_back();
     table.lend();
     table.settlement()
 }
 
-type Pair = (WorkspaceName, WorkspaceName);
+type LenderAndBorrower = (WorkspaceName, WorkspaceName);
 
-struct Table<'a> {
+struct LoanTable<'a> {
     /// By borrower: what it takes beyond its nominal.
     wants: BTreeMap<&'a WorkspaceName, u64>,
     /// By lender: what it can lend in all.
@@ -57,12 +57,12 @@ struct Table<'a> {
     /// What of each went back to its lender though its borrower needs it still.
     moved: Vec<u64>,
     /// What is lent anew, by lender and borrower.
-    fresh: BTreeMap<Pair, u64>,
+    fresh: BTreeMap<LenderAndBorrower, u64>,
     uncovered: BTreeMap<WorkspaceName, u64>,
     forbid: &'a dyn Fn(&WorkspaceName, &WorkspaceName) -> bool,
 }
 
-impl<'a> Table<'a> {
+impl<'a> LoanTable<'a> {
     fn new(
         cohort: &'a Cohort,
         resource: &'a Resource,
@@ -260,7 +260,7 @@ impl<'a> Table<'a> {
                 moved.pop_if(|(_, rest)| *rest == 0);
                 amount -= part;
                 let (lender, borrower) = (lender.clone(), borrower.clone());
-                opened.push(Opening { lender, borrower, amount: part, instead_of });
+                opened.push(LoanChange { lender, borrower, amount: part, instead_of });
             }
         }
         Settlement { shrunk, opened, uncovered: self.uncovered }

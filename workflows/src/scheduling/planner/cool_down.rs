@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// How long, in ms, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Calm {
+pub struct CoolDownRules {
     /// How long a victim is not admitted as a borrower again. Default 15 min.
     pub cooldown: i64,
     /// In what time reclaims of a pair are counted. Default 1 h.
@@ -16,7 +16,7 @@ pub struct Calm {
     pub halved_for: i64,
 }
 
-impl Default for Calm {
+impl Default for CoolDownRules {
     fn default() -> Self {
         const MINUTE: i64 = 60_000;
         Self { cooldown: 15 * MINUTE, window: 60 * MINUTE, most: 3, halved_for: 60 * MINUTE }
@@ -25,21 +25,21 @@ impl Default for Calm {
 
 /// What was reclaimed lately, and what follows from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reclaims {
+pub struct RecentReclaims {
     victims: BTreeMap<String, i64>,
     /// By borrower, then by lender: when, oldest first.
     pairs: BTreeMap<String, BTreeMap<String, Vec<i64>>>,
     halved_until: BTreeMap<String, i64>,
 }
 
-impl Reclaims {
+impl RecentReclaims {
     /// Notes that a workload was taken from its workspace. Written down once for each victim.
     pub fn victim(&mut self, workload: &str, now: i64) {
         self.victims.insert(workload.to_owned(), now);
     }
 
     /// Notes one reclaim of a lender from a borrower, whatever the number of victims.
-    pub fn pair(&mut self, borrower: &str, lender: &str, now: i64, calm: &Calm) {
+    pub fn pair(&mut self, borrower: &str, lender: &str, now: i64, calm: &CoolDownRules) {
         let times = self.pairs.entry(borrower.to_owned()).or_default().entry(lender.to_owned()).or_default();
         times.retain(|at| now.saturating_sub(*at) < calm.window);
         times.push(now);
@@ -50,7 +50,7 @@ impl Reclaims {
 
     /// Until when a workload may not borrow again, if it may not.
     #[must_use]
-    pub fn cools_until(&self, workload: &str, now: i64, calm: &Calm) -> Option<i64> {
+    pub fn cools_until(&self, workload: &str, now: i64, calm: &CoolDownRules) -> Option<i64> {
         let until = self.victims.get(workload)?.saturating_add(calm.cooldown);
         (until > now).then_some(until)
     }
@@ -62,7 +62,7 @@ impl Reclaims {
     }
 
     /// Forgets what no longer matters.
-    pub fn forget(&mut self, now: i64, calm: &Calm) {
+    pub fn forget(&mut self, now: i64, calm: &CoolDownRules) {
         self.victims.retain(|_, at| at.saturating_add(calm.cooldown) > now);
         self.halved_until.retain(|_, until| *until > now);
         for lenders in self.pairs.values_mut() {

@@ -1,17 +1,17 @@
 //! The evidence of a decision: every candidate in order, and then those whose turn never came.
 
 use crate::scheduling::planner::{
-    Considered, Explanation, Verdict,
+    Explanation, JudgedCandidate, Verdict,
     model::{
-        cohort_tree::{NodeIx, Sim},
-        snapshot::{Load, LoadIx, Role},
+        cohort_tree::{NodeIx, TreeOverlay},
+        snapshot::{LoadIx, Role, RunningLoad},
     },
-    preemption::preemptor::Ask,
+    preemption::preemptor::Preemptor,
 };
 use std::collections::HashSet;
 
 /// Lists how candidates were judged, as many as the settings allow.
-pub(super) fn explain(ask: &Ask<'_>, judged: Vec<(LoadIx, Verdict)>, found: bool) -> Explanation {
+pub(super) fn explain(ask: &Preemptor<'_>, judged: Vec<(LoadIx, Verdict)>, found: bool) -> Explanation {
     let mut list =
         List { most: ask.settings.explain, seen: HashSet::new(), explanation: Explanation::default() };
     list.explanation.contested =
@@ -51,7 +51,7 @@ struct List {
 
 impl List {
     /// Adds one that is not listed yet; answers whether there is room for more.
-    fn add(&mut self, load: &Load, verdict: Verdict) -> bool {
+    fn add(&mut self, load: &RunningLoad, verdict: Verdict) -> bool {
         if !self.seen.insert(load.key.load) {
             return true;
         }
@@ -59,7 +59,7 @@ impl List {
             self.explanation.cut = true;
             return false;
         }
-        self.explanation.candidates.push(Considered {
+        self.explanation.candidates.push(JudgedCandidate {
             workload: load.workload.id.clone(),
             workspace: load.workload.workspace.clone(),
             verdict,
@@ -69,7 +69,7 @@ impl List {
 }
 
 /// Lists the workloads of a workspace that were not reached; answers whether there is room for more.
-fn rest(ask: &Ask<'_>, sim: &Sim<'_>, workspace: NodeIx, found: bool, list: &mut List) -> bool {
+fn rest(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, workspace: NodeIx, found: bool, list: &mut List) -> bool {
     let sets = ask.contested.iter().filter_map(|kind| ask.snapshot.running(workspace, *kind));
     let mut loads = sets.flatten().filter_map(|key| ask.snapshot.load(key.load));
     let own = workspace == ask.node;

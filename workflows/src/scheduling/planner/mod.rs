@@ -33,22 +33,22 @@ mod placement;
 mod plan;
 pub(crate) mod preemption;
 
-pub use cool_down::{Calm, Reclaims};
+pub use cool_down::{CoolDownRules, RecentReclaims};
 pub use model::entities::{
-    Amounts, BorrowWithinCohort, Demand, Gang, Node, Part, Piece, Preempt, Preemption, Quota, Sharing,
-    Weight, Workload,
+    Amounts, BorrowWithinCohort, Demand, DemandPiece, Gang, Node, PreemptPolicy, Preemption, Quota, Sharing,
+    Weight, Workload, WorkloadPart,
 };
-pub use model::kind::{Kind, NoKind};
+pub use model::kind::{ParseKindError, ResourceKind};
 pub use model::settings::{Algorithm, Guard, MinRuntimeAt, Settings, Strategy};
 pub use model::snapshot::{Snapshot, Unknown};
 pub use plan::{
-    Answer, Attempt, Breach, Considered, Explanation, Filter, Infeasible, Plan, Reason, Spot, Verdict,
-    Victim, Why,
+    Attempt, Breach, Explanation, Filter, Infeasible, InfeasibleReason, JudgedCandidate, PiecePlacement,
+    Plan, PlanAnswer, Reason, Verdict, Victim,
 };
 
 use crate::scheduling::planner::{
     model::snapshot::LoadIx,
-    preemption::{attempt::Run, preemptor::Ask},
+    preemption::{attempt::PreemptionRun, preemptor::Preemptor},
 };
 use std::collections::{BTreeSet, HashSet};
 
@@ -63,20 +63,24 @@ const ALTERNATIVES: usize = 8;
 ///
 /// # Errors
 /// If no set of victims that may be preempted is enough, or none within a hard guard; then nobody is to be evicted.
-pub fn plan(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Result<Answer, Box<Infeasible>> {
-    let mut ask = Ask::new(snapshot, demand, settings)?;
+pub fn plan(
+    snapshot: &Snapshot,
+    demand: &Demand,
+    settings: &Settings,
+) -> Result<PlanAnswer, Box<Infeasible>> {
+    let mut ask = Preemptor::new(snapshot, demand, settings)?;
     let sim = ask.sim();
     let fits = ask.fits(&sim, true);
     let in_place = placement::place(&ask, ask.freed.iter().copied());
     if let Some(freeing) = freeing(snapshot, demand)
         && (demand.stuck.is_disjoint(&freeing) || (fits && in_place.is_some()))
     {
-        return Ok(Answer::Wait { freeing });
+        return Ok(PlanAnswer::Wait { freeing });
     }
     let mut scattered = false;
     if demand.contested.is_none() {
         if let (true, Some(placement)) = (fits, &in_place) {
-            return Ok(Answer::Fits { placement: placement.clone() });
+            return Ok(PlanAnswer::Fits { placement: placement.clone() });
         }
         let short = |(kind, amount): &(usize, i128)| *amount > sim.available(ask.node, *kind);
         ask.contested = ask.requests.iter().filter(|request| short(request)).map(|(kind, _)| *kind).collect();
@@ -99,9 +103,14 @@ pub fn plan(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> Result
 /// What the victims of several plans for demands of one tenant break together of a guard that each plan alone keeps to: how much of
 /// a kind they hold of what there is. The rest of a guard holds for all of them once it holds for each.
 #[must_use]
-pub fn together(snapshot: &Snapshot, workspace: &str, guard: &Guard, victims: &[Victim]) -> Vec<Breach> {
+pub fn combined_breaches(
+    snapshot: &Snapshot,
+    workspace: &str,
+    guard: &Guard,
+    victims: &[Victim],
+) -> Vec<Breach> {
     let Some(node) = snapshot.workspaces.get(workspace) else { return Vec::new() };
-    let held = |kind: &Kind| {
+    let held = |kind: &ResourceKind| {
         let held = victims.iter().filter_map(|victim| victim.frees.get(kind));
         held.map(|amount| u128::from(*amount)).sum()
     };
@@ -121,9 +130,13 @@ enum Found {
 }
 
 /// Chooses by quota and, if the demand does not find its nodes so, with nodes to be freed.
-fn choose<'a, 'b>(ask: &'b Ask<'a>, scattered: bool, attempts: &mut Vec<Attempt>) -> (Run<'a, 'b>, Found) {
+fn choose<'a, 'b>(
+    ask: &'b Preemptor<'a>,
+    scattered: bool,
+    attempts: &mut Vec<Attempt>,
+) -> (PreemptionRun<'a, 'b>, Found) {
     let nobody = HashSet::new();
-    let mut run = Run::new(ask, false, nobody.clone());
+    let mut run = PreemptionRun::new(ask, false, nobody.clone());
     if !scattered {
         let (plain, borrowing) = attempt(ask, false, &nobody, attempts);
         let Some(borrowing) = borrowing else { return (plain, Found::NotEnough) };
@@ -132,7 +145,7 @@ fn choose<'a, 'b>(ask: &'b Ask<'a>, scattered: bool, attempts: &mut Vec<Attempt>
         }
         run = plain;
     }
-    let mut best: Option<(u128, usize, Run<'a, 'b>, bool)> = None;
+    let mut best: Option<(u128, usize, PreemptionRun<'a, 'b>, bool)> = None;
     let mut tries = placement::alternatives(ask, ALTERNATIVES - 1);
     tries.push((Vec::new(), nobody));
     for (nodes, first) in tries {
@@ -155,11 +168,11 @@ fn choose<'a, 'b>(ask: &'b Ask<'a>, scattered: bool, attempts: &mut Vec<Attempt>
 }
 
 fn attempt<'a, 'b>(
-    ask: &'b Ask<'a>,
+    ask: &'b Preemptor<'a>,
     placed: bool,
     first: &HashSet<LoadIx>,
     attempts: &mut Vec<Attempt>,
-) -> (Run<'a, 'b>, Option<bool>) {
+) -> (PreemptionRun<'a, 'b>, Option<bool>) {
     match ask.settings.algorithm {
         Algorithm::Classical => preemption::classical::run(ask, placed, first, attempts),
         Algorithm::Fair { .. } => preemption::fair_sharing::run(ask, placed, first, attempts),
@@ -167,7 +180,7 @@ fn attempt<'a, 'b>(
 }
 
 /// The devices that the victims hold, and their number.
-fn cost(run: &Run<'_, '_>) -> (u128, usize) {
+fn cost(run: &PreemptionRun<'_, '_>) -> (u128, usize) {
     let members = run.units.iter().flat_map(|unit| &unit.members);
     let loads = members.clone().filter_map(|load| run.ask.snapshot.load(*load));
     let held = loads.flat_map(|load| &load.workload.usage).filter(|(kind, _)| kind.is_device());
@@ -175,11 +188,11 @@ fn cost(run: &Run<'_, '_>) -> (u128, usize) {
 }
 
 fn finish(
-    ask: &Ask<'_>,
-    run: Run<'_, '_>,
+    ask: &Preemptor<'_>,
+    run: PreemptionRun<'_, '_>,
     found: Found,
     attempts: Vec<Attempt>,
-) -> Result<Answer, Box<Infeasible>> {
+) -> Result<PlanAnswer, Box<Infeasible>> {
     let explained = |judged, found| {
         let mut explanation = explanation::explain(ask, judged, found);
         explanation.attempts = attempts;
@@ -189,13 +202,13 @@ fn finish(
         Found::Room { borrowing } => borrowing,
         Found::NotEnough => {
             return Err(Box::new(Infeasible {
-                why: Why::NotEnough,
+                why: InfeasibleReason::NotEnough,
                 explanation: explained(run.judged, false),
             }));
         }
         Found::Scattered => {
             let explanation = explained(run.judged, false);
-            return Err(Box::new(Infeasible { why: Why::Fragmentation, explanation }));
+            return Err(Box::new(Infeasible { why: InfeasibleReason::Fragmentation, explanation }));
         }
     };
     let breaches =
@@ -205,13 +218,13 @@ fn finish(
     let placement = placement::place(ask, run.all_taken()).unwrap_or_default();
     let explanation = explained(run.judged, true);
     if !breaches.is_empty() && ask.settings.guard.as_ref().is_some_and(|guard| guard.hard) {
-        return Err(Box::new(Infeasible { why: Why::Guard { breaches }, explanation }));
+        return Err(Box::new(Infeasible { why: InfeasibleReason::Guard { breaches }, explanation }));
     }
-    Ok(Answer::Reclaim(Plan { victims, borrowing, breaches, placement, explanation }))
+    Ok(PlanAnswer::Reclaim(Plan { victims, borrowing, breaches, placement, explanation }))
 }
 
 /// All that the demand costs in the end: victims, what is being freed for it already, and what does not end.
-fn counted(run: &Run<'_, '_>) -> Vec<LoadIx> {
+fn counted(run: &PreemptionRun<'_, '_>) -> Vec<LoadIx> {
     let freeing = run.ask.snapshot.freeing.get(&run.ask.demand.id);
     let mut all: Vec<LoadIx> = run.all_taken().chain(freeing.into_iter().flatten().copied()).collect();
     let key = |load: &LoadIx| run.ask.snapshot.load(*load).map(|load| &load.key);
@@ -220,7 +233,7 @@ fn counted(run: &Run<'_, '_>) -> Vec<LoadIx> {
     all
 }
 
-fn victims(run: &Run<'_, '_>) -> Vec<Victim> {
+fn victims(run: &PreemptionRun<'_, '_>) -> Vec<Victim> {
     let mut victims = Vec::new();
     for unit in &run.units {
         let mut loads: Vec<_> = unit.members.iter().filter_map(|load| run.ask.snapshot.load(*load)).collect();

@@ -1,7 +1,8 @@
 //! Where a demand will lie on the nodes, with what is free there and what its victims leave.
 
 use crate::scheduling::planner::{
-    Amounts, Kind, Piece, Spot, model::snapshot::LoadIx, preemption::preemptor::Ask,
+    Amounts, DemandPiece, PiecePlacement, ResourceKind, model::snapshot::LoadIx,
+    preemption::preemptor::Preemptor,
 };
 use std::{
     cmp::Reverse,
@@ -10,10 +11,10 @@ use std::{
 
 /// A node, or one GPU on it.
 type Domain<'a> = (&'a str, Option<u32>);
-type Room<'a> = BTreeMap<Domain<'a>, HashMap<&'a Kind, u128>>;
+type Room<'a> = BTreeMap<Domain<'a>, HashMap<&'a ResourceKind, u128>>;
 
 /// Room on nodes that the demand may use, once these loads are gone.
-fn room<'a>(ask: &Ask<'a>, freed: impl Iterator<Item = LoadIx>) -> Room<'a> {
+fn room<'a>(ask: &Preemptor<'a>, freed: impl Iterator<Item = LoadIx>) -> Room<'a> {
     let mut room = Room::new();
     let mut add = |domain: Domain<'a>, amounts: &'a Amounts| {
         let held = room.entry(domain).or_default();
@@ -41,30 +42,30 @@ fn room<'a>(ask: &Ask<'a>, freed: impl Iterator<Item = LoadIx>) -> Room<'a> {
     room
 }
 
-fn size(piece: &Piece) -> u128 {
+fn size(piece: &DemandPiece) -> u128 {
     piece.needs.values().map(|amount| u128::from(*amount)).sum()
 }
 
 /// Finds a place for every piece, the largest first, each where least is left over; none if one has no place.
-pub(super) fn place(ask: &Ask<'_>, freed: impl Iterator<Item = LoadIx>) -> Option<Vec<Spot>> {
+pub(super) fn place(ask: &Preemptor<'_>, freed: impl Iterator<Item = LoadIx>) -> Option<Vec<PiecePlacement>> {
     if ask.demand.pieces.is_empty() {
         return Some(Vec::new());
     }
     let mut room = room(ask, freed);
-    let mut pieces: Vec<(usize, &Piece)> = ask.demand.pieces.iter().enumerate().collect();
+    let mut pieces: Vec<(usize, &DemandPiece)> = ask.demand.pieces.iter().enumerate().collect();
     // Those that need one GPU first, since others may take any slice of the node.
     pieces.sort_by_key(|(at, piece)| (Reverse(piece.on_one_gpu), Reverse(size(piece)), *at));
     let mut spots = Vec::new();
     for (at, piece) in pieces {
         let (node, gpu) = best(&room, piece)?;
         use_up(&mut room, (node, gpu), piece);
-        spots.push(Spot { piece: at, node: node.to_owned(), gpu });
+        spots.push(PiecePlacement { piece: at, node: node.to_owned(), gpu });
     }
     spots.sort();
     Some(spots)
 }
 
-fn best<'a>(room: &Room<'a>, piece: &Piece) -> Option<Domain<'a>> {
+fn best<'a>(room: &Room<'a>, piece: &DemandPiece) -> Option<Domain<'a>> {
     let domains = room.iter().filter(|((_, gpu), _)| gpu.is_some() == piece.on_one_gpu);
     let fitting = domains.filter_map(|(domain, held)| {
         let mut left = 0_u128;
@@ -77,7 +78,7 @@ fn best<'a>(room: &Room<'a>, piece: &Piece) -> Option<Domain<'a>> {
     fitting.min().map(|(_, domain)| domain)
 }
 
-fn use_up<'a>(room: &mut Room<'a>, (node, gpu): Domain<'a>, piece: &Piece) {
+fn use_up<'a>(room: &mut Room<'a>, (node, gpu): Domain<'a>, piece: &DemandPiece) {
     // A slice lies on a GPU of the node, so it is gone from both.
     for ((_, on), held) in room.range_mut((node, None)..=(node, Some(u32::MAX))) {
         if on.is_none() || *on == gpu {
@@ -91,7 +92,7 @@ fn use_up<'a>(room: &mut Room<'a>, (node, gpu): Domain<'a>, piece: &Piece) {
 }
 
 /// Which workloads to take first so that whole nodes become free: up to `most` alternatives, the cheapest first.
-pub(super) fn alternatives(ask: &Ask<'_>, most: usize) -> Vec<(Vec<String>, HashSet<LoadIx>)> {
+pub(super) fn alternatives(ask: &Preemptor<'_>, most: usize) -> Vec<(Vec<String>, HashSet<LoadIx>)> {
     let Some(piece) = ask.demand.pieces.iter().max_by_key(|piece| size(piece)) else { return Vec::new() };
     let borrowers = ask.borrowers(&ask.sim()).into_iter().collect();
     let now = room(ask, ask.freed.iter().copied());
@@ -101,7 +102,7 @@ pub(super) fn alternatives(ask: &Ask<'_>, most: usize) -> Vec<(Vec<String>, Hash
             continue;
         }
         let mut held = now.get(&(name.as_str(), None)).cloned().unwrap_or_default();
-        let lacking = |held: &HashMap<&Kind, u128>| {
+        let lacking = |held: &HashMap<&ResourceKind, u128>| {
             piece
                 .needs
                 .iter()

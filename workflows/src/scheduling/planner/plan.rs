@@ -1,6 +1,6 @@
 //! What a plan says: the victims, why each, what stands against it, and how every candidate was judged.
 
-use super::{Amounts, Kind};
+use super::{Amounts, ResourceKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ pub enum Verdict {
 
 /// One candidate and how it was judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Considered {
+pub struct JudgedCandidate {
     /// The workload.
     pub workload: String,
     /// Its workspace.
@@ -109,11 +109,11 @@ pub struct Attempt {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The kinds that the demand cannot have without preemption.
-    pub contested: Vec<Kind>,
+    pub contested: Vec<ResourceKind>,
     /// What was tried, in order; the last is the one that counts.
     pub attempts: Vec<Attempt>,
     /// Every candidate in the order it was looked at, then those that were not reached.
-    pub candidates: Vec<Considered>,
+    pub candidates: Vec<JudgedCandidate>,
     /// Whether more were left out than the settings allow to list.
     pub cut: bool,
 }
@@ -137,7 +137,7 @@ pub struct Victim {
 
 /// Where a piece of the demand will lie.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Spot {
+pub struct PiecePlacement {
     /// The piece, as its place in the demand.
     pub piece: usize,
     /// The node.
@@ -164,7 +164,7 @@ pub enum Breach {
     /// A large part of what the tenant has is freed.
     TenantShare {
         /// Of this kind.
-        kind: Kind,
+        kind: ResourceKind,
         /// What the victims hold.
         victims: u64,
         /// What the tenant has.
@@ -202,7 +202,7 @@ pub struct Plan {
     /// What the plan breaks of the guard. Not empty: it needs an approval.
     pub breaches: Vec<Breach>,
     /// Where the demand will lie, if it said how.
-    pub placement: Vec<Spot>,
+    pub placement: Vec<PiecePlacement>,
     /// How every candidate was judged.
     pub explanation: Explanation,
 }
@@ -218,11 +218,11 @@ impl Plan {
 /// What to do about a demand that is not hopeless.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
+pub enum PlanAnswer {
     /// It fits as it is.
     Fits {
         /// Where, if it said how.
-        placement: Vec<Spot>,
+        placement: Vec<PiecePlacement>,
     },
     /// What it needs is being freed for it already.
     Wait {
@@ -236,7 +236,7 @@ pub enum Answer {
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "why", rename_all = "snake_case")]
-pub enum Why {
+pub enum InfeasibleReason {
     /// There is no such workspace.
     #[error("there is no workspace {workspace}")]
     NoWorkspace {
@@ -247,7 +247,7 @@ pub enum Why {
     #[error("{kind}: more than the workspace may ever have, {most}")]
     NeverFits {
         /// Of this kind.
-        kind: Kind,
+        kind: ResourceKind,
         /// The most it may have.
         most: u64,
     },
@@ -270,7 +270,7 @@ pub enum Why {
 #[error("no plan: {why}")]
 pub struct Infeasible {
     /// Why.
-    pub why: Why,
+    pub why: InfeasibleReason,
     /// How every candidate was judged.
     pub explanation: Explanation,
 }

@@ -7,7 +7,7 @@ use store::Timestamp;
 
 /// What a key may be used for, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Scope {
+pub enum KeyScope {
     /// Push facts about the cluster.
     #[serde(rename = "facts.push")]
     PushFacts,
@@ -16,7 +16,7 @@ pub enum Scope {
     PullCommands,
 }
 
-impl Scope {
+impl KeyScope {
     /// Its name, as it is stored and as policies have it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -39,7 +39,7 @@ pub struct ClusterKey {
     /// SHA-256 of the secret in hexadecimal; `None` until the secret was drawn, at hand-over. Opens nothing until then.
     pub hash: Option<String>,
     /// What it may be used for.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<KeyScope>,
     /// When it was issued.
     pub created_at: Timestamp,
     /// Who issued it; `None` of one that an execution issued, or a version that did not write it down.
@@ -47,7 +47,7 @@ pub struct ClusterKey {
     pub issued_by: Option<String>,
     /// The key before, which holds beside this one for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<PreviousKey>,
     /// When it was revoked, and the one before with it.
     pub revoked_at: Option<Timestamp>,
     /// Who revoked it; `None` if it was an execution.
@@ -60,7 +60,7 @@ pub struct ClusterKey {
 
 /// A key that was followed by another, so long as it holds beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Earlier {
+pub struct PreviousKey {
     /// Its version.
     pub version: u32,
     /// SHA-256 of its secret, in hexadecimal.
@@ -71,7 +71,7 @@ pub struct Earlier {
 
 /// What a secret is to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ClusterKeyStatus {
     /// It opens what the key is for.
     Holds,
     /// Its time beside its successor is over.
@@ -82,7 +82,7 @@ pub enum Standing {
 
 impl ClusterKey {
     /// How a secret stands at the moment `now` that one of the hashes `matches`; `None` if none does.
-    pub fn standing(&self, now: Timestamp, matches: impl Fn(&str) -> bool) -> Option<Standing> {
+    pub fn standing(&self, now: Timestamp, matches: impl Fn(&str) -> bool) -> Option<ClusterKeyStatus> {
         // Both are compared, so that the time tells nothing.
         let newest = self.hash.as_deref().is_some_and(&matches);
         let earlier = self.earlier.as_ref().filter(|earlier| matches(&earlier.hash));
@@ -90,15 +90,15 @@ impl ClusterKey {
             return None;
         }
         Some(match earlier {
-            _ if self.revoked_at.is_some() => Standing::Revoked,
-            Some(earlier) if !newest && earlier.until <= now => Standing::Replaced,
-            Some(_) | None => Standing::Holds,
+            _ if self.revoked_at.is_some() => ClusterKeyStatus::Revoked,
+            Some(earlier) if !newest && earlier.until <= now => ClusterKeyStatus::Replaced,
+            Some(_) | None => ClusterKeyStatus::Holds,
         })
     }
 
     /// The key before, if it holds at the moment `now`.
     #[must_use]
-    pub fn beside(&self, now: Timestamp) -> Option<&Earlier> {
+    pub fn beside(&self, now: Timestamp) -> Option<&PreviousKey> {
         self.earlier.as_ref().filter(|earlier| self.revoked_at.is_none() && now < earlier.until)
     }
 
@@ -127,7 +127,7 @@ mod tests {
             "created_at":7,"revoked_at":null}"#;
         let key: ClusterKey = serde_json::from_str(written).unwrap();
         assert_eq!((key.earlier.as_ref(), key.issued_by.as_deref()), (None, None));
-        assert_eq!(key.standing(Timestamp(8), |hash| hash == "ab"), Some(Standing::Holds));
+        assert_eq!(key.standing(Timestamp(8), |hash| hash == "ab"), Some(ClusterKeyStatus::Holds));
         let again = serde_json::to_value(&key).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(written).unwrap());
     }

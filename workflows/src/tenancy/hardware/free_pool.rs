@@ -24,7 +24,7 @@ pub struct ChunkCount {
 
 /// Counts of all nodes with one GPU model in one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
+pub struct FreePool {
     /// The cluster.
     pub cluster: ClusterId,
     /// Its region.
@@ -35,7 +35,7 @@ pub struct Pool {
     pub chunks: Vec<ChunkCount>,
 }
 
-impl Pool {
+impl FreePool {
     /// The most nodes that belong to one chunk.
     pub const CHUNK_NODES: u32 = 256;
 
@@ -80,11 +80,11 @@ impl Pool {
     #[must_use]
     pub fn stocked(&self) -> Vec<String> {
         let stocked = (0u32..).zip(&self.chunks).filter(|(_, chunk)| chunk.free_nodes > 0);
-        stocked.map(|(number, _)| Chunk::key(&self.cluster, &self.model, number)).collect()
+        stocked.map(|(number, _)| FreePoolChunk::key(&self.cluster, &self.model, number)).collect()
     }
 }
 
-impl Entity for Pool {
+impl Entity for FreePool {
     const COLLECTION: &'static str = "pools";
 
     fn id(&self) -> String {
@@ -94,7 +94,7 @@ impl Entity for Pool {
 
 /// The free nodes of one chunk of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunk {
+pub struct FreePoolChunk {
     /// The pool's cluster.
     pub cluster: ClusterId,
     /// The pool's model.
@@ -105,7 +105,7 @@ pub struct Chunk {
     pub free: BTreeMap<NodeId, Gpus>,
 }
 
-impl Chunk {
+impl FreePoolChunk {
     /// The id of a pool's chunk.
     #[must_use]
     pub fn key(cluster: &ClusterId, model: &GpuModel, number: u32) -> String {
@@ -113,7 +113,7 @@ impl Chunk {
     }
 }
 
-impl Entity for Chunk {
+impl Entity for FreePoolChunk {
     const COLLECTION: &'static str = "pool-chunks";
 
     fn id(&self) -> String {

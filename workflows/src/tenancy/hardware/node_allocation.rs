@@ -8,7 +8,7 @@ use store::ExecutionId;
 
 /// One node of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct AllocatedNode {
     /// Its GPUs.
     pub gpus: Gpus,
     /// Its epoch since it was claimed.
@@ -17,7 +17,7 @@ pub struct Held {
 
 /// The nodes of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
+pub struct NodeAllocation {
     /// Whose they are.
     pub tenant: TenantId,
     /// The execution that claimed them.
@@ -29,12 +29,12 @@ pub struct Holding {
     /// Their GPU model.
     pub model: GpuModel,
     /// Nodes that serve, or will.
-    pub nodes: BTreeMap<NodeId, Held>,
+    pub nodes: BTreeMap<NodeId, AllocatedNode>,
     /// Nodes that proved unfit: kept apart, and still the tenant's until they are sanitised.
     pub quarantined: BTreeSet<NodeId>,
 }
 
-impl Holding {
+impl NodeAllocation {
     /// GPUs that can serve.
     #[must_use]
     pub fn owned(&self) -> Gpus {
@@ -42,7 +42,7 @@ impl Holding {
     }
 }
 
-impl Entity for Holding {
+impl Entity for NodeAllocation {
     const COLLECTION: &'static str = "holdings";
 
     fn id(&self) -> String {

@@ -11,7 +11,7 @@ use store::Timestamp;
 
 /// What one node has of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Room {
+pub struct NodeRoom {
     /// GPUs or slices that may be used.
     pub capacity: u64,
     /// Those that nobody uses.
@@ -25,7 +25,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Room {
+impl NodeRoom {
     /// What may be given away.
     #[must_use]
     pub fn open(&self) -> u64 {
@@ -43,7 +43,7 @@ pub struct Occupancy {
     /// Its region.
     pub region: RegionId,
     /// By node and kind. A node that takes no new work is not listed.
-    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, Room>>,
+    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, NodeRoom>>,
     /// Counts how often a node was seen otherwise than the ledger has it.
     pub drifts: u64,
 }
@@ -64,14 +64,14 @@ impl Entity for Occupancy {
 /// When the platform last said what is really free in a tenant's nodes; admission does not go by older words than policy
 /// allows. Apart from the [`Occupancy`], which few looks change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sighting {
+pub struct LastObservation {
     /// Whose nodes.
     pub tenant: TenantId,
     /// When.
     pub at: Timestamp,
 }
 
-impl Entity for Sighting {
+impl Entity for LastObservation {
     const COLLECTION: &'static str = "sightings";
 
     fn id(&self) -> String {
@@ -81,7 +81,7 @@ impl Entity for Sighting {
 
 /// Who uses a part of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
+pub struct GpuUser {
     /// The workload's name.
     pub workload: String,
     /// Its workspace.
@@ -101,7 +101,7 @@ pub struct GpuUse {
     /// How many slices it has; 1 when it is whole.
     pub slices: u16,
     /// Who uses it; in sum never more than `slices`.
-    pub users: Vec<User>,
+    pub users: Vec<GpuUser>,
     /// Why it may not be used, such as a failed scrub.
     pub barred: Option<String>,
 }

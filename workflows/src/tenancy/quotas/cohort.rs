@@ -5,7 +5,8 @@
 //! the arithmetic.
 
 use crate::tenancy::{
-    Allowance, Amounts, NodeId, Resource, Spent, Stock, TenantId, WorkspaceClass, WorkspaceName,
+    Allowance, Amounts, CapacityUsage, NodeId, Resource, TenantId, UsageCounters, WorkspaceClass,
+    WorkspaceName,
 };
 use engine::Entity;
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,7 @@ pub struct Balance {
     pub warned: u16,
     /// What it used since [`Cohort::since`].
     #[serde(default, skip_serializing_if = "is_default")]
-    pub spent: Spent,
+    pub spent: UsageCounters,
 }
 
 /// What need not be written: accounts are read and written with every decision.
@@ -70,7 +71,7 @@ impl Balance {
 /// Whether a workspace's account takes new workloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Admitting {
+pub enum AccountState {
     /// It does.
     #[default]
     Open,
@@ -83,7 +84,7 @@ pub enum Admitting {
 
 /// A [`Reservation`](crate::tenancy::Reservation), as the account repeats it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promise {
+pub struct AccountReservation {
     /// Of what.
     pub resource: Resource,
     /// How much.
@@ -106,9 +107,9 @@ pub struct Account {
     /// By resource, as in [`Quota::allowances`](crate::tenancy::Quota::allowances).
     pub balances: BTreeMap<Resource, Balance>,
     /// Its reservations by name.
-    pub promises: BTreeMap<String, Promise>,
+    pub promises: BTreeMap<String, AccountReservation>,
     /// Whether it takes new workloads.
-    pub admitting: Admitting,
+    pub admitting: AccountState,
     /// Until then its borrowing limits count by a share of policy alone: it was reclaimed from again and again.
     pub slowed_until: Option<Timestamp>,
     /// When loans of each lender were reclaimed from it, newest last; no older than policy looks back.
@@ -129,7 +130,7 @@ impl Account {
             class,
             balances: BTreeMap::new(),
             promises: BTreeMap::new(),
-            admitting: Admitting::Open,
+            admitting: AccountState::Open,
             slowed_until: None,
             reclaimed: BTreeMap::new(),
             waiting: 0,
@@ -161,15 +162,16 @@ impl Account {
         &'a self,
         resource: &'a Resource,
         at: Timestamp,
-    ) -> impl Iterator<Item = &'a Promise> + 'a {
-        let holds = move |promise: &&Promise| promise.from <= at && promise.to.is_none_or(|to| at < to);
+    ) -> impl Iterator<Item = &'a AccountReservation> + 'a {
+        let holds =
+            move |promise: &&AccountReservation| promise.from <= at && promise.to.is_none_or(|to| at < to);
         self.promises.values().filter(move |promise| promise.resource == *resource).filter(holds)
     }
 }
 
 /// A workload that a reclaim frees for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
+pub struct Beneficiary {
     /// The workspace.
     pub workspace: WorkspaceName,
     /// The workload; GPUs are set aside in its name.
@@ -183,7 +185,7 @@ pub struct Served {
 
 /// The reclaim that is executing for one kind. At most one at a time (I-15).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reclaiming {
+pub struct ActiveReclaim {
     /// The execution.
     pub execution: ExecutionId,
     /// The workspace whose demand it serves.
@@ -199,7 +201,7 @@ pub struct Reclaiming {
     /// Workloads of other workspaces that it frees for, so that owners who come back together are not served one after the other.
     /// Each is admitted as soon as it has all that it wants, and is no longer here then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Served>,
+    pub others: Vec<Beneficiary>,
     /// Whether the workload that demanded is no longer wanted; `workload` is `None` since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
@@ -211,13 +213,13 @@ pub struct Reclaiming {
     pub deadline: Timestamp,
 }
 
-impl Reclaiming {
+impl ActiveReclaim {
     /// Everybody it serves, the demand first; what is set aside for that stands in its account only, and is 0 here.
-    pub fn served(&self) -> impl Iterator<Item = Served> {
+    pub fn served(&self) -> impl Iterator<Item = Beneficiary> {
         let wanted = self.wanted.saturating_add(self.more);
         let demand = self.workload.clone().map(|workload| {
             let workspace = self.workspace.clone();
-            Served { workspace, workload, wanted, aside: 0 }
+            Beneficiary { workspace, workload, wanted, aside: 0 }
         });
         demand.into_iter().chain(self.others.iter().cloned())
     }
@@ -235,9 +237,9 @@ pub struct Cohort {
     /// By workspace.
     pub accounts: BTreeMap<WorkspaceName, Account>,
     /// By kind of GPU.
-    pub reclaims: BTreeMap<Resource, Reclaiming>,
+    pub reclaims: BTreeMap<Resource, ActiveReclaim>,
     /// GPUs on the tenant's nodes, by kind.
-    pub stock: BTreeMap<Resource, Stock>,
+    pub stock: BTreeMap<Resource, CapacityUsage>,
     /// Since when the balances count what was used: the start of the month, or of the account.
     pub since: Timestamp,
     /// Until when they have counted it.

@@ -1,6 +1,6 @@
 //! What open changes of quotas have set aside of a tenant's capacity, so that nobody else is given it meanwhile.
 
-use crate::tenancy::{Allowance, Held, NodeId, QuotaEnd, Resource, TenantId, WorkspaceName};
+use crate::tenancy::{AllocatedNode, Allowance, NodeId, QuotaEnd, Resource, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct Earmark {
     /// What will come on top of the quota in force, or was part of it and may still be in force on the platform.
     pub amount: u64,
     /// Nodes that were claimed for it and do not serve yet.
-    pub nodes: BTreeMap<NodeId, Held>,
+    pub nodes: BTreeMap<NodeId, AllocatedNode>,
     /// The allowance that a decrease has replaced, and the end that it had, to be put back if it is given up.
     pub replaced: Option<(Allowance, Option<QuotaEnd>)>,
 }

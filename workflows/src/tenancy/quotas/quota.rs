@@ -8,7 +8,7 @@ use store::{ExecutionId, Timestamp};
 
 /// How much a workspace may use, as a request says it. `None` means without limit, as in Kueue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct QuotaLimits {
     /// GPUs that are its own.
     pub nominal: Gpus,
     /// GPUs that it may borrow from the tenant's other workspaces.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub pods: Option<u64>,
 }
 
-impl Limits {
+impl QuotaLimits {
     /// The same, by resource. What is not limited has no entry.
     #[must_use]
     pub fn allowances(&self, model: &GpuModel) -> BTreeMap<Resource, Allowance> {

@@ -9,7 +9,7 @@ use store::Timestamp;
 
 /// Pieces of a resource times milliseconds. A thousand GPUs fill it in 500,000 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct UsageCounters {
     /// Used within its nominal.
     pub own: u64,
     /// Used on loan from others; charged to it.
@@ -25,7 +25,7 @@ pub struct Spent {
 /// The GPUs of one kind on a tenant's nodes, and how they were used since the account began. What is neither free nor
 /// resting is in use, so that each piece's every moment is accounted for (I-24).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stock {
+pub struct CapacityUsage {
     /// Pieces on the tenant's nodes, whatever their state.
     pub pieces: u64,
     /// Pieces that nobody uses and that may be given away.
@@ -44,7 +44,7 @@ pub struct Stock {
 /// What one workspace used in one month. Never rewritten once the month is over; the month that runs is counted in the
 /// [`Cohort`](crate::tenancy::Cohort).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct MonthlyUsage {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -56,10 +56,10 @@ pub struct Usage {
     /// Until when.
     pub to: Timestamp,
     /// By resource.
-    pub spent: BTreeMap<Resource, Spent>,
+    pub spent: BTreeMap<Resource, UsageCounters>,
 }
 
-impl Usage {
+impl MonthlyUsage {
     /// The id of a workspace's month.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, month: &str) -> String {
@@ -67,7 +67,7 @@ impl Usage {
     }
 }
 
-impl Entity for Usage {
+impl Entity for MonthlyUsage {
     const COLLECTION: &'static str = "usages";
 
     fn id(&self) -> String {

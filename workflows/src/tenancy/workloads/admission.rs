@@ -16,7 +16,7 @@ use store::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Answer {
+pub enum AdmissionVerdict {
     /// It has its GPUs.
     Admit,
     /// It waits in line.
@@ -59,13 +59,13 @@ pub enum Dimension {
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Weighed {
+pub struct DimensionFinding {
     /// What was looked at.
     pub dimension: Dimension,
     /// Of which resource, where it is about one.
     pub resource: Option<Resource>,
-    /// Whether it stands in the way: [`Answer::Admit`] when it does not.
-    pub answer: Answer,
+    /// Whether it stands in the way: [`AdmissionVerdict::Admit`] when it does not.
+    pub answer: AdmissionVerdict,
     /// What there is, in the resource's unit.
     pub value: Option<u64>,
     /// What it is compared with.
@@ -78,7 +78,7 @@ pub struct Weighed {
 
 /// What was found of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ground {
+pub struct ResourceFacts {
     /// What the workspace may use of it; the borrowing limit as it counts at the moment.
     pub allowance: Allowance,
     /// That limit is cut for a while, because loans had to be called back from it again and again.
@@ -115,7 +115,7 @@ pub struct Ground {
 
 /// Everything that a decision on admission rests on: the same grounds and policy give the same answer (I-20).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grounds {
+pub struct AdmissionFacts {
     /// What is asked for.
     pub requests: Amounts,
     /// The most GPUs that must lie on one node.
@@ -141,7 +141,7 @@ pub struct Grounds {
     /// How long ago the platform was seen; `None` for never.
     pub seen: Option<Duration>,
     /// By resource asked for.
-    pub resources: BTreeMap<Resource, Ground>,
+    pub resources: BTreeMap<Resource, ResourceFacts>,
 }
 
 /// A decision on one workload. Never rewritten.
@@ -158,13 +158,13 @@ pub struct Admission {
     /// What it asks for.
     pub requests: Amounts,
     /// What it was told.
-    pub answer: Answer,
+    pub answer: AdmissionVerdict,
     /// Every finding.
-    pub weighed: Vec<Weighed>,
+    pub weighed: Vec<DimensionFinding>,
     /// The policy that was in force.
     pub policy: PolicyRef,
     /// Everything that was looked at.
-    pub grounds: Grounds,
+    pub grounds: AdmissionFacts,
     /// SHA-256 of the grounds, as JSON.
     pub facts_digest: String,
     /// When.

@@ -7,7 +7,7 @@ use store::Timestamp;
 
 /// One that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InLine {
+pub struct QueuedWorkload {
     /// The workload's name.
     pub workload: String,
     /// Higher is more important.
@@ -33,16 +33,16 @@ pub struct InLine {
 
 /// The line of one workspace. A head document: every change of who waits rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct WorkspaceQueue {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
     pub workspace: WorkspaceName,
     /// Most important first, then oldest, then by name.
-    pub waiting: Vec<InLine>,
+    pub waiting: Vec<QueuedWorkload>,
 }
 
-impl Line {
+impl WorkspaceQueue {
     /// The most that wait in one line, whatever policy allows.
     pub const MOST: usize = 1_000;
     /// How long a line's document may be, in bytes, for another to join, so that it keeps under the store's limit (256 KiB)
@@ -50,7 +50,7 @@ impl Line {
     pub const LONGEST: usize = 224 << 10;
 }
 
-impl Entity for Line {
+impl Entity for WorkspaceQueue {
     const COLLECTION: &'static str = "lines";
 
     fn id(&self) -> String {

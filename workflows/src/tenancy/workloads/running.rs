@@ -9,7 +9,7 @@ use store::Timestamp;
 
 /// A workload that runs, as a reclaim looks at it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running {
+pub struct RunningEntry {
     /// What it is like.
     pub class: WorkloadClass,
     /// Higher is more important.
@@ -30,7 +30,7 @@ pub struct Running {
 
 /// A part of the list of who runs in a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Roster {
+pub struct RunningList {
     /// Whose.
     pub tenant: TenantId,
     /// Of which workspace.
@@ -38,10 +38,10 @@ pub struct Roster {
     /// Which part, from 0.
     pub part: u8,
     /// By the workload's name.
-    pub running: BTreeMap<String, Running>,
+    pub running: BTreeMap<String, RunningEntry>,
 }
 
-impl Roster {
+impl RunningList {
     /// In how many parts a workspace's list lies.
     pub const PARTS: u8 = 8;
     /// The most that one part lists, so that none nears the store's limit for a document (256 KiB). A workspace may run
@@ -70,7 +70,7 @@ impl Roster {
     }
 }
 
-impl Entity for Roster {
+impl Entity for RunningList {
     const COLLECTION: &'static str = "rosters";
 
     fn id(&self) -> String {

@@ -18,13 +18,13 @@ use std::{
 const DELAY_MS: &str = "120";
 
 /// The folder and, while it runs, the server.
-pub(super) struct Stage {
+pub(super) struct ServerProcess {
     dir: PathBuf,
     listen: String,
     child: Option<Child>,
 }
 
-impl Stage {
+impl ServerProcess {
     /// A folder of its own and a free port.
     pub(super) fn set() -> Result<Self, Failure> {
         let name = format!("tenure-demo-{}", hex::encode(&SystemClock.entropy()));
@@ -94,7 +94,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.kill();
         let _ = fs::remove_dir_all(&self.dir);

@@ -16,9 +16,9 @@ use ::store::{
     transfer,
 };
 use api::{
-    auth::policy::Book,
+    auth::policy::PolicyStore,
     config::{Config, admin_file, store_dir, unknown_variables},
-    tls::{Files, Pair},
+    tls::{CertificateFiles, CertificatePair},
 };
 use std::{
     fs::{self, TryLockError},
@@ -84,7 +84,7 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
         found.failed("configuration", says, "give the server a file that it can read");
     }
     certificate(&config, found);
-    if let Err(why) = Book::open(&config.access.policies) {
+    if let Err(why) = PolicyStore::open(&config.access.policies) {
         found.failed("access", why, "mend the file: `tenure access check FILE` says the same");
     }
     Some(config)
@@ -101,7 +101,7 @@ fn certificate(config: &Config, found: &mut Findings) {
         return;
     }
     let remedy = "docs/operations.md, TLS: what both files have to hold";
-    match Files::read(&config.tls).and_then(|files| Pair::of(&files, &config.tls)) {
+    match CertificateFiles::read(&config.tls).and_then(|files| CertificatePair::of(&files, &config.tls)) {
         Err(why) => found.failed("tls", why, remedy),
         Ok(pair) => {
             let left = (pair.ends - timestamps::now()).num_days();
@@ -209,7 +209,7 @@ fn holder(lock: &Path) -> Option<String> {
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
             let pid = fs::read_to_string(lock).unwrap_or_default().trim().to_owned();
-            Some(if pid.is_empty() { "unknown".into() } else { output::harmless(&pid) })
+            Some(if pid.is_empty() { "unknown".into() } else { output::sanitize(&pid) })
         }
         Ok(()) | Err(TryLockError::Error(_)) => None,
     }

@@ -88,7 +88,7 @@ fn line(finding: &Finding) -> String {
         State::Warning => ("warning", Paint::Yellow),
         State::Failed => ("failed ", Paint::Red),
     };
-    let says: Vec<String> = finding.says.lines().map(output::harmless).collect();
+    let says: Vec<String> = finding.says.lines().map(output::sanitize).collect();
     let below = " ".repeat(word.len() + WIDEST + 4);
     let mut text = format!(
         "{}  {:WIDEST$}  {}\n",
@@ -97,7 +97,7 @@ fn line(finding: &Finding) -> String {
         says.join(&format!("\n{below}"))
     );
     if let Some(remedy) = &finding.remedy {
-        text.push_str(&format!("{below}what to do: {}\n", output::harmless(remedy)));
+        text.push_str(&format!("{below}what to do: {}\n", output::sanitize(remedy)));
     }
     text
 }

@@ -3,7 +3,7 @@
 use crate::commands::doctor::finding::Findings;
 use api::{
     config::Config,
-    notify::{self, Leads},
+    notify::{self, Destination},
 };
 use backends::outbound;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) async fn look(config: &Config, patience: Option<Duration>, found: &mu
 
 async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findings) {
     const CHECK: &str = "notifications";
-    let all = notify::look(&config.notify);
+    let all = notify::check(&config.notify);
     if all.is_empty() {
         return found.ok(CHECK, "no channel is set: nobody is told when somebody has to look");
     }
@@ -51,7 +51,7 @@ async fn collector(config: &Config, patience: Option<Duration>, found: &mut Find
     if url.is_empty() {
         return;
     }
-    match knock(&Leads::Http(url.clone()), patience).await {
+    match knock(&Destination::Http(url.clone()), patience).await {
         Ok(()) => found.ok("traces", format!("somebody answers at {url}")),
         Err(why) => found.warning(
             "traces",
@@ -62,12 +62,12 @@ async fn collector(config: &Config, patience: Option<Duration>, found: &mut Find
 }
 
 /// Whether anybody is there. Whatever is answered over HTTP is an answer: nothing was asked.
-async fn knock(leads: &Leads, patience: Duration) -> Result<(), String> {
+async fn knock(leads: &Destination, patience: Duration) -> Result<(), String> {
     let unanswered = || format!("it does not answer within {patience:?}");
     match leads {
         // It was opened when the channel was made.
-        Leads::File => Ok(()),
-        Leads::Http(url) => {
+        Destination::File => Ok(()),
+        Destination::Http(url) => {
             let client = outbound::client().timeout(patience).build();
             let asked = client.map_err(|error| error.to_string())?.head(url).send().await;
             match asked {
@@ -76,7 +76,7 @@ async fn knock(leads: &Leads, patience: Duration) -> Result<(), String> {
                 Err(error) => Err(format!("it cannot be reached: {}", super::server::whole(&error))),
             }
         }
-        Leads::Smtp(server) => match tokio::time::timeout(patience, TcpStream::connect(server)).await {
+        Destination::Smtp(server) => match tokio::time::timeout(patience, TcpStream::connect(server)).await {
             Ok(connected) => {
                 connected.map(drop).map_err(|error| format!("{server} cannot be reached: {error}"))
             }

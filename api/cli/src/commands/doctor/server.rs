@@ -3,7 +3,7 @@
 use crate::{
     client::contexts::{self, Target},
     commands::doctor::finding::Findings,
-    common::{Common, Place},
+    common::{Common, Source},
     output::timestamps,
 };
 use api::tls;
@@ -84,7 +84,7 @@ fn http(trusted: Option<&Path>, patience: Duration) -> Result<reqwest::Client, F
 /// Nobody answers: a failure where a server was named, and the way it is where none was.
 fn unreached(common: &Common, target: &Target, error: &reqwest::Error, found: &mut Findings) {
     let server = &target.server;
-    let named = common.said.server != Place::Nowhere || target.context.is_some();
+    let named = common.said.server != Source::Nowhere || target.context.is_some();
     if !named && error.is_connect() {
         let says = format!("none answers at {}: looked at this machine alone", server.value);
         return found.warning(
@@ -122,8 +122,8 @@ fn reached(target: &Target, answer: &Response, found: &mut Findings) {
     let secure = answer.url().scheme() == "https";
     if secure {
         let certificate = answer.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
-        certificate_of(certificate.and_then(tls::ends), found);
-    } else if !contexts::is_here(&server.value) {
+        certificate_of(certificate.and_then(tls::expiry), found);
+    } else if !contexts::is_loopback(&server.value) {
         let says = "it is spoken to in the clear: whoever is on the way reads the token";
         found.warning("server", says, "let it speak TLS (`tls.certificate_file`), or put a proxy with TLS before it, and name it with https");
     }

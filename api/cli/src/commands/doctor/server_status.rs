@@ -65,7 +65,7 @@ impl Served {
             found.failed("token", says, remedy);
             return false;
         }
-        let said = |name: &str| me.get(name).and_then(Value::as_str).map(output::harmless);
+        let said = |name: &str| me.get(name).and_then(Value::as_str).map(output::sanitize);
         let roles: Vec<&str> = me
             .get("roles")
             .and_then(Value::as_array)
@@ -121,7 +121,7 @@ impl Served {
             listed.get("schedules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if let Some(first) = schedules.first() {
             let said = |name: &str| {
-                first.get(name).and_then(Value::as_str).map(output::harmless).unwrap_or_default()
+                first.get(name).and_then(Value::as_str).map(output::sanitize).unwrap_or_default()
             };
             let (count, name, state) = (schedules.len(), said("id"), said("state"));
             let says = format!(
@@ -204,7 +204,7 @@ fn lasting(who: &str, name: &str, ends: Option<DateTime<Utc>>, found: &mut Findi
         Some(ends) => {
             let says = format!(
                 "{who}; it ends {} ({})",
-                timestamps::spoken(ends, timestamps::now()),
+                timestamps::relative(ends, timestamps::now()),
                 ends.to_rfc3339()
             );
             if ends - timestamps::now() < chrono::Duration::minutes(ENDS_SOON) {

@@ -11,7 +11,7 @@ use engine::ActionError;
 use serde_json::{Map, Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
 use store::Epoch;
-use workflows::platform::{Eyes, Stamp, Thing, bucket_name, tenant_name};
+use workflows::platform::{CallMetadata, Observer, TenantResource, bucket_name, tenant_name};
 
 /// A tenant that nobody has; its names have the form of any other's.
 const NOBODY: &str = "doctor-probe";
@@ -22,7 +22,7 @@ struct Target {
     /// The file with this target alone.
     alone: Value,
     /// Nothing can be looked for in some: their settings are read, and that is all.
-    thing: Option<Thing>,
+    thing: Option<TenantResource>,
 }
 
 /// Looks at each target.
@@ -58,25 +58,25 @@ fn apart(whole: &Value) -> Vec<Target> {
     let section = |name: &str| whole.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
     let mut all = Vec::new();
     let mut add =
-        |field: String, alone: Value, thing: Option<Thing>| all.push(Target { field, alone, thing });
+        |field: String, alone: Value, thing: Option<TenantResource>| all.push(Target { field, alone, thing });
     for (name, chosen) in section("clusters") {
         for (kind, settings) in chosen.as_object().into_iter().flatten() {
             let alone = json!({ "clusters": { &name: { kind: settings } } });
             let thing = match kind.as_str() {
-                "kubernetes" => Some(Thing::new("kubernetes", &name, "Namespace", &own())),
-                "slurm" => Some(Thing::new("slurm", &name, "Account", &own())),
+                "kubernetes" => Some(TenantResource::new("kubernetes", &name, "Namespace", &own())),
+                "slurm" => Some(TenantResource::new("slurm", &name, "Account", &own())),
                 _ => None,
             };
             add(format!("clusters.{name}.{kind}"), alone, thing);
         }
     }
     for (kind, settings) in section("keys") {
-        let thing = Thing::new("keys", "", "Key", &own());
+        let thing = TenantResource::new("keys", "", "Key", &own());
         add(format!("keys.{kind}"), json!({ "keys": { &kind: settings } }), Some(thing));
     }
     for (region, chosen) in section("objects") {
         let name = bucket_name(NOBODY, &region).unwrap_or_default();
-        let thing = Thing::new("objects", &region, "Bucket", &name);
+        let thing = TenantResource::new("objects", &region, "Bucket", &name);
         add(format!("objects.{region}"), json!({ "objects": { &region: chosen } }), Some(thing));
     }
     for (cluster, nodes) in section("machines") {
@@ -110,7 +110,7 @@ async fn probe(target: &Target, patience: Duration) -> (State, String) {
     let Some(thing) = &target.thing else {
         return (State::Ok, "its settings are right; it is not called from here".into());
     };
-    let stamp = Stamp {
+    let stamp = CallMetadata {
         action: "Doctor",
         step: "doctor".into(),
         key: "doctor".into(),
@@ -119,7 +119,7 @@ async fn probe(target: &Target, patience: Duration) -> (State, String) {
         deadline: patience,
         dry_run: true,
     };
-    let looked = platform.estate.look(thing, Eyes::Platform, &stamp);
+    let looked = platform.estate.look(thing, Observer::Platform, &stamp);
     match tokio::time::timeout(patience.saturating_mul(2), looked).await {
         Ok(answer) => judged(answer.map(|seen| seen.is_some())),
         Err(_) => (State::Failed, unanswered(patience)),

@@ -1,36 +1,36 @@
 //! Whose each kind of document is, so that no handler reads what is a tenant's without saying for whom.
 //!
 //! Invariant: [`documents`](super::documents) and [`document`](super::document) take kinds of the platform's alone, and no kind is
-//! both. What belongs to tenants comes by [`seen_by`] and [`one_seen_by`], which leave out what the caller does not see. Those few
+//! both. What belongs to tenants comes by [`list_visible`] and [`get_visible`], which leave out what the caller does not see. Those few
 //! that ask on nobody's behalf say so, by [`unscoped`]; a test knows them all.
 
-use super::{Page, found, one};
+use super::{Page, found, load};
 use crate::{
     auth::{Caller, Delegation, Group, Session, User, policy::AccessPolicies},
-    http::{problem::Problem, resource_kind::Kind},
-    notify::{Dead, Settled, Waiting},
-    state::App,
+    http::{problem::Problem, resource_kind::ResourceKind},
+    notify::{DeadDelivery, SettledDelivery, WaitingDelivery},
+    state::ServerState,
 };
 use engine::{Entity, Occurrence, Review, ReviewDone};
 use store::Sequence;
 use workflows::{
-    destruction::{Holds, Released},
+    destruction::{Holds, ReleasedHold},
     policy::{PolicyChange, PublishedPolicy},
-    tenancy::{Cluster, ClusterKey, Cohort, Entitlement, Holding, Node, Pool, Region, Tenant},
+    tenancy::{Cluster, ClusterKey, Cohort, Entitlement, FreePool, Node, NodeAllocation, Region, Tenant},
 };
 
 /// A kind of document that is no tenant's: whoever is let in at a route that reads it may read all.
-pub(crate) trait OfPlatform: Entity {}
+pub(crate) trait PlatformDocument: Entity {}
 
 /// A kind of document of which each is a tenant's, or the platform's own.
-pub(crate) trait OfTenant: Entity {
+pub(crate) trait TenantDocument: Entity {
     /// Whose it is; empty for the platform's own.
     fn whose(&self) -> &str;
 }
 
 /// The documents of a kind that the caller sees and `wanted` takes, a page of them.
-pub(in crate::http) async fn seen_by<T: OfTenant>(
-    app: &App,
+pub(in crate::http) async fn list_visible<T: TenantDocument>(
+    app: &ServerState,
     caller: &Caller,
     prefix: &str,
     page: &Page,
@@ -40,118 +40,121 @@ pub(in crate::http) async fn seen_by<T: OfTenant>(
 }
 
 /// One document by its id, if the caller sees it.
-pub(in crate::http) async fn one_seen_by<T: OfTenant>(
-    app: &App,
+pub(in crate::http) async fn get_visible<T: TenantDocument>(
+    app: &ServerState,
     caller: &Caller,
     id: &str,
 ) -> Result<Option<T>, Problem> {
-    Ok(one_seen_as_read(app, caller, id).await?.map(|(item, _)| item))
+    Ok(get_visible_with_version(app, caller, id).await?.map(|(item, _)| item))
 }
 
 /// The same, with the version in which it was read.
-pub(in crate::http) async fn one_seen_as_read<T: OfTenant>(
-    app: &App,
+pub(in crate::http) async fn get_visible_with_version<T: TenantDocument>(
+    app: &ServerState,
     caller: &Caller,
     id: &str,
 ) -> Result<Option<(T, Sequence)>, Problem> {
-    Ok(one::<T>(app, id).await?.filter(|(item, _)| caller.sees(item.whose())))
+    Ok(load::<T>(app, id).await?.filter(|(item, _)| caller.sees(item.whose())))
 }
 
 /// One document by its id, whosever it is: for what is asked on nobody's behalf, and told to nobody.
-pub(in crate::http) async fn unscoped<T: OfTenant>(app: &App, id: &str) -> Result<Option<T>, Problem> {
-    Ok(one(app, id).await?.map(|(item, _)| item))
+pub(in crate::http) async fn unscoped<T: TenantDocument>(
+    app: &ServerState,
+    id: &str,
+) -> Result<Option<T>, Problem> {
+    Ok(load(app, id).await?.map(|(item, _)| item))
 }
 
 /// All documents of a kind that `wanted` takes, whosever they are: for what concerns all tenants at once.
-pub(in crate::http) async fn unscoped_all<T: OfTenant>(
-    app: &App,
+pub(in crate::http) async fn unscoped_all<T: TenantDocument>(
+    app: &ServerState,
     wanted: impl Fn(&T) -> bool,
 ) -> Result<Vec<T>, Problem> {
     Ok(found(app, "", &Page { limit: usize::MAX, after: None }, wanted).await?.0)
 }
 
-impl<T: Kind> OfTenant for T {
+impl<T: ResourceKind> TenantDocument for T {
     fn whose(&self) -> &str {
         self.tenant()
     }
 }
 
-impl OfTenant for Node {
+impl TenantDocument for Node {
     /// What nobody owns is the platform's.
     fn whose(&self) -> &str {
         self.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default()
     }
 }
 
-impl OfTenant for Tenant {
+impl TenantDocument for Tenant {
     fn whose(&self) -> &str {
         self.id.as_str()
     }
 }
 
-impl OfTenant for Entitlement {
+impl TenantDocument for Entitlement {
     fn whose(&self) -> &str {
         self.tenant.as_str()
     }
 }
 
-impl OfTenant for Holding {
+impl TenantDocument for NodeAllocation {
     fn whose(&self) -> &str {
         self.tenant.as_str()
     }
 }
 
-impl OfTenant for Cohort {
+impl TenantDocument for Cohort {
     fn whose(&self) -> &str {
         self.tenant.as_str()
     }
 }
 
-impl OfTenant for Holds {
+impl TenantDocument for Holds {
     fn whose(&self) -> &str {
         self.tenant.as_str()
     }
 }
 
-impl OfTenant for Released {
+impl TenantDocument for ReleasedHold {
     fn whose(&self) -> &str {
         self.tenant.as_str()
     }
 }
 
-impl OfTenant for Review {
+impl TenantDocument for Review {
     fn whose(&self) -> &str {
         &self.tenant
     }
 }
 
-impl OfTenant for ReviewDone {
+impl TenantDocument for ReviewDone {
     fn whose(&self) -> &str {
         &self.0.tenant
     }
 }
 
-impl OfTenant for Delegation {
+impl TenantDocument for Delegation {
     /// Who is bound to a tenant sees those among that tenant's people.
     fn whose(&self) -> &str {
         self.tenant.as_deref().unwrap_or_default()
     }
 }
 
-impl OfPlatform for AccessPolicies {}
-impl OfPlatform for Cluster {}
-impl OfPlatform for ClusterKey {}
-impl OfPlatform for Dead {}
-impl OfPlatform for Group {}
-impl OfPlatform for Occurrence {}
-impl OfPlatform for PolicyChange {}
-impl OfPlatform for Pool {}
-impl OfPlatform for PublishedPolicy {}
-impl OfPlatform for Region {}
-impl OfPlatform for Session {}
-impl OfPlatform for Settled {}
-impl OfPlatform for User {}
-impl OfPlatform for Waiting {}
+impl PlatformDocument for AccessPolicies {}
+impl PlatformDocument for Cluster {}
+impl PlatformDocument for ClusterKey {}
+impl PlatformDocument for DeadDelivery {}
+impl PlatformDocument for Group {}
+impl PlatformDocument for Occurrence {}
+impl PlatformDocument for PolicyChange {}
+impl PlatformDocument for FreePool {}
+impl PlatformDocument for PublishedPolicy {}
+impl PlatformDocument for Region {}
+impl PlatformDocument for Session {}
+impl PlatformDocument for SettledDelivery {}
+impl PlatformDocument for User {}
+impl PlatformDocument for WaitingDelivery {}
 
 #[cfg(test)]
 mod tests {

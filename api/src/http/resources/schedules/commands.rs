@@ -3,14 +3,14 @@
 use crate::{
     auth::Caller,
     http::{
-        extract::{Sent, if_match::IfMatch, page::document},
-        middleware::idempotency::Once,
-        problem::{Problem, code::Code},
-        resources::schedules::{bind, find, full, moment, seen, startable::InName, tag_of},
+        extract::{JsonBody, if_match::IfMatch, page::document},
+        middleware::idempotency::RequestKey,
+        problem::{Problem, code::ProblemCode},
+        resources::schedules::{bind, find, full, moment, seen, startable::ScheduleStarter, tag_of},
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::schedules,
 };
 use axum::{
@@ -31,50 +31,50 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:pause",
             manage,
             pause,
-            told("pauseSchedule", "Lets a schedule start nothing.")
+            doc("pauseSchedule", "Lets a schedule start nothing.")
                 .says::<schedules::Schedule>(200)
                 .tagged()
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ReasonMissing, Code::ScheduleRefused]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[ProblemCode::ReasonMissing, ProblemCode::ScheduleRefused]),
         ),
         Route::post(
             "/v1/schedules/{name}:resume",
             manage,
             resume,
-            told("resumeSchedule", "Lets a schedule start things again.")
+            doc("resumeSchedule", "Lets a schedule start things again.")
                 .says::<schedules::Schedule>(200)
                 .tagged()
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleRefused]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[ProblemCode::ScheduleRefused]),
         ),
         Route::post(
             "/v1/schedules/{name}:trigger",
             manage,
             trigger,
-            told("triggerSchedule", "One occurrence at once; answered with what became of it.")
+            doc("triggerSchedule", "One occurrence at once; answered with what became of it.")
                 .says::<schedules::Occurrence>(202)
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleRefused]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[ProblemCode::ScheduleRefused]),
         ),
         Route::post(
             "/v1/schedules/{name}:backfill",
             manage,
             backfill,
-            told("backfillSchedule", "Makes up for the moments of a span; with `dry_run`, counts them.")
+            doc("backfillSchedule", "Makes up for the moments of a span; with `dry_run`, counts them.")
                 .says::<schedules::BackfillPreview>(200)
                 .says::<schedules::Schedule>(202)
                 .tagged()
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[ProblemCode::ScheduleBuiltIn, ProblemCode::ScheduleRefused]),
         ),
         Route::post(
             "/v1/schedules/{name}:skip",
             manage,
             skip,
-            told("skipOccurrence", "Drops an occurrence that waits.")
+            doc("skipOccurrence", "Drops an occurrence that waits.")
                 .says::<schedules::Occurrence>(200)
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleRefused]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[ProblemCode::ScheduleRefused]),
         ),
     ]
 }
@@ -88,7 +88,7 @@ async fn bind_any<T>(
 ) -> Result<T, Problem> {
     match schedule.target {
         Target::BuiltIn => {
-            bound.check(Code::ScheduleChanged, "the schedule", &tag_of(schedule.version))?;
+            bound.check(ProblemCode::ScheduleChanged, "the schedule", &tag_of(schedule.version))?;
             Ok(work.await?)
         }
         Target::Start { .. } => bind(bound, &schedule.name, work).await,
@@ -98,22 +98,23 @@ async fn bind_any<T>(
 /// Why somebody acts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Why {
+#[schemars(rename = "Why")]
+struct ReasonBody {
     #[serde(default)]
     reason: String,
 }
 
 async fn pause(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(why): Sent<Why>,
+    JsonBody(why): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     if why.reason.trim().is_empty() {
         let detail = format!("{name} starts nothing while it is paused: say why");
-        return Err(Problem::new(Code::ReasonMissing, detail));
+        return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     let pause = app.engine.pause_schedule(&schedule, &caller.name, &why.reason);
     bind_any(bound, &schedule, pause).await?;
@@ -122,11 +123,11 @@ async fn pause(
 }
 
 async fn resume(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(Why { .. }): Sent<Why>,
+    JsonBody(ReasonBody { .. }): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     bind_any(bound, &schedule, app.engine.resume_schedule(&schedule)).await?;
@@ -136,7 +137,7 @@ async fn resume(
 }
 
 /// Lets whoever keeps the schedule look at it now.
-fn wake(app: &App, schedule: &Schedule) {
+fn wake(app: &ServerState, schedule: &Schedule) {
     match schedule.target {
         Target::BuiltIn => app.freed.notify_one(),
         Target::Start { .. } => app.told.notify_one(),
@@ -145,19 +146,19 @@ fn wake(app: &App, schedule: &Schedule) {
 
 /// One occurrence at once; answered with what became of it.
 async fn trigger(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(Once(once)): Extension<Once>,
+    Extension(RequestKey(once)): Extension<RequestKey>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(Why { .. }): Sent<Why>,
+    JsonBody(ReasonBody { .. }): JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     let trigger = app.engine.trigger_schedule(&schedule, &caller.name, once.as_ref());
     let asked = bind_any(bound, &schedule, trigger).await?;
     tracing::info!(schedule = name, by = caller.name, "schedule triggered");
     if schedule.target != Target::BuiltIn {
-        app.engine.keep_schedule(&schedule.name, &InName(app.clone())).await?;
+        app.engine.keep_schedule(&schedule.name, &ScheduleStarter(app.clone())).await?;
     }
     wake(&app, &schedule);
     let key = Occurrence::key(&asked.schedule, asked.nominal);
@@ -168,7 +169,8 @@ async fn trigger(
 /// A span of moments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Of {
+#[schemars(rename = "Of")]
+struct BackfillBody {
     from: String,
     to: String,
     /// How many moments the span may have; 1000 if absent, at most 20000.
@@ -179,21 +181,22 @@ struct Of {
 }
 
 async fn backfill(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(of): Sent<Of>,
+    JsonBody(of): JsonBody<BackfillBody>,
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     if schedule.target == Target::BuiltIn {
         let detail = format!("{name} is built in: one run sees to all there is, so `:trigger` it");
-        return Err(Problem::new(Code::ScheduleBuiltIn, detail));
+        return Err(Problem::new(ProblemCode::ScheduleBuiltIn, detail));
     }
     let span = (moment("from", &of.from)?, moment("to", &of.to)?);
     let most = of.most.unwrap_or(BACKFILL_USUAL);
     if of.dry_run {
-        let unreadable = |error: engine::ScheduleError| Problem::new(Code::Unreadable, error.to_string());
+        let unreadable =
+            |error: engine::ScheduleError| Problem::new(ProblemCode::Unreadable, error.to_string());
         let found = schedule.span(span, BACKFILL_MOST).map_err(unreadable)?;
         return Ok(Json(schedules::BackfillPreview::of(&found, most)).into_response());
     }
@@ -206,18 +209,19 @@ async fn backfill(
 /// An occurrence that is not to be started.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Leave {
+#[schemars(rename = "Leave")]
+struct SkipBody {
     nominal: String,
     #[serde(default)]
     reason: String,
 }
 
 async fn skip(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
-    Sent(leave): Sent<Leave>,
+    JsonBody(leave): JsonBody<SkipBody>,
 ) -> Result<Json<schedules::Occurrence>, Problem> {
     let schedule = find(&app, &name).await?;
     let nominal = moment("nominal", &leave.nominal)?;

@@ -1,8 +1,8 @@
 //! A schedule as people write it down.
 
 use crate::{
-    config::Span,
-    http::problem::{Problem, code::Code},
+    config::ConfigDuration,
+    http::problem::{Problem, code::ProblemCode},
     types,
 };
 use chrono::NaiveDate;
@@ -15,7 +15,7 @@ use serde_json::Value;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleDefinition")]
-pub(in crate::http) struct Wanted {
+pub(in crate::http) struct ScheduleDefinition {
     cron: String,
     zone: String,
     /// `skip` or `shift`; has to be said where clocks change.
@@ -32,14 +32,14 @@ pub(in crate::http) struct Wanted {
     #[schemars(with = "Option<String>")]
     catch_up: Option<CatchUp>,
     #[schemars(with = "Option<types::Span>")]
-    window: Option<Span>,
+    window: Option<ConfigDuration>,
     #[schemars(with = "Option<types::Span>")]
-    jitter: Option<Span>,
+    jitter: Option<ConfigDuration>,
     #[serde(default)]
-    exclude: Vec<Days>,
+    exclude: Vec<ScheduleExclusion>,
     #[serde(default)]
     pause_on_failure: bool,
-    pub(in crate::http) start: Start,
+    pub(in crate::http) start: StartDefinition,
     #[serde(default)]
     note: String,
 }
@@ -48,19 +48,19 @@ pub(in crate::http) struct Wanted {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleExclusion")]
-struct Days {
+struct ScheduleExclusion {
     from: String,
     to: Option<String>,
     #[serde(default)]
     why: String,
 }
 
-impl Days {
+impl ScheduleExclusion {
     fn read(self) -> Result<Exclusion, Problem> {
         let day = |field: &str, text: String| {
             text.parse::<NaiveDate>().map_err(|_| {
                 let detail = format!("exclude: {field}: {text:?} is no day: write it like 2026-12-24");
-                Problem::new(Code::DocumentInvalid, detail)
+                Problem::new(ProblemCode::DocumentInvalid, detail)
             })
         };
         let to = self.to.map(|to| day("to", to)).transpose()?;
@@ -72,13 +72,13 @@ impl Days {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleStart")]
-pub(in crate::http) struct Start {
+pub(in crate::http) struct StartDefinition {
     pub(in crate::http) workflow: String,
     #[serde(default)]
     pub(in crate::http) data: Value,
 }
 
-impl Wanted {
+impl ScheduleDefinition {
     /// The schedule of this name.
     pub(in crate::http) fn named(self, name: &str) -> Result<Schedule, Problem> {
         let target = Target::Start { workflow: self.start.workflow, data: self.start.data };
@@ -91,7 +91,7 @@ impl Wanted {
             catch_up: self.catch_up.unwrap_or(usual.catch_up),
             window: self.window.map(|window| window.0),
             jitter: self.jitter.map_or(usual.jitter, |jitter| jitter.0),
-            exclude: self.exclude.into_iter().map(Days::read).collect::<Result<_, _>>()?,
+            exclude: self.exclude.into_iter().map(ScheduleExclusion::read).collect::<Result<_, _>>()?,
             pause_on_failure: self.pause_on_failure,
             note: self.note,
             ..usual

@@ -9,18 +9,18 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            Asked, Text,
+            QueryParams, TextBody,
             if_match::IfMatch,
-            page::{Listed, Page, Paging, documents},
+            page::{ListPage, Page, Paging, documents},
             understood,
         },
         middleware::idempotency,
-        problem::{Problem, code::Code},
+        problem::{Problem, code::ProblemCode},
         resources::workflow_start::document as read,
         route::{Access, Route},
-        route_doc::told,
+        route_doc::doc,
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
     types::{
         self, mapping,
         schedules::{self, Firing, Row},
@@ -33,8 +33,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use chrono::DateTime;
-use definition::Wanted;
-use engine::{Occurrence, Origin, Schedule, Standing, Target, View};
+use definition::ScheduleDefinition;
+use engine::{Occurrence, Origin, Schedule, ScheduleStatus, Target, View};
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -57,13 +57,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/schedules",
             read,
             list,
-            told("listSchedules", "Lists every schedule, also those that are built in.").lists::<Row>(),
+            doc("listSchedules", "Lists every schedule, also those that are built in.").lists::<Row>(),
         ),
         Route::get(
             "/v1/schedules/{name}",
             read,
             show,
-            told("showSchedule", "A schedule, when it fires next, what runs and what waits.")
+            doc("showSchedule", "A schedule, when it fires next, what runs and what waits.")
                 .says::<schedules::Schedule>(200)
                 .tagged(),
         ),
@@ -71,31 +71,39 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/schedules/{name}/occurrences",
             read,
             occurrences,
-            told("listOccurrences", "Lists what became of every moment of a schedule.")
+            doc("listOccurrences", "Lists what became of every moment of a schedule.")
                 .lists::<schedules::Occurrence>()
-                .may(&[Code::DocumentInvalid]),
+                .may(&[ProblemCode::DocumentInvalid]),
         ),
         Route::put(
             "/v1/schedules/{name}",
             manage,
             set,
-            told("setSchedule", "Sets a schedule; 201 if it is the first of its name.")
-                .takes::<Wanted>()
+            doc("setSchedule", "Sets a schedule; 201 if it is the first of its name.")
+                .takes::<ScheduleDefinition>()
                 .says::<schedules::Schedule>(201)
                 .tagged()
                 .says::<schedules::Schedule>(200)
                 .tagged()
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[
+                    ProblemCode::ScheduleBuiltIn,
+                    ProblemCode::ScheduleRefused,
+                    ProblemCode::QueryInvalid,
+                ]),
         ),
         Route::delete(
             "/v1/schedules/{name}",
             manage,
             delete,
-            told("deleteSchedule", "Deletes a schedule. What it did stays on record.")
+            doc("deleteSchedule", "Deletes a schedule. What it did stays on record.")
                 .nothing()
-                .bound(Code::ScheduleChanged)
-                .may(&[Code::ScheduleBuiltIn, Code::ScheduleRefused, Code::QueryInvalid]),
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[
+                    ProblemCode::ScheduleBuiltIn,
+                    ProblemCode::ScheduleRefused,
+                    ProblemCode::QueryInvalid,
+                ]),
         ),
     ]
     .into_iter()
@@ -104,10 +112,10 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 /// The schedules of the program itself. They are listed without what marks their names in the store.
-async fn built_in(app: &App) -> Result<Vec<Schedule>, Problem> {
+async fn built_in(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
     let sweeps = sweeps::schedules(&app.engine).await?;
     let mut all: Vec<_> = sweeps.into_iter().map(|(_, schedule)| schedule).collect();
-    all.push(idempotency::forgetting());
+    all.push(idempotency::cleanup_schedule());
     all.sort_by(|a, b| label(&a.name).cmp(label(&b.name)));
     Ok(all)
 }
@@ -118,7 +126,7 @@ fn label(name: &str) -> &str {
 }
 
 /// The schedule of this name, set or built in.
-pub(in crate::http) async fn find(app: &App, name: &str) -> Result<Schedule, Problem> {
+pub(in crate::http) async fn find(app: &ServerState, name: &str) -> Result<Schedule, Problem> {
     if let Some(built_in) = built_in(app).await?.into_iter().find(|one| label(&one.name) == name) {
         return Ok(built_in);
     }
@@ -128,15 +136,18 @@ pub(in crate::http) async fn find(app: &App, name: &str) -> Result<Schedule, Pro
 }
 
 /// Refuses a name that is the program's own.
-async fn own(app: &App, name: &str) -> Result<(), Problem> {
+async fn own(app: &ServerState, name: &str) -> Result<(), Problem> {
     if built_in(app).await?.iter().any(|one| label(&one.name) == name || one.name == name) {
-        return Err(Problem::new(Code::ScheduleBuiltIn, format!("{name} is built in, and is what it is")));
+        return Err(Problem::new(
+            ProblemCode::ScheduleBuiltIn,
+            format!("{name} is built in, and is what it is"),
+        ));
     }
     Ok(())
 }
 
 /// A schedule in lists.
-fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
+fn row(app: &ServerState, schedule: &Schedule, standing: &ScheduleStatus) -> Row {
     let (kind, start) = match &schedule.target {
         Target::BuiltIn => ("built_in", None),
         Target::Start { workflow, data } => {
@@ -175,12 +186,12 @@ fn row(app: &App, schedule: &Schedule, standing: &Standing) -> Row {
 
 /// A schedule in full: also when it fires next, what runs, and what waits.
 pub(in crate::http) async fn full(
-    app: &App,
+    app: &ServerState,
     schedule: &Schedule,
     status: StatusCode,
 ) -> Result<Response, Problem> {
     let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
-    let wrong = |e: engine::ScheduleError| Problem::new(Code::Unreadable, e.to_string());
+    let wrong = |e: engine::ScheduleError| Problem::new(ProblemCode::Unreadable, e.to_string());
     let times = schedule.times().map_err(wrong)?;
     let firing = schedule.upcoming(standing.fires_after(app.engine.clock().now()), SHOWN).map_err(wrong)?;
     let firing = firing.iter().map(|one| Firing {
@@ -216,21 +227,24 @@ pub(in crate::http) fn seen(occurrence: &Occurrence) -> schedules::Occurrence {
     }
 }
 
-async fn list(State(app): State<Shared>, Asked(paging): Asked<Paging>) -> Result<Json<Listed<Row>>, Problem> {
+async fn list(
+    State(app): State<SharedState>,
+    QueryParams(paging): QueryParams<Paging>,
+) -> Result<Json<ListPage<Row>>, Problem> {
     let asked = paging.page()?;
     let all = status::all(&app).await?;
     // Those that are built in come first.
     let place = |one: &Schedule| format!("{}/{}", u8::from(one.target != Target::BuiltIn), label(&one.name));
-    let Listed { items: part, next } = Listed::part(all, &asked, place);
+    let ListPage { items: part, next } = ListPage::part(all, &asked, place);
     let mut items = Vec::new();
     for schedule in &part {
         let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
         items.push(row(&app, schedule, &standing));
     }
-    Ok(Json(Listed { items, next }))
+    Ok(Json(ListPage { items, next }))
 }
 
-async fn show(State(app): State<Shared>, Path(name): Path<String>) -> Result<Response, Problem> {
+async fn show(State(app): State<SharedState>, Path(name): Path<String>) -> Result<Response, Problem> {
     full(&app, &find(&app, &name).await?, StatusCode::OK).await
 }
 
@@ -256,15 +270,15 @@ pub(in crate::http) async fn bind<T>(
 }
 
 async fn set(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
     headers: HeaderMap,
-    body: Text,
+    body: TextBody,
 ) -> Result<Response, Problem> {
     own(&app, &name).await?;
-    let wanted: Wanted = understood(&app, &caller, body, read).await?;
+    let wanted: ScheduleDefinition = understood(&app, &caller, body, read).await?;
     Startable::named(&wanted.start.workflow)?.check(&wanted.start.data, &caller)?;
     let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, new_only(&headers));
     let set = bind(bound, &name, set).await?;
@@ -274,7 +288,7 @@ async fn set(
 }
 
 async fn delete(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     bound: IfMatch,
@@ -292,14 +306,15 @@ pub(in crate::http) fn moment(field: &str, text: &str) -> Result<Timestamp, Prob
     let read = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
     read.ok_or_else(|| {
         let detail = format!("{field}: {text:?} is no moment: write it like 2026-11-21T06:00:00Z");
-        Problem::new(Code::DocumentInvalid, detail)
+        Problem::new(ProblemCode::DocumentInvalid, detail)
     })
 }
 
 /// Which occurrences are listed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Which {
+#[schemars(rename = "Which")]
+struct OccurrenceParams {
     /// Such as `fired`, `missed`, `skipped`.
     #[schemars(with = "Option<String>")]
     fate: Option<engine::OccurrenceFate>,
@@ -315,10 +330,10 @@ struct Which {
 }
 
 async fn occurrences(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Path(name): Path<String>,
-    Asked(which): Asked<Which>,
-) -> Result<Json<Listed<schedules::Occurrence>>, Problem> {
+    QueryParams(which): QueryParams<OccurrenceParams>,
+) -> Result<Json<ListPage<schedules::Occurrence>>, Problem> {
     // What a deleted schedule did stays on record.
     let stored = match find(&app, &name).await {
         Ok(schedule) => schedule.name,
@@ -337,5 +352,5 @@ async fn occurrences(
             && to.is_none_or(|to| row.nominal <= to)
     };
     let (found, next) = documents::<Occurrence>(&app, &format!("{stored}/"), &page, wanted).await?;
-    Ok(Json(Listed::new(found.iter().map(seen).collect(), next)))
+    Ok(Json(ListPage::new(found.iter().map(seen).collect(), next)))
 }

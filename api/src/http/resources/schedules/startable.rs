@@ -1,21 +1,21 @@
 //! What a schedule may start: requests that are read and begun as if its author had sent them at that moment.
 
 use crate::{
-    auth::{Caller, User, Verb, parties, policy::Circumstances},
+    auth::{Caller, User, Verb, parties, policy::RequestContext},
     http::{
-        extract::{Text, page::document},
-        problem::{Problem, code::Code},
+        extract::{TextBody, page::document},
+        problem::{Problem, code::ProblemCode},
         resources::{
-            incidents::{Report, Shortage},
-            offboardings::Leave,
-            reclaims::Recall,
-            tenant_changes::QuotaWish,
-            workflow_start::{Parameters, Wish},
+            incidents::{ExhaustionReport, IncidentReport},
+            offboardings::OffboardingRequest,
+            reclaims::ReclaimRequest,
+            tenant_changes::QuotaChangeRequest,
+            workflow_start::{Parameters, StartRequest},
         },
     },
-    state::{App, Shared},
+    state::{ServerState, SharedState},
 };
-use engine::{BoxFuture, Request, Started, Starter, Unstarted};
+use engine::{BoxFuture, Request, StartFailure, Started, Starter};
 use serde_json::Value;
 use workflows::sla_change::SlaRequest;
 
@@ -29,22 +29,22 @@ pub(in crate::http) struct Startable {
     pub(in crate::http) verb: Verb,
     /// What is said beside the request.
     asked: &'static [(&'static str, &'static str)],
-    check: fn(&Text, &Parameters) -> Result<(), Problem>,
-    begin: for<'a> fn(&'a App, &'a Caller, (Text, Parameters), Request) -> Begun<'a>,
+    check: fn(&TextBody, &Parameters) -> Result<(), Problem>,
+    begin: for<'a> fn(&'a ServerState, &'a Caller, (TextBody, Parameters), Request) -> Begun<'a>,
 }
 
 /// Every workflow that a schedule may start. Onboarding is none of them: it shows a secret to whoever asks for it.
 const ALL: &[Startable] = &[
-    startable::<Recall>("reclaim", Verb::Reclaim, &[]),
-    startable::<Leave>("offboarding", Verb::Offboard, &[]),
-    startable::<QuotaWish>("quota_increase", Verb::ChangeQuota, &[("direction", "increase")]),
-    startable::<QuotaWish>("quota_decrease", Verb::ChangeQuota, &[("direction", "decrease")]),
+    startable::<ReclaimRequest>("reclaim", Verb::Reclaim, &[]),
+    startable::<OffboardingRequest>("offboarding", Verb::Offboard, &[]),
+    startable::<QuotaChangeRequest>("quota_increase", Verb::ChangeQuota, &[("direction", "increase")]),
+    startable::<QuotaChangeRequest>("quota_decrease", Verb::ChangeQuota, &[("direction", "decrease")]),
     startable::<SlaRequest>("sla_change", Verb::ChangeSla, &[]),
-    startable::<Shortage>("capacity_exhaustion", Verb::ManageCapacity, &[]),
-    startable::<Report>("incident_response", Verb::ReportIncident, &[]),
+    startable::<ExhaustionReport>("capacity_exhaustion", Verb::ManageCapacity, &[]),
+    startable::<IncidentReport>("incident_response", Verb::ReportIncident, &[]),
 ];
 
-const fn startable<W: Wish>(
+const fn startable<W: StartRequest>(
     workflow: &'static str,
     verb: Verb,
     asked: &'static [(&'static str, &'static str)],
@@ -52,14 +52,14 @@ const fn startable<W: Wish>(
     Startable { workflow, verb, asked, check: check::<W>, begin: begin::<W> }
 }
 
-fn check<W: Wish>(text: &Text, asked: &Parameters) -> Result<(), Problem> {
+fn check<W: StartRequest>(text: &TextBody, asked: &Parameters) -> Result<(), Problem> {
     W::read(text, asked).map(|_| ())
 }
 
-fn begin<'a, W: Wish>(
-    app: &'a App,
+fn begin<'a, W: StartRequest>(
+    app: &'a ServerState,
     caller: &'a Caller,
-    (text, asked): (Text, Parameters),
+    (text, asked): (TextBody, Parameters),
     request: Request,
 ) -> Begun<'a> {
     Box::pin(async move { W::read(&text, &asked)?.prepare(app).await?.start(app, caller, request).await })
@@ -74,7 +74,7 @@ impl Startable {
                 "start.workflow: no schedule starts {workflow:?}; it may start: {}",
                 known.join(", ")
             );
-            Problem::new(Code::DocumentInvalid, detail)
+            Problem::new(ProblemCode::DocumentInvalid, detail)
         })
     }
 
@@ -91,19 +91,19 @@ impl Startable {
         }
         let detail =
             format!("{} may not start {}, and so no schedule may in their name", caller.name, self.workflow);
-        Err(Problem::new(Code::Forbidden, detail))
+        Err(Problem::new(ProblemCode::Forbidden, detail))
     }
 
-    fn request(&self, data: &Value) -> (Text, Parameters) {
-        let text = Text { text: data.to_string(), media: "application/json".into(), labels: Vec::new() };
+    fn request(&self, data: &Value) -> (TextBody, Parameters) {
+        let text = TextBody { text: data.to_string(), media: "application/json".into(), labels: Vec::new() };
         (text, self.asked.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
     }
 }
 
 /// Starts what schedules are for in the name of whoever set them, with the rights that they have by then.
-pub(crate) struct InName(pub(crate) Shared);
+pub(crate) struct ScheduleStarter(pub(crate) SharedState);
 
-impl InName {
+impl ScheduleStarter {
     async fn begun(
         &self,
         workflow: &str,
@@ -115,10 +115,10 @@ impl InName {
         let gone = || {
             let detail =
                 format!("{by}, who set the schedule, is no user any more: somebody else has to set it");
-            Problem::new(Code::Forbidden, detail)
+            Problem::new(ProblemCode::Forbidden, detail)
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;
-        let how = Circumstances { at: self.0.engine.clock().now(), ..Circumstances::default() };
+        let how = RequestContext { at: self.0.engine.clock().now(), ..RequestContext::default() };
         let known = parties(&**self.0.engine.store(), &[by.to_owned()].into()).await?;
         let request = match known.into_values().next() {
             Some(provenance) => request.with_provenance(provenance),
@@ -130,31 +130,31 @@ impl InName {
     }
 }
 
-impl Starter for InName {
+impl Starter for ScheduleStarter {
     fn start<'a>(
         &'a self,
         workflow: &'a str,
         data: &'a Value,
         by: &'a str,
         request: Request,
-    ) -> BoxFuture<'a, Result<Started, Unstarted>> {
+    ) -> BoxFuture<'a, Result<Started, StartFailure>> {
         Box::pin(async move {
-            self.begun(workflow, data, by, request).await.map_err(|problem| unstarted(&problem))
+            self.begun(workflow, data, by, request).await.map_err(|problem| cannot_start(&problem))
         })
     }
 }
 
-fn unstarted(problem: &Problem) -> Unstarted {
+fn cannot_start(problem: &Problem) -> StartFailure {
     let why = problem.detail().to_owned();
-    if problem.code() == Code::Busy {
-        return Unstarted::Busy(why);
+    if problem.code() == ProblemCode::Busy {
+        return StartFailure::Busy(why);
     }
-    if problem.code() == Code::Conflict {
-        return Unstarted::Changed;
+    if problem.code() == ProblemCode::Conflict {
+        return StartFailure::Changed;
     }
     // Only the schedule itself can be refused: an occurrence waits for a server or a store that fails.
-    if problem.code() == Code::NoWorker || problem.status().is_server_error() {
-        return Unstarted::Later(why);
+    if problem.code() == ProblemCode::NoWorker || problem.status().is_server_error() {
+        return StartFailure::Later(why);
     }
-    Unstarted::Refused(why)
+    StartFailure::Refused(why)
 }

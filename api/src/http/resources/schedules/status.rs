@@ -1,8 +1,8 @@
 //! Whether a schedule does what it is for: the column `status` of lists, and the rows of `/v1/stuck`.
 
 use super::{built_in, label};
-use crate::{http::problem::Problem, state::App, types::schedules::Stuck};
-use engine::{Schedule, Standing};
+use crate::{http::problem::Problem, state::ServerState, types::schedules::Stuck};
+use engine::{Schedule, ScheduleStatus};
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 
@@ -18,7 +18,7 @@ pub(in crate::http) enum Status {
 
 impl Status {
     /// How `schedule` stands at `now`.
-    pub(in crate::http) fn of(schedule: &Schedule, standing: &Standing, now: Timestamp) -> Self {
+    pub(in crate::http) fn of(schedule: &Schedule, standing: &ScheduleStatus, now: Timestamp) -> Self {
         if let Some(paused) = &standing.paused {
             return Self::Paused { reason: paused.reason.clone() };
         }
@@ -95,7 +95,7 @@ impl Status {
 }
 
 /// Every schedule, those first that are built in.
-pub(super) async fn all(app: &App) -> Result<Vec<Schedule>, Problem> {
+pub(super) async fn all(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
     let mut all = built_in(app).await?;
     let mut after = None;
     loop {
@@ -109,7 +109,7 @@ pub(super) async fn all(app: &App) -> Result<Vec<Schedule>, Problem> {
 }
 
 /// The schedules that an operator has to look at.
-pub(in crate::http) async fn stuck(app: &App, now: Timestamp) -> Result<Vec<Stuck>, Problem> {
+pub(in crate::http) async fn stuck(app: &ServerState, now: Timestamp) -> Result<Vec<Stuck>, Problem> {
     let mut stuck = Vec::new();
     for schedule in all(app).await? {
         let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
@@ -131,7 +131,7 @@ mod tests {
         Schedule { set_at: Timestamp(NOW.0 - 60_000), ..Schedule::new("nightly", cron, "UTC", target) }
     }
 
-    fn status(cron: &str, standing: Standing) -> (&'static str, Option<Stuck>) {
+    fn status(cron: &str, standing: ScheduleStatus) -> (&'static str, Option<Stuck>) {
         let schedule = schedule(cron);
         let status = Status::of(&schedule, &standing, NOW);
         (status.name(), status.stuck(&schedule, NOW))
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_schedule_that_cannot_fire_any_more_is_stuck_and_says_so() {
         for cron in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 30 2 1 1 * 2020"] {
-            let (name, stuck) = status(cron, Standing::default());
+            let (name, stuck) = status(cron, ScheduleStatus::default());
             let stuck = stuck.unwrap();
             assert_eq!(
                 (name, stuck.reason, stuck.age_seconds),
@@ -149,9 +149,9 @@ mod tests {
             );
             assert!(stuck.message.unwrap().contains("no moment"), "{cron}");
         }
-        let (name, stuck) = status("0 0 29 2 *", Standing::default());
+        let (name, stuck) = status("0 0 29 2 *", ScheduleStatus::default());
         assert_eq!((name, stuck.is_none()), ("active", true), "a leap day comes");
-        let (name, stuck) = status("no cron", Standing::default());
+        let (name, stuck) = status("no cron", ScheduleStatus::default());
         assert_eq!((name, stuck.unwrap().reason), ("invalid", "schedule_invalid"));
     }
 
@@ -159,14 +159,14 @@ mod tests {
     fn a_schedule_whose_last_occurrence_failed_is_stuck_until_it_is_paused_or_goes_well() {
         let reason = "the user walt is unknown".to_owned();
         let failing = Failing { nominal: NOW, at: Timestamp(NOW.0 - 5_000), reason, execution: None };
-        let standing = Standing { failing: Some(failing), done: NOW, ..Standing::default() };
+        let standing = ScheduleStatus { failing: Some(failing), done: NOW, ..ScheduleStatus::default() };
         let (name, stuck) = status("0 0 * * *", standing.clone());
         let stuck = stuck.unwrap();
         assert_eq!((name, stuck.age_seconds, stuck.subject.as_str()), ("failing", 5, "schedule/nightly"));
         assert!(stuck.message.unwrap().contains("walt"));
 
         let paused = Paused { by: "ada".into(), reason: "walt is gone".into(), at: NOW };
-        let (name, stuck) = status("0 0 * * *", Standing { paused: Some(paused), ..standing });
+        let (name, stuck) = status("0 0 * * *", ScheduleStatus { paused: Some(paused), ..standing });
         assert_eq!((name, stuck.is_none()), ("paused", true));
     }
 }

@@ -12,15 +12,15 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         credentials::bearer,
-        extract::{Asked, page::Listed},
-        problem::{Problem, code::Code},
+        extract::{QueryParams, page::ListPage},
+        problem::{Problem, code::ProblemCode},
         resources::{approvals, executions::resolve, search},
         route::{Access, Route},
-        route_doc::{NAMED, told},
+        route_doc::{NAMED, doc},
     },
     state::{
-        Shared,
-        change_feed::{position::Position, quota::Standing},
+        SharedState,
+        change_feed::{position::Position, quota::WatcherIdentity},
     },
     types::{
         self,
@@ -44,20 +44,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/watch",
             read,
             all,
-            told("watchExecutions", "A stream of what happens to the executions that are found.")
+            doc("watchExecutions", "A stream of what happens to the executions that are found.")
                 .streams()
-                .tells::<search::Answer<types::executions::Row>>("present")
+                .tells::<search::FoundPage<types::executions::Row>>("present")
                 .tells::<Changed>("changed")
                 .tells::<Changed>("left")
                 .tells::<Forgotten>("forgotten")
                 .tells::<Reset>("reset")
-                .may(&[Code::FilterMisread, Code::NotFound]),
+                .may(&[ProblemCode::FilterMisread, ProblemCode::NotFound]),
         ),
         Route::get(
             "/v1/executions/{id}/events",
             read,
             one,
-            told("watchExecution", "A stream of what happens to an execution; 204 when there is no more.")
+            doc("watchExecution", "A stream of what happens to an execution; 204 when there is no more.")
                 .streams()
                 .tells::<Changed>("changed")
                 .tells::<Forgotten>("forgotten")
@@ -70,9 +70,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/approvals/events",
             approvals,
             asked,
-            told("watchApprovals", "A stream of the approvals that concern the caller, or of all.")
+            doc("watchApprovals", "A stream of the approvals that concern the caller, or of all.")
                 .streams()
-                .tells::<Listed<types::approvals::Approval>>("present")
+                .tells::<ListPage<types::approvals::Approval>>("present")
                 .tells::<Case>("opened")
                 .tells::<Case>("changed")
                 .tells::<Case>("decided")
@@ -83,7 +83,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 async fn one(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -101,9 +101,9 @@ async fn one(
 }
 
 async fn all(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<search::Wanted>,
+    QueryParams(wanted): QueryParams<search::SearchParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let after = last(&headers)?;
@@ -112,9 +112,9 @@ async fn all(
 }
 
 async fn asked(
-    State(app): State<Shared>,
+    State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Asked(wanted): Asked<approvals::Watched>,
+    QueryParams(wanted): QueryParams<approvals::WatchParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let after = last(&headers)?;
@@ -131,29 +131,33 @@ fn last(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     }
     let wrong = |_| {
         let detail = "Last-Event-ID: use the `id` of an event as it is, or leave it out to begin anew";
-        Problem::new(Code::QueryInvalid, detail)
+        Problem::new(ProblemCode::QueryInvalid, detail)
     };
     text.parse().map(Some).map_err(wrong)
 }
 
 async fn open(
-    app: Shared,
+    app: SharedState,
     caller: Caller,
     headers: &HeaderMap,
     subject: Subject,
     after: Option<Position>,
 ) -> Result<Response, Problem> {
-    let stopping = || Problem::new(Code::Stopping, "the server is stopping, or cannot read what happens");
+    let stopping =
+        || Problem::new(ProblemCode::Stopping, "the server is stopping, or cannot read what happens");
     if app.stopping.load(Ordering::Acquire) {
         return Err(stopping());
     }
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(bearer).ok_or_else(|| {
-        Problem::new(Code::NoToken, "a stream lasts as long as a token does, and the request carries none")
+        Problem::new(
+            ProblemCode::NoToken,
+            "a stream lasts as long as a token does, and the request carries none",
+        )
     })?;
-    let standing = Standing::of(&**app.engine.store(), caller).await?;
+    let standing = WatcherIdentity::of(&**app.engine.store(), caller).await?;
     let taken = app.feed.places.take(&token.id, standing.clone());
-    let place = taken.map_err(|why| Problem::new(Code::TooManyStreams, why))?;
+    let place = taken.map_err(|why| Problem::new(ProblemCode::TooManyStreams, why))?;
     let listener = app.feed.listen(subject.topic()).await.ok_or_else(stopping)?;
     let watcher = Watcher::new(app, (standing, place), listener, subject, after);
     let events = Sse::new(watcher.events());

@@ -1,13 +1,13 @@
 //! What somebody missed while they were away, read from the history page by page.
 
 use crate::state::{
-    App,
+    ServerState,
     change_feed::{
         Topic,
-        change::{Change, Forgotten, Group, groups},
+        change::{Change, EntryGroup, Forgotten, group_entries},
         position::Position,
-        quota::Standing,
-        reader::{PAGE, changes},
+        quota::WatcherIdentity,
+        reader::{PAGE, read_changes},
     },
 };
 use engine::Error;
@@ -20,7 +20,7 @@ const TOO_FAR: usize = 10_000;
 const SKEW: Duration = Duration::from_secs(60);
 
 /// A part of what was missed.
-pub(super) enum Missed {
+pub(super) enum ReplayStep {
     /// These changes; there are more behind this place.
     Some(Vec<Change>, Position),
     /// These, and nothing more.
@@ -31,7 +31,7 @@ pub(super) enum Missed {
 
 /// A walk through what was missed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Walk {
+pub(super) struct Replay {
     /// Where whoever was away stopped; `None` if they never heard anything.
     since: Option<Position>,
     /// Told up to here.
@@ -39,7 +39,7 @@ pub(super) struct Walk {
     looked_at: usize,
 }
 
-impl Walk {
+impl Replay {
     pub(super) fn from(since: Option<Position>) -> Self {
         Self { since, at: since, looked_at: 0 }
     }
@@ -47,10 +47,10 @@ impl Walk {
     /// The next part.
     pub(super) async fn next(
         &mut self,
-        app: &App,
+        app: &ServerState,
         topic: Topic,
-        standing: &Standing,
-    ) -> Result<Missed, Error> {
+        standing: &WatcherIdentity,
+    ) -> Result<ReplayStep, Error> {
         match topic {
             Topic::One(id) => self.of_one(app, id).await,
             Topic::All | Topic::Approvals => self.of_all(app, standing).await,
@@ -58,11 +58,11 @@ impl Walk {
     }
 
     /// Of one execution: its journal is read, which begins where it began.
-    async fn of_one(&mut self, app: &App, id: ExecutionId) -> Result<Missed, Error> {
+    async fn of_one(&mut self, app: &ServerState, id: ExecutionId) -> Result<ReplayStep, Error> {
         let after = self.at.map(Position::after);
         let page = app.engine.store().journal(id, after, PAGE).await?;
         // A page may end within a commit; then that is told as two changes, of which the first ends at its own place.
-        let mut found = groups(page.items.into_iter().map(|entry| (u32::MAX, entry)).collect());
+        let mut found = group_entries(page.items.into_iter().map(|entry| (u32::MAX, entry)).collect());
         if let Some(((_, place), last)) = page.next.zip(found.last_mut()) {
             last.position.place = place;
         }
@@ -70,23 +70,23 @@ impl Walk {
         let nowhere = self.at.unwrap_or_else(|| Position::whole(Sequence(0), now));
         let reached = found.last().map_or(nowhere, |last| last.position);
         self.at = Some(reached);
-        let told = changes(app, &app.feed.asking, &app.feed.is_wanted(), &found).await?;
-        Ok(if page.next.is_some() { Missed::Some(told, reached) } else { Missed::All(told, reached) })
+        let told = read_changes(app, &app.feed.asking, &app.feed.is_wanted(), &found).await?;
+        Ok(if page.next.is_some() { ReplayStep::Some(told, reached) } else { ReplayStep::All(told, reached) })
     }
 
-    async fn of_all(&mut self, app: &App, standing: &Standing) -> Result<Missed, Error> {
-        let (Some(at), Some(since)) = (self.at, self.since) else { return Ok(Missed::Lost("new")) };
+    async fn of_all(&mut self, app: &ServerState, standing: &WatcherIdentity) -> Result<ReplayStep, Error> {
+        let (Some(at), Some(since)) = (self.at, self.since) else { return Ok(ReplayStep::Lost("new")) };
         if at.sequence > app.feed.reached(at.at).sequence {
             let head = app.engine.store().health().await;
             if head.writable && at.sequence > head.sequence {
-                return Ok(Missed::Lost("unknown"));
+                return Ok(ReplayStep::Lost("unknown"));
             }
         }
         let mut limit = PAGE;
         let (mut found, more) = loop {
             let page = app.engine.store().history(Some(at.after()), limit).await?;
             let more = page.next.is_some();
-            let found = groups(page.items);
+            let found = group_entries(page.items);
             if !more || found.len() > 1 {
                 break (found, more);
             }
@@ -99,17 +99,17 @@ impl Walk {
         self.looked_at =
             found.iter().fold(self.looked_at, |sum, group| sum.saturating_add(group.entries.len()));
         if self.looked_at > TOO_FAR {
-            return Ok(Missed::Lost("behind"));
+            return Ok(ReplayStep::Lost("behind"));
         }
         // Whatever else happened to what was forgotten since is forgotten too.
         let hidden =
             |gone: Forgotten| standing.caller.sees(&gone.tenant) && gone.ended_at.after(SKEW) >= since.at;
-        if found.iter().filter_map(Group::forgotten).any(hidden) {
-            return Ok(Missed::Lost("forgotten"));
+        if found.iter().filter_map(EntryGroup::forgotten).any(hidden) {
+            return Ok(ReplayStep::Lost("forgotten"));
         }
         let reached = found.last().map_or(at, |last| last.position);
         self.at = Some(reached);
-        let told = changes(app, &app.feed.asking, &app.feed.is_wanted(), &found).await?;
-        Ok(if more { Missed::Some(told, reached) } else { Missed::All(told, reached) })
+        let told = read_changes(app, &app.feed.asking, &app.feed.is_wanted(), &found).await?;
+        Ok(if more { ReplayStep::Some(told, reached) } else { ReplayStep::All(told, reached) })
     }
 }

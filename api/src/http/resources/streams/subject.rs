@@ -4,14 +4,14 @@ use crate::{
     auth::Caller,
     http::{
         problem::Problem,
-        resources::{approvals::Watched, search},
+        resources::{approvals::WatchParams, search},
     },
     state::{
-        App,
+        ServerState,
         change_feed::{
             Topic,
-            change::{Change, Done, Forgotten},
-            quota::Standing,
+            change::{Change, ChangeKind, Forgotten},
+            quota::WatcherIdentity,
         },
     },
 };
@@ -34,14 +34,14 @@ pub(super) enum Subject {
     /// Those that conditions find.
     Found(Box<Conditions>),
     /// What people are asked.
-    Approvals(Watched),
+    Approvals(WatchParams),
 }
 
 /// Which executions are watched.
 #[derive(Debug)]
 pub(super) struct Conditions {
     /// What was asked for.
-    pub(super) wanted: search::Wanted,
+    pub(super) wanted: search::SearchParams,
     /// What the caller may meet at all.
     scope: Query,
     said: Query,
@@ -52,14 +52,18 @@ pub(super) struct Conditions {
 }
 
 /// An event: its name, and its data as JSON.
-pub(super) type Told<'a> = (&'static str, std::borrow::Cow<'a, str>);
+pub(super) type StreamEvent<'a> = (&'static str, std::borrow::Cow<'a, str>);
 
 impl Subject {
     pub(super) fn one(record: &Record) -> Self {
         Self::One { id: record.id, over: !record.open }
     }
 
-    pub(super) fn found(app: &App, caller: &Caller, wanted: search::Wanted) -> Result<Self, Problem> {
+    pub(super) fn found(
+        app: &ServerState,
+        caller: &Caller,
+        wanted: search::SearchParams,
+    ) -> Result<Self, Problem> {
         wanted.begins()?;
         let (scope, said) = (search::scope(caller), search::said(app, &wanted)?);
         let conditions = Conditions { wanted, scope, said, known: HashMap::new(), complete: false };
@@ -75,30 +79,35 @@ impl Subject {
     }
 
     /// What of a change the watcher is told.
-    pub(super) fn tells<'a>(&mut self, app: &App, standing: &Standing, change: &'a Change) -> Vec<Told<'a>> {
+    pub(super) fn tells<'a>(
+        &mut self,
+        app: &ServerState,
+        standing: &WatcherIdentity,
+        change: &'a Change,
+    ) -> Vec<StreamEvent<'a>> {
         match (self, &change.what) {
             (Self::One { id, .. }, _) if *id != change.execution => Vec::new(),
-            (Self::One { .. }, Done::Went(went)) => vec![("changed", went.text.as_str().into())],
-            (Self::One { .. }, Done::Forgotten(gone)) => vec![forgotten(gone)],
-            (Self::Found(conditions), Done::Went(went)) => {
+            (Self::One { .. }, ChangeKind::Went(went)) => vec![("changed", went.text.as_str().into())],
+            (Self::One { .. }, ChangeKind::Forgotten(gone)) => vec![forgotten(gone)],
+            (Self::Found(conditions), ChangeKind::Went(went)) => {
                 let name = conditions.of(app, &went.record);
                 name.map(|name| (name, went.text.as_str().into())).into_iter().collect()
             }
-            (Self::Found(conditions), Done::Forgotten(gone)) => {
+            (Self::Found(conditions), ChangeKind::Forgotten(gone)) => {
                 let was = standing.caller.sees(&gone.tenant) && conditions.leaves(gone.execution);
                 if was { vec![forgotten(gone)] } else { Vec::new() }
             }
-            (Self::Approvals(watched), Done::Went(went)) => {
-                let Standing { caller, person } = standing;
+            (Self::Approvals(watched), ChangeKind::Went(went)) => {
+                let WatcherIdentity { caller, person } = standing;
                 let cases = went.cases.iter().filter(|asked| watched.takes(caller, person, &asked.case));
                 cases.map(|asked| (asked.name, asked.text.as_str().into())).collect()
             }
-            (Self::Approvals(_), Done::Forgotten(_)) => Vec::new(),
+            (Self::Approvals(_), ChangeKind::Forgotten(_)) => Vec::new(),
         }
     }
 }
 
-fn forgotten(gone: &Forgotten) -> Told<'static> {
+fn forgotten(gone: &Forgotten) -> StreamEvent<'static> {
     let data = serde_json::json!({ "execution": gone.execution.to_string() });
     ("forgotten", data.to_string().into())
 }
@@ -122,11 +131,11 @@ impl Conditions {
     }
 
     /// The event by which the watcher hears of an execution that has changed; `None` if it is nothing to them.
-    fn of(&mut self, app: &App, record: &Record) -> Option<&'static str> {
+    fn of(&mut self, app: &ServerState, record: &Record) -> Option<&'static str> {
         if !self.scope.accepts(record) {
             return None;
         }
-        if speaks_of_time(&self.said)
+        if mentions_time(&self.said)
             && let Ok(said) = search::said(app, &self.wanted)
         {
             self.said = said;
@@ -156,11 +165,11 @@ impl Conditions {
 }
 
 /// Whether conditions mean something else as time goes by.
-fn speaks_of_time(query: &Query) -> bool {
+fn mentions_time(query: &Query) -> bool {
     match query {
         Query::Made { .. } | Query::Updated { .. } => true,
-        Query::And(all) | Query::Or(all) => all.iter().any(speaks_of_time),
-        Query::Not(query) => speaks_of_time(query),
+        Query::And(all) | Query::Or(all) => all.iter().any(mentions_time),
+        Query::Not(query) => mentions_time(query),
         Query::All | Query::Is { .. } | Query::Begins { .. } | Query::Has { .. } => false,
     }
 }

@@ -9,23 +9,23 @@ use crate::{
         resources::{
             approvals, search,
             streams::{
-                replay::{Missed, Walk},
+                replay::{Replay, ReplayStep},
                 subject::Subject,
             },
         },
     },
     state::{
-        Shared,
+        SharedState,
         change_feed::{
-            Listener,
+            Subscription,
             change::Change,
             position::Position,
-            quota::{Place, Standing},
+            quota::{StreamPermit, WatcherIdentity},
         },
     },
 };
 use axum::response::sse::Event;
-use engine::ApprovalCase;
+use engine::ApprovalRecord;
 use futures_util::{Stream, stream};
 use serde_json::{Value, json};
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
@@ -42,7 +42,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Where a stream stands.
 enum Stage {
     /// It tells what was missed.
-    Past(Walk),
+    Past(Replay),
     /// It tells how all stands, having said why.
     Anew(Option<&'static str>),
     /// It tells what happens.
@@ -53,10 +53,10 @@ enum Stage {
 
 /// Somebody who watches.
 pub(super) struct Watcher {
-    app: Shared,
-    standing: Standing,
-    place: Place,
-    listener: Listener,
+    app: SharedState,
+    standing: WatcherIdentity,
+    place: StreamPermit,
+    listener: Subscription,
     subject: Subject,
     stage: Stage,
     /// Everything up to here was told.
@@ -68,16 +68,18 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(
-        app: Shared,
-        (standing, place): (Standing, Place),
-        listener: Listener,
+        app: SharedState,
+        (standing, place): (WatcherIdentity, StreamPermit),
+        listener: Subscription,
         subject: Subject,
         after: Option<Position>,
     ) -> Self {
         let stage = match (&subject, after) {
             // The journal of one execution is how it stands.
-            (Subject::One { .. }, after) => Stage::Past(Walk::from(after)),
-            (Subject::Found(_) | Subject::Approvals(_), Some(after)) => Stage::Past(Walk::from(Some(after))),
+            (Subject::One { .. }, after) => Stage::Past(Replay::from(after)),
+            (Subject::Found(_) | Subject::Approvals(_), Some(after)) => {
+                Stage::Past(Replay::from(Some(after)))
+            }
             (Subject::Found(_) | Subject::Approvals(_), None) => Stage::Anew(None),
         };
         let told = after.unwrap_or_else(|| app.feed.reached(app.engine.clock().now()));
@@ -187,7 +189,7 @@ impl Watcher {
     fn missed(&mut self) {
         self.listener.renewed();
         self.stage = match &self.subject {
-            Subject::One { .. } => Stage::Past(Walk::from(Some(self.told))),
+            Subject::One { .. } => Stage::Past(Replay::from(Some(self.told))),
             Subject::Found(_) | Subject::Approvals(_) => Stage::Anew(Some("slow")),
         };
     }
@@ -206,11 +208,11 @@ impl Watcher {
         }
     }
 
-    fn take_missed(&mut self, missed: Missed, walk: Walk) {
+    fn take_missed(&mut self, missed: ReplayStep, walk: Replay) {
         let (changes, reached, next) = match missed {
-            Missed::Some(changes, reached) => (changes, reached, Stage::Past(walk)),
-            Missed::All(changes, reached) => (changes, reached, Stage::Live),
-            Missed::Lost(why) => {
+            ReplayStep::Some(changes, reached) => (changes, reached, Stage::Past(walk)),
+            ReplayStep::All(changes, reached) => (changes, reached, Stage::Live),
+            ReplayStep::Lost(why) => {
                 self.stage = Stage::Anew(Some(why));
                 return;
             }
@@ -262,9 +264,9 @@ impl Watcher {
                 Ok(json!(search::rows(&self.app, &found).await.0))
             }
             Subject::Approvals(watched) => {
-                let Standing { caller, person } = &self.standing;
+                let WatcherIdentity { caller, person } = &self.standing;
                 let page = watched.begins()?;
-                let takes = |case: &ApprovalCase| watched.takes(caller, person, case);
+                let takes = |case: &ApprovalRecord| watched.takes(caller, person, case);
                 Ok(json!(approvals::listed(&self.app, page, takes).await?))
             }
         }

@@ -2,8 +2,8 @@
 
 use super::{Bench, First, Recipient, Third};
 use crate::{
-    Engine, Error, Event, MINUTE, Options, Order, Person, Refusal, Request, SECOND, Workflow,
-    runtime::version_routing::Elsewhere,
+    Attribution, Engine, Error, Event, MINUTE, Options, Person, Refusal, Request, SECOND, Workflow,
+    runtime::version_routing::VersionRouting,
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -37,7 +37,7 @@ impl Bench {
 }
 
 fn pause() -> Event {
-    Event::PauseRequested(Order { by: "olga".into(), reason: String::new() })
+    Event::PauseRequested(Attribution { by: "olga".into(), reason: String::new() })
 }
 
 /// A server that cannot work on a task does not keep those who can from it.
@@ -56,7 +56,7 @@ async fn what_only_the_other_version_can_work_on_is_handed_back_for_a_moment() {
     assert_eq!(new.run_until_idle().await.unwrap(), 1);
 
     assert_eq!(new.record(third).await.unwrap().state, "AtDoor");
-    let elsewhere: &Arc<Elsewhere> = &old.inner.version_routing;
+    let elsewhere: &Arc<VersionRouting> = &old.inner.version_routing;
     assert!(elsewhere.yields(old.clock().now()).is_some(), "others go first for a while");
     assert!(new.inner.version_routing.yields(new.clock().now()).is_none());
 }
@@ -95,7 +95,7 @@ async fn what_one_version_cannot_take_the_other_takes_for_it() {
     let refused = bench.while_working(&new, old.deliver(third, pause())).await.unwrap_err();
     let Error::Refused(Refusal::Elsewhere { code, said }) = &refused else { panic!("{refused:?}") };
     assert_eq!((code.as_str(), said.as_str()), ("execution.already", "the execution is already paused"));
-    let resume = Event::ResumeRequested(Order { by: "olga".into(), reason: String::new() });
+    let resume = Event::ResumeRequested(Attribution { by: "olga".into(), reason: String::new() });
     let stale = store::Revision(revision.0 - 1);
     let late = bench.while_working(&new, old.deliver_at(third, resume.clone(), stale)).await;
     assert!(matches!(&late, Err(Error::Store(store::Error::Conflict { .. }))), "{late:?}");

@@ -48,7 +48,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(super) fn stamp(&self, step: &str, epoch: u64) -> Stamp {
+    pub(super) fn stamp(&self, step: &str, epoch: u64) -> CallMetadata {
         self.stage.stamp(step, epoch)
     }
 

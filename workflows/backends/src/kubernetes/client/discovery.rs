@@ -6,7 +6,7 @@
 use crate::kubernetes::{
     client::{
         error::Fault,
-        request::{Ask, escaped},
+        request::{ApiRequest, escaped},
     },
     cluster::KubernetesCluster,
     labels::{at, terminating, text},
@@ -15,7 +15,7 @@ use engine::ActionError;
 use serde_json::Value;
 use std::sync::PoisonError;
 use tokio::time::Instant;
-use workflows::platform::{Kind, Place, codes};
+use workflows::platform::{ObjectKind, ObjectRef, codes};
 
 /// A kind as the API server names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,35 +70,35 @@ impl Resource {
     }
 }
 
-pub(in crate::kubernetes) fn resource(kind: Kind) -> Resource {
+pub(in crate::kubernetes) fn resource(kind: ObjectKind) -> Resource {
     let built_in =
         |group, plural, kind| Resource { group, version: Some("v1"), plural, kind, remedy: BUILT_IN };
     let kueue = |plural, kind| Resource { group: KUEUE_GROUP, version: None, plural, kind, remedy: KUEUE };
     match kind {
-        Kind::Namespace => built_in("", "namespaces", "Namespace"),
-        Kind::ResourceQuota => built_in("", "resourcequotas", "ResourceQuota"),
-        Kind::LimitRange => built_in("", "limitranges", "LimitRange"),
-        Kind::PriorityClass => built_in("scheduling.k8s.io", "priorityclasses", "PriorityClass"),
-        Kind::NetworkPolicy => built_in("networking.k8s.io", "networkpolicies", "NetworkPolicy"),
-        Kind::RoleBinding => built_in("rbac.authorization.k8s.io", "rolebindings", "RoleBinding"),
-        Kind::ValidatingAdmissionPolicy => Resource {
+        ObjectKind::Namespace => built_in("", "namespaces", "Namespace"),
+        ObjectKind::ResourceQuota => built_in("", "resourcequotas", "ResourceQuota"),
+        ObjectKind::LimitRange => built_in("", "limitranges", "LimitRange"),
+        ObjectKind::PriorityClass => built_in("scheduling.k8s.io", "priorityclasses", "PriorityClass"),
+        ObjectKind::NetworkPolicy => built_in("networking.k8s.io", "networkpolicies", "NetworkPolicy"),
+        ObjectKind::RoleBinding => built_in("rbac.authorization.k8s.io", "rolebindings", "RoleBinding"),
+        ObjectKind::ValidatingAdmissionPolicy => Resource {
             group: ADMISSION,
             version: None,
             plural: "validatingadmissionpolicies",
             kind: "ValidatingAdmissionPolicy",
             remedy: POLICIES,
         },
-        Kind::Cohort => kueue("cohorts", "Cohort"),
-        Kind::ResourceFlavor => kueue("resourceflavors", "ResourceFlavor"),
-        Kind::ClusterQueue => kueue("clusterqueues", "ClusterQueue"),
-        Kind::LocalQueue => kueue("localqueues", "LocalQueue"),
+        ObjectKind::Cohort => kueue("cohorts", "Cohort"),
+        ObjectKind::ResourceFlavor => kueue("resourceflavors", "ResourceFlavor"),
+        ObjectKind::ClusterQueue => kueue("clusterqueues", "ClusterQueue"),
+        ObjectKind::LocalQueue => kueue("localqueues", "LocalQueue"),
     }
 }
 
 /// Where one object is, or would be.
 #[derive(Clone, Debug)]
 pub(in crate::kubernetes) struct At {
-    pub(in crate::kubernetes) place: Place,
+    pub(in crate::kubernetes) place: ObjectRef,
     pub(in crate::kubernetes) resource: Resource,
     /// The version by which it is served.
     pub(in crate::kubernetes) version: String,
@@ -136,7 +136,11 @@ impl At {
 
 impl KubernetesCluster {
     /// Where the object is served.
-    pub(in crate::kubernetes) async fn at(&self, place: &Place, until: Instant) -> Result<At, ActionError> {
+    pub(in crate::kubernetes) async fn at(
+        &self,
+        place: &ObjectRef,
+        until: Instant,
+    ) -> Result<At, ActionError> {
         self.at_as(resource(place.kind), place, until).await
     }
 
@@ -144,7 +148,7 @@ impl KubernetesCluster {
     pub(in crate::kubernetes) async fn at_as(
         &self,
         resource: Resource,
-        place: &Place,
+        place: &ObjectRef,
         until: Instant,
     ) -> Result<At, ActionError> {
         let version = match resource.version {
@@ -181,7 +185,7 @@ impl KubernetesCluster {
         if let Some(version) = known {
             return Ok(version);
         }
-        let listed = self.send(&Ask::get("/api/v1"), until).await?;
+        let listed = self.send(&ApiRequest::get("/api/v1"), until).await?;
         let all = listed.get("resources").and_then(Value::as_array).into_iter().flatten();
         let version = all
             .filter(|one| one.get("name").and_then(Value::as_str) == Some(EVICTION))
@@ -200,7 +204,7 @@ impl KubernetesCluster {
         if let Some(version) = known {
             return Ok(version);
         }
-        let group = match self.send(&Ask::get(&format!("/apis/{}", resource.group)), until).await {
+        let group = match self.send(&ApiRequest::get(&format!("/apis/{}", resource.group)), until).await {
             Ok(group) => group,
             Err(Fault::Refused(refusal)) if refusal.is_unserved() || refusal.is_missing() => {
                 return Err(self.unserved(resource, "no version of its group", until).await);
@@ -209,7 +213,8 @@ impl KubernetesCluster {
         };
         let versions = versions(&group);
         for version in &versions {
-            let listed = self.send(&Ask::get(&format!("/apis/{}/{version}", resource.group)), until).await;
+            let listed =
+                self.send(&ApiRequest::get(&format!("/apis/{}/{version}", resource.group)), until).await;
             let listed = match listed {
                 Ok(listed) => listed,
                 Err(Fault::Refused(refusal)) if refusal.status == 404 => continue,
@@ -229,7 +234,7 @@ impl KubernetesCluster {
     async fn unserved(&self, resource: Resource, seen: &str, until: Instant) -> ActionError {
         let Resource { group, plural, remedy, .. } = resource;
         let name = format!("{plural}.{group}");
-        let ask = Ask::get(DEFINITIONS).with("fieldSelector", &format!("metadata.name={name}"));
+        let ask = ApiRequest::get(DEFINITIONS).with("fieldSelector", &format!("metadata.name={name}"));
         let listed = self.send(&ask, until).await.unwrap_or_default();
         let mut defined = listed.get("items").and_then(Value::as_array).into_iter().flatten();
         if defined.any(|one| text(one, &["metadata", "name"]) == name && is_served(one)) {

@@ -7,7 +7,7 @@ use crate::kubernetes::{
     client::{
         TRIES,
         error::Fault,
-        request::{self, Ask},
+        request::{self, ApiRequest},
     },
     labels::text,
 };
@@ -27,7 +27,7 @@ const MOST: usize = 200_000;
 /// Those of the server; `platform.unavailable` for a list that ran out again and again, or whose kind is not served while it is read.
 pub(in crate::kubernetes) async fn whole(
     client: &kube::Client,
-    ask: Ask,
+    ask: ApiRequest,
     until: Instant,
 ) -> Result<Vec<Value>, ActionError> {
     let ask = ask.with("limit", PAGE);
@@ -41,7 +41,11 @@ pub(in crate::kubernetes) async fn whole(
 }
 
 /// Every page of a list; nothing where it ran out between two, so that it has to be begun again.
-async fn pages(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Option<Vec<Value>>, ActionError> {
+async fn pages(
+    client: &kube::Client,
+    ask: &ApiRequest,
+    until: Instant,
+) -> Result<Option<Vec<Value>>, ActionError> {
     let (mut all, mut next) = (Vec::new(), String::new());
     loop {
         let page = if next.is_empty() { ask.clone() } else { ask.clone().with("continue", &next) };

@@ -8,11 +8,11 @@ use kube::client::Body;
 use serde_json::Value;
 use std::{error::Error, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(in crate::kubernetes) struct Ask {
+pub(in crate::kubernetes) struct ApiRequest {
     method: Method,
     path: String,
     query: Vec<(&'static str, String)>,
@@ -30,7 +30,7 @@ const BETWEEN: Duration = Duration::from_millis(250);
 /// Lists with nothing of their objects but the metadata; whole objects from servers that cannot leave anything out.
 const DESCRIBED: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-impl Ask {
+impl ApiRequest {
     pub(in crate::kubernetes) fn get(path: &str) -> Self {
         Self {
             method: Method::GET,
@@ -94,7 +94,7 @@ impl Ask {
     }
 
     /// Answered as if it had been done, when the call is a dry run.
-    pub(in crate::kubernetes) fn under(self, stamp: &Stamp) -> Self {
+    pub(in crate::kubernetes) fn under(self, stamp: &CallMetadata) -> Self {
         if stamp.dry_run { self.rehearsed() } else { self }
     }
 
@@ -139,7 +139,7 @@ impl Ask {
 }
 
 /// The moment by which a call must have its answer.
-pub(in crate::kubernetes) fn deadline(stamp: &Stamp) -> Instant {
+pub(in crate::kubernetes) fn deadline(stamp: &CallMetadata) -> Instant {
     Instant::now() + stamp.deadline
 }
 
@@ -149,7 +149,7 @@ pub(in crate::kubernetes) fn deadline(stamp: &Stamp) -> Instant {
 /// defined until it has read those: what it says of that is asked once more, as soon as it says that it is ready.
 pub(in crate::kubernetes) async fn send(
     client: &kube::Client,
-    ask: &Ask,
+    ask: &ApiRequest,
     until: Instant,
 ) -> Result<Value, Fault> {
     match once(client, ask, until).await {
@@ -182,7 +182,7 @@ pub(in crate::kubernetes) async fn is_ready(client: &kube::Client, until: Instan
     (status.is_success() || status.is_server_error()).then(|| status.is_success())
 }
 
-async fn once(client: &kube::Client, ask: &Ask, until: Instant) -> Result<Value, Fault> {
+async fn once(client: &kube::Client, ask: &ApiRequest, until: Instant) -> Result<Value, Fault> {
     let (about, changing) = (ask.about(), ask.changing());
     let request = ask.request()?;
     let exchange = async {

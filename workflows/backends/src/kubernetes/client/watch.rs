@@ -6,7 +6,7 @@
 
 use crate::{
     kubernetes::{
-        client::request::Ask,
+        client::request::ApiRequest,
         cluster::KubernetesCluster,
         labels::{text, uid, version},
     },
@@ -25,7 +25,7 @@ const BETWEEN: Duration = Duration::from_millis(200);
 
 /// What a watch came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum WatchResult {
     /// There is something to be seen.
     Look,
     /// It broke off, or its beginning is forgotten: what there is now is not known.
@@ -54,9 +54,9 @@ impl KubernetesCluster {
         let mut live = live;
         while Instant::now() < patience {
             match self.word(path, &live, &so, patience).await {
-                Word::Look => {}
-                Word::Lost => sleep(BETWEEN).await,
-                Word::Silence | Word::None => break,
+                WatchResult::Look => {}
+                WatchResult::Lost => sleep(BETWEEN).await,
+                WatchResult::Silence | WatchResult::None => break,
             }
             match self.object(path, until).await? {
                 Some(found) if uid(&found) == uid(&live) && !so(&found) => live = found,
@@ -80,10 +80,10 @@ impl KubernetesCluster {
         live: &Value,
         so: &(impl Fn(&Value) -> bool + Send + Sync),
         patience: Instant,
-    ) -> Word {
-        let Some(request) = asked(path, live, patience) else { return Word::None };
+    ) -> WatchResult {
+        let Some(request) = asked(path, live, patience) else { return WatchResult::None };
         let listening = async {
-            let Ok(answer) = self.client.send(request).await else { return Word::Lost };
+            let Ok(answer) = self.client.send(request).await else { return WatchResult::Lost };
             if !answer.status().is_success() {
                 return refused(path, answer.status());
             }
@@ -94,14 +94,14 @@ impl KubernetesCluster {
                         if uid(&seen) == uid(live) && !so(&seen) => {}
                     Ok(WatchEvent::Bookmark(_)) => {}
                     Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)) => {
-                        return Word::Look;
+                        return WatchResult::Look;
                     }
-                    Ok(WatchEvent::Error(_)) | Err(_) => return Word::Lost,
+                    Ok(WatchEvent::Error(_)) | Err(_) => return WatchResult::Lost,
                 }
             }
-            Word::Lost
+            WatchResult::Lost
         };
-        timeout_at(patience, listening).await.unwrap_or(Word::Silence)
+        timeout_at(patience, listening).await.unwrap_or(WatchResult::Silence)
     }
 }
 
@@ -110,7 +110,7 @@ fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Bo
     let (collection, _escaped) = path.rsplit_once('/')?;
     let name = text(live, &["metadata", "name"]);
     let seconds = patience.duration_since(Instant::now()).as_secs() + 1;
-    let ask = Ask::get(collection)
+    let ask = ApiRequest::get(collection)
         .with("watch", "true")
         .with("fieldSelector", &format!("metadata.name={name}"))
         .with("resourceVersion", version(live))
@@ -119,10 +119,10 @@ fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Bo
 }
 
 /// What a refusal means. Not being allowed to watch costs the time until the next look, and is no failure.
-fn refused(path: &str, status: http::StatusCode) -> Word {
+fn refused(path: &str, status: http::StatusCode) -> WatchResult {
     if status == http::StatusCode::GONE {
-        return Word::Lost;
+        return WatchResult::Lost;
     }
     tracing::debug!(path, code = status.as_u16(), "it cannot be watched");
-    Word::None
+    WatchResult::None
 }

@@ -8,18 +8,18 @@ use crate::kubernetes::isolation_probes::probe_pod::{Planned, name, pod};
 use crate::kubernetes::{
     client::{
         error::Fault,
-        request::{Ask, deadline, escaped},
+        request::{ApiRequest, deadline, escaped},
     },
     cluster::KubernetesCluster,
     labels::{annotation, at, terminating, text, uid},
-    objects::call_history::Calls,
+    objects::call_history::CallHistory,
     pods::{collection, condition, full_name, path},
 };
 use engine::ActionError;
 use serde_json::Value;
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
-use workflows::platform::{Finding, IsolationKind, LOOK_AGAIN, Stamp, codes, workspace_name};
+use workflows::platform::{CallMetadata, IsolationKind, LOOK_AGAIN, ProbeFinding, codes, workspace_name};
 
 /// How long between two looks at the same pod.
 const BETWEEN: Duration = Duration::from_millis(300);
@@ -29,7 +29,7 @@ const NOT_YET: [&str; 2] = ["status unknown for quota", "error looking up servic
 /// One attempt, and where it happens.
 pub(crate) struct Attempt<'a> {
     pub(crate) on: &'a KubernetesCluster,
-    pub(crate) stamp: &'a Stamp,
+    pub(crate) stamp: &'a CallMetadata,
     pub(crate) tenant: &'a str,
     pub(crate) kind: IsolationKind,
     /// The tenant's namespace.
@@ -47,8 +47,8 @@ impl KubernetesCluster {
         tenant: &str,
         workspace: &str,
         kind: IsolationKind,
-        stamp: &Stamp,
-    ) -> Result<Finding, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let Some(image) = &self.target.probe_image else {
             return Err(unsupported(kind, "it needs pods, and no `probe_image` is set for this cluster"));
         };
@@ -91,8 +91,8 @@ impl Attempt<'_> {
     pub(crate) async fn whole(
         &self,
         names: &[(String, String)],
-        tried: impl Future<Output = Result<Finding, ActionError>>,
-    ) -> Result<Finding, ActionError> {
+        tried: impl Future<Output = Result<ProbeFinding, ActionError>>,
+    ) -> Result<ProbeFinding, ActionError> {
         self.removed(names, self.work).await?;
         let tried = timeout_at(self.work, tried).await;
         let waited = if tried.is_err() { self.standing(names).await } else { String::new() };
@@ -134,7 +134,7 @@ impl Attempt<'_> {
     pub(crate) async fn made(&self, planned: &Planned) -> Result<Value, ActionError> {
         let kind: &str = self.kind.into();
         let body = pod(planned, self.image, kind, self.stamp, &self.on.marks);
-        let ask = Ask::post(&collection(&planned.namespace), body).by(&self.on.target.field_manager);
+        let ask = ApiRequest::post(&collection(&planned.namespace), body).by(&self.on.target.field_manager);
         match self.on.send(&ask, self.until).await {
             Ok(pod) => Ok(pod),
             // The namespace of the probes, which nobody has made.
@@ -209,7 +209,7 @@ impl Attempt<'_> {
             let why = format!("Pod {} is there and not of this step: it was left as it is", full_name(&live));
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
-        Calls::of(&live, &self.on.marks.calls())?.check(self.stamp, &full_name(&live))?;
+        CallHistory::of(&live, &self.on.marks.calls())?.check(self.stamp, &full_name(&live))?;
         if !terminating(&live) {
             self.on.delete_pod(&live, None, self.stamp, until).await?;
         }

@@ -10,11 +10,11 @@ use crate::kubernetes::{
 };
 use engine::ActionError;
 use serde_json::Value;
-use workflows::platform::Finding;
+use workflows::platform::ProbeFinding;
 
 /// What the scheduler has made of the pod that must not be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum ForeignPodResult {
     /// It is on this node.
     On(String),
     /// It is kept off, in the scheduler's words.
@@ -22,24 +22,24 @@ pub(crate) enum Stranger {
 }
 
 /// What is known of it so far. Only the scheduler's word that the taint of this key keeps it off counts as kept off.
-pub(crate) fn stranger(pod: &Value, taint: &str) -> Option<Stranger> {
+pub(crate) fn foreign_pod_result(pod: &Value, taint: &str) -> Option<ForeignPodResult> {
     if !node(pod).is_empty() {
-        return Some(Stranger::On(node(pod).to_owned()));
+        return Some(ForeignPodResult::On(node(pod).to_owned()));
     }
     let scheduled = condition(pod, "PodScheduled")?;
     let kept = text(scheduled, &["status"]) == "False" && text(scheduled, &["reason"]) == "Unschedulable";
     let why = text(scheduled, &["message"]);
-    (kept && why.contains(taint)).then(|| Stranger::Off(why.to_owned()))
+    (kept && why.contains(taint)).then(|| ForeignPodResult::Off(why.to_owned()))
 }
 
 impl Attempt<'_> {
-    pub(crate) async fn foreign(&self) -> Result<Finding, ActionError> {
+    pub(crate) async fn foreign(&self) -> Result<ProbeFinding, ActionError> {
         let (inside, outside) = (self.inside.clone(), self.outside().to_owned());
         let names = self.names(&[(&outside, "stand-out"), (&inside, "stand-in")]);
         self.whole(&names, self.placed()).await
     }
 
-    async fn placed(&self) -> Result<Finding, ActionError> {
+    async fn placed(&self) -> Result<ProbeFinding, ActionError> {
         let home = self.home().await?;
         let plan = |within: bool, role: &str| Planned {
             namespace: if within { self.inside.clone() } else { self.outside().to_owned() },
@@ -59,19 +59,19 @@ impl Attempt<'_> {
             host = self.seen(&own, bound) => host?,
         };
         let taint = self.on.marks.tenant();
-        Ok(match self.seen(&foreign, |pod| stranger(pod, &taint)).await? {
-            Stranger::On(node) => let_on(&node),
-            Stranger::Off(why) => {
+        Ok(match self.seen(&foreign, |pod| foreign_pod_result(pod, &taint)).await? {
+            ForeignPodResult::On(node) => let_on(&node),
+            ForeignPodResult::Off(why) => {
                 let transcript = format!(
                     "a pod of the tenant's was placed on node {host}, one without its toleration was not: {why}"
                 );
-                Finding { held: true, transcript }
+                ProbeFinding { held: true, transcript }
             }
         })
     }
 }
 
-fn let_on(node: &str) -> Finding {
+fn let_on(node: &str) -> ProbeFinding {
     let transcript = format!("a pod without the tenant's toleration was placed on node {node}");
-    Finding { held: false, transcript }
+    ProbeFinding { held: false, transcript }
 }

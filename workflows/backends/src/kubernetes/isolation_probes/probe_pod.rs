@@ -1,12 +1,12 @@
 //! The pods of a probe: small, restricted, short-lived, and marked as of the step that made them.
 
 use crate::kubernetes::{
-    labels::Marks,
-    objects::{call_history::Calls, render::toleration},
+    labels::LabelNames,
+    objects::{call_history::CallHistory, render::toleration},
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use workflows::platform::Stamp;
+use workflows::platform::CallMetadata;
 
 /// The port on which a probe's pods listen.
 pub(crate) const PORT: u16 = 8080;
@@ -52,14 +52,20 @@ pub(crate) struct Planned {
 }
 
 /// The name of a pod of a step: the same on every attempt, and of no other step.
-pub(crate) fn name(stamp: &Stamp, role: &str) -> String {
+pub(crate) fn name(stamp: &CallMetadata, role: &str) -> String {
     let digest = Sha256::digest(stamp.key.as_bytes());
     let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("tenure-probe-{short}-{role}")
 }
 
 /// The pod, which pod security `restricted` takes.
-pub(crate) fn pod(planned: &Planned, image: &str, kind: &str, stamp: &Stamp, marks: &Marks) -> Value {
+pub(crate) fn pod(
+    planned: &Planned,
+    image: &str,
+    kind: &str,
+    stamp: &CallMetadata,
+    marks: &LabelNames,
+) -> Value {
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -67,7 +73,7 @@ pub(crate) fn pod(planned: &Planned, image: &str, kind: &str, stamp: &Stamp, mar
             "name": planned.name,
             "namespace": planned.namespace,
             "labels": { marks.tenant(): planned.tenant, marks.probe(): kind },
-            "annotations": { marks.step(): stamp.step, marks.calls(): Calls::default().with(stamp) },
+            "annotations": { marks.step(): stamp.step, marks.calls(): CallHistory::default().with(stamp) },
         },
         "spec": {
             "activeDeadlineSeconds": LIVES,

@@ -1,9 +1,9 @@
 //! What a probe's pods are, and what can be read from how they end.
 
-use crate::kubernetes::labels::Marks;
+use crate::kubernetes::labels::LabelNames;
 use crate::kubernetes::{
     isolation_probes::{
-        foreign_pod::{Stranger, stranger},
+        foreign_pod::{ForeignPodResult, foreign_pod_result},
         probe_pod::{Planned, Task, address, name, pod},
         traffic::{Outcome, verdict},
     },
@@ -12,10 +12,10 @@ use crate::kubernetes::{
 use serde_json::{Value, json};
 use std::time::Duration;
 use store::Epoch;
-use workflows::platform::Stamp;
+use workflows::platform::CallMetadata;
 
-fn stamp(key: &str) -> Stamp {
-    Stamp {
+fn stamp(key: &str) -> CallMetadata {
+    CallMetadata {
         action: "Test",
         step: key.into(),
         key: key.into(),
@@ -50,21 +50,25 @@ fn only_the_schedulers_word_on_the_taint_keeps_a_stranger_off() {
         json!({ "spec": {}, "status": { "conditions": [condition] } })
     };
     let taint = "0/1 nodes are available: 1 node(s) had untolerated taint {tenure.dev/tenant: acme}.";
-    let off = stranger(&pod("Unschedulable", taint), "tenure.dev/tenant");
-    assert_eq!(off, Some(Stranger::Off(taint.into())));
+    let off = foreign_pod_result(&pod("Unschedulable", taint), "tenure.dev/tenant");
+    assert_eq!(off, Some(ForeignPodResult::Off(taint.into())));
     for (reason, message) in
         [("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."), ("SchedulingGated", taint)]
     {
-        assert_eq!(stranger(&pod(reason, message), "tenure.dev/tenant"), None, "{reason} {message}");
+        assert_eq!(
+            foreign_pod_result(&pod(reason, message), "tenure.dev/tenant"),
+            None,
+            "{reason} {message}"
+        );
     }
-    assert_eq!(stranger(&json!({}), "tenure.dev/tenant"), None);
+    assert_eq!(foreign_pod_result(&json!({}), "tenure.dev/tenant"), None);
     let on = json!({ "spec": { "nodeName": "gpu-1" } });
-    assert_eq!(stranger(&on, "tenure.dev/tenant"), Some(Stranger::On("gpu-1".into())));
+    assert_eq!(foreign_pod_result(&on, "tenure.dev/tenant"), Some(ForeignPodResult::On("gpu-1".into())));
 }
 
 #[test]
 fn a_pod_of_a_probe_ends_by_itself_and_bears_its_step() {
-    let marks = Marks::new("tenure.dev");
+    let marks = LabelNames::new("tenure.dev");
     let planned = Planned {
         namespace: "tenure-probes".into(),
         name: name(&stamp("e-1/Probing/0/3"), "reach-out"),

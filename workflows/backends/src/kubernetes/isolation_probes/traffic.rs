@@ -13,7 +13,7 @@ use crate::kubernetes::{
 };
 use engine::ActionError;
 use serde_json::Value;
-use workflows::platform::Finding;
+use workflows::platform::ProbeFinding;
 
 /// What a client found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) fn verdict(from_inside: Outcome, from_outside: Outcome) -> Result<boo
 }
 
 impl Attempt<'_> {
-    pub(crate) async fn traffic(&self) -> Result<Finding, ActionError> {
+    pub(crate) async fn traffic(&self) -> Result<ProbeFinding, ActionError> {
         let (inside, outside) = (self.inside.clone(), self.outside().to_owned());
         let names = self.names(&[
             (&inside, "answer-in"),
@@ -69,7 +69,7 @@ impl Attempt<'_> {
         self.whole(&names, self.tried()).await
     }
 
-    async fn tried(&self) -> Result<Finding, ActionError> {
+    async fn tried(&self) -> Result<ProbeFinding, ActionError> {
         let home = self.home().await?;
         let plan = |within: bool, role: &str, task: Task| Planned {
             namespace: if within { self.inside.clone() } else { self.outside().to_owned() },
@@ -102,7 +102,7 @@ impl Attempt<'_> {
             said(from_in),
             said(from_out)
         );
-        Ok(Finding { held, transcript })
+        Ok(ProbeFinding { held, transcript })
     }
 
     /// The address of a pod, once it answers.

@@ -1,6 +1,6 @@
 //! The admission policy of a workspace, as expressions of the Common Expression Language that the API server evaluates.
 
-use crate::kubernetes::{labels::Marks, objects::specs::AdmissionWords};
+use crate::kubernetes::{labels::LabelNames, objects::specs::AdmissionPolicySpec};
 use serde_json::{Value, json};
 
 /// The lists of a pod in which containers stand.
@@ -9,10 +9,10 @@ const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContain
 /// The policy: images of these registries only, and no toleration but of the tenant's own nodes. The image of the probes is let in
 /// besides.
 pub(in crate::kubernetes) fn spec(
-    words: &AdmissionWords,
+    words: &AdmissionPolicySpec,
     namespace: &str,
     probe_image: Option<&str>,
-    marks: &Marks,
+    marks: &LabelNames,
 ) -> Value {
     let probes = probe_image.map(|image| format!("c.image == {} || ", quote(image))).unwrap_or_default();
     let mut validations: Vec<Value> = CONTAINERS
@@ -52,7 +52,7 @@ pub(in crate::kubernetes) fn binding_spec(name: &str) -> Value {
 }
 
 /// A toleration without a key tolerates every taint; one of the tenant's taint must name a tenant.
-fn tolerated(tenants: &[String], marks: &Marks) -> String {
+fn tolerated(tenants: &[String], marks: &LabelNames) -> String {
     let (cordon, tenant) = (marks.cordon(), marks.tenant());
     let own = format!("(t.key != '{tenant}' || (has(t.value) && t.value in {}))", quoted(tenants));
     format!(

@@ -7,14 +7,14 @@ use crate::kubernetes::labels::annotation;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// How many calls an object remembers. A step that changed it so many steps ago has ended long since.
 const REMEMBERED: usize = 16;
 
 /// The last call of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+struct RecordedCall {
     step: String,
     epoch: u64,
     /// The keys that took effect under it, of the step and of its undo.
@@ -23,18 +23,18 @@ struct Seen {
 
 /// The calls that an object has seen, newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::kubernetes) struct Calls(Vec<Seen>);
+pub(in crate::kubernetes) struct CallHistory(Vec<RecordedCall>);
 
 /// What an object knows of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kubernetes) enum Before {
+pub(in crate::kubernetes) enum PastCall {
     /// Nothing.
     New,
     /// It took effect.
     Done,
 }
 
-impl Calls {
+impl CallHistory {
     /// What the annotation of this name says.
     ///
     /// # Errors
@@ -52,8 +52,12 @@ impl Calls {
     ///
     /// # Errors
     /// `call.fenced`, permanent, when a later holder of the lease has acted for the step.
-    pub(in crate::kubernetes) fn check(&self, stamp: &Stamp, name: &str) -> Result<Before, ActionError> {
-        let Some(seen) = self.0.iter().find(|seen| seen.step == stamp.step) else { return Ok(Before::New) };
+    pub(in crate::kubernetes) fn check(
+        &self,
+        stamp: &CallMetadata,
+        name: &str,
+    ) -> Result<PastCall, ActionError> {
+        let Some(seen) = self.0.iter().find(|seen| seen.step == stamp.step) else { return Ok(PastCall::New) };
         if stamp.epoch.0 < seen.epoch {
             let why = format!(
                 "{name}: step {} has acted with epoch {}, and {} came",
@@ -61,20 +65,20 @@ impl Calls {
             );
             return Err(ActionError::permanent(codes::FENCED, why));
         }
-        Ok(if seen.keys.contains(&stamp.key) { Before::Done } else { Before::New })
+        Ok(if seen.keys.contains(&stamp.key) { PastCall::Done } else { PastCall::New })
     }
 
     /// Whether a later holder of the lease is at work for the step than was seen.
-    pub(in crate::kubernetes) fn is_newer(&self, stamp: &Stamp) -> bool {
+    pub(in crate::kubernetes) fn is_newer(&self, stamp: &CallMetadata) -> bool {
         self.0.iter().any(|seen| seen.step == stamp.step && seen.epoch < stamp.epoch.0)
     }
 
     /// The memory once the call has taken effect, as the annotation has it.
-    pub(in crate::kubernetes) fn with(mut self, stamp: &Stamp) -> String {
+    pub(in crate::kubernetes) fn with(mut self, stamp: &CallMetadata) -> String {
         let at = self.0.iter().position(|seen| seen.step == stamp.step);
         let mut seen = match at {
             Some(at) => self.0.remove(at),
-            None => Seen { step: stamp.step.clone(), epoch: stamp.epoch.0, keys: Vec::new() },
+            None => RecordedCall { step: stamp.step.clone(), epoch: stamp.epoch.0, keys: Vec::new() },
         };
         seen.epoch = seen.epoch.max(stamp.epoch.0);
         if !seen.keys.contains(&stamp.key) {

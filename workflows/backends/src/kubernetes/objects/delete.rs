@@ -1,12 +1,12 @@
 //! Objects deleted, each under its identity and the version that was read.
 
-use super::{call_history::Calls, contended};
+use super::{call_history::CallHistory, contended};
 use crate::kubernetes::{
     client::{
         TRIES,
         discovery::At,
         error::Fault,
-        request::{Ask, deadline},
+        request::{ApiRequest, deadline},
     },
     cluster::KubernetesCluster,
     labels::{label, terminating, uid, version},
@@ -14,15 +14,15 @@ use crate::kubernetes::{
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use workflows::platform::{Place, Stamp, codes};
+use workflows::platform::{CallMetadata, ObjectRef, codes};
 
 impl KubernetesCluster {
     /// Asks for the deletion of the object of this identity.
     pub(in crate::kubernetes) async fn remove(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         identity: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let until = deadline(stamp);
         let at = self.at(place, until).await?;
@@ -32,7 +32,7 @@ impl KubernetesCluster {
                 let why = format!("{} was replaced meanwhile", at.name());
                 return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
             }
-            Calls::of(&live, &self.marks.calls())?.check(stamp, &at.name())?;
+            CallHistory::of(&live, &self.marks.calls())?.check(stamp, &at.name())?;
             if terminating(&live) {
                 return Ok(());
             }
@@ -49,7 +49,7 @@ impl KubernetesCluster {
         &self,
         at: &At,
         live: &Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<bool, ActionError> {
         self.deleted_at(&at.path(), uid(live), version(live), stamp, until).await
@@ -61,7 +61,7 @@ impl KubernetesCluster {
         path: &str,
         uid: &str,
         version: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<bool, ActionError> {
         let mut preconditions = json!({ "uid": uid });
@@ -77,7 +77,7 @@ impl KubernetesCluster {
             "propagationPolicy": "Background",
             "preconditions": preconditions,
         });
-        match self.send(&Ask::delete(path, options).under(stamp), until).await {
+        match self.send(&ApiRequest::delete(path, options).under(stamp), until).await {
             Ok(_) => Ok(true),
             Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(true),
             Err(Fault::Refused(refusal)) if refusal.is_outdated() => Ok(false),

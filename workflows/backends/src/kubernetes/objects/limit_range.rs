@@ -4,11 +4,11 @@
 //! there is a maximum, since the server would give it the maximum by itself; and no default is above the maximum.
 
 use crate::kubernetes::{
-    labels::{Marks, annotation, text},
+    labels::{LabelNames, annotation, text},
     objects::{
         parse::amounts,
         render::quantities,
-        specs::{Amount, RangeWords},
+        specs::{Amount, LimitRangeSpec},
     },
 };
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const ALTERED: &str = "altered limits";
 
 /// The spec that says the words.
-pub(in crate::kubernetes) fn spec(words: &RangeWords) -> Value {
+pub(in crate::kubernetes) fn spec(words: &LimitRangeSpec) -> Value {
     let said = words.request.iter().filter_map(|(resource, amount)| {
         let amount = match (amount, words.max.get(resource)) {
             (Amount::Whole(request), Some(Amount::Whole(max))) => Amount::Whole(*request.min(max)),
@@ -41,11 +41,11 @@ pub(in crate::kubernetes) fn spec(words: &RangeWords) -> Value {
 }
 
 /// What the limit range says. Its maxima are read from itself; its requests are those that were asked for, as far as it says them.
-pub(in crate::kubernetes) fn words(object: &Value, marks: &Marks) -> RangeWords {
+pub(in crate::kubernetes) fn words(object: &Value, marks: &LabelNames) -> LimitRangeSpec {
     let is = object.get("spec").unwrap_or(&Value::Null);
     let asked = annotation(object, &marks.asked()).and_then(|text| serde_json::from_str(text).ok());
     let max = item(is).and_then(|item| item.get("max"));
-    let mut words = RangeWords { request: asked.unwrap_or_default(), max: amounts(max) };
+    let mut words = LimitRangeSpec { request: asked.unwrap_or_default(), max: amounts(max) };
     if !says(is, &spec(&words)) {
         words.request.insert(ALTERED.to_owned(), Amount::Text(is.to_string()));
     }

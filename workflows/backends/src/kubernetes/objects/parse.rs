@@ -5,67 +5,70 @@
 
 use crate::kubernetes::{
     client::discovery::At,
-    labels::{Marks, annotation, at as value_at, label, terminating, text, uid},
+    labels::{LabelNames, annotation, at as value_at, label, terminating, text, uid},
     objects::{
         admission_policy, limit_range,
         render::{ALLOWED, GPU, POD_SECURITY, TENANT, cohort_field, rule, toleration},
         specs::{
-            AdmissionWords, Amount, ClassWords, CohortWords, EntranceWords, FlavorWords, GroupWords,
-            GuardWords, NamespaceWords, PeopleWords, QueueWords, QuotaWords, Words,
+            AdmissionPolicySpec, Amount, ClusterQueueSpec, CohortSpec, LocalQueueSpec, NamespaceSpec,
+            NetworkPolicySpec, ObjectSpec, PriorityClassSpec, ResourceFlavorSpec, ResourceGroupSpec,
+            ResourceQuotaSpec, RoleBindingSpec,
         },
     },
     settings::KubernetesTarget,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use workflows::platform::{Found, Kind};
+use workflows::platform::{FoundObject, ObjectKind};
 
 /// The object as actions see it.
 pub(in crate::kubernetes) fn found(
     object: &Value,
     at: &At,
     target: &KubernetesTarget,
-    marks: &Marks,
-) -> Found {
-    Found {
+    marks: &LabelNames,
+) -> FoundObject {
+    FoundObject {
         uid: uid(object).to_owned(),
         tenant: label(object, &marks.tenant()).unwrap_or_default().to_owned(),
         step: annotation(object, &marks.step()).unwrap_or_default().to_owned(),
-        spec: words(object, at, target, marks).value(),
+        spec: spec_of(object, at, target, marks).value(),
         terminating: terminating(object),
     }
 }
 
 /// What the object says.
-pub(in crate::kubernetes) fn words(
+pub(in crate::kubernetes) fn spec_of(
     object: &Value,
     at: &At,
     target: &KubernetesTarget,
-    marks: &Marks,
-) -> Words {
+    marks: &LabelNames,
+) -> ObjectSpec {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let tenant = label(object, &marks.tenant()).unwrap_or_default();
     match at.place.kind {
-        Kind::Namespace => Words::Namespace(namespace(object, marks)),
-        Kind::ResourceQuota => Words::Quota(QuotaWords { hard: amounts(spec.get("hard")) }),
-        Kind::LimitRange => Words::Range(limit_range::words(object, marks)),
-        Kind::PriorityClass => Words::Class(class(object)),
-        Kind::NetworkPolicy => Words::Guard(guard(spec, tenant, marks)),
-        Kind::RoleBinding => Words::People(people(object)),
-        Kind::ValidatingAdmissionPolicy => Words::Admission(admission(object, &at.place.name, marks)),
-        Kind::Cohort => {
-            let quotas = annotation(object, &marks.quotas()).and_then(|text| serde_json::from_str(text).ok());
-            Words::Cohort(CohortWords { quotas: quotas.unwrap_or_default() })
+        ObjectKind::Namespace => ObjectSpec::Namespace(namespace(object, marks)),
+        ObjectKind::ResourceQuota => ObjectSpec::Quota(ResourceQuotaSpec { hard: amounts(spec.get("hard")) }),
+        ObjectKind::LimitRange => ObjectSpec::Range(limit_range::words(object, marks)),
+        ObjectKind::PriorityClass => ObjectSpec::Class(class(object)),
+        ObjectKind::NetworkPolicy => ObjectSpec::Guard(guard(spec, tenant, marks)),
+        ObjectKind::RoleBinding => ObjectSpec::People(people(object)),
+        ObjectKind::ValidatingAdmissionPolicy => {
+            ObjectSpec::Admission(admission(object, &at.place.name, marks))
         }
-        Kind::ResourceFlavor => Words::Flavor(flavor(spec, tenant, target, marks)),
-        Kind::ClusterQueue => Words::Queue(queue(spec, &at.version, target)),
-        Kind::LocalQueue => {
-            Words::Entrance(EntranceWords { queue: text(spec, &["clusterQueue"]).to_owned() })
+        ObjectKind::Cohort => {
+            let quotas = annotation(object, &marks.quotas()).and_then(|text| serde_json::from_str(text).ok());
+            ObjectSpec::Cohort(CohortSpec { quotas: quotas.unwrap_or_default() })
+        }
+        ObjectKind::ResourceFlavor => ObjectSpec::Flavor(flavor(spec, tenant, target, marks)),
+        ObjectKind::ClusterQueue => ObjectSpec::Queue(queue(spec, &at.version, target)),
+        ObjectKind::LocalQueue => {
+            ObjectSpec::Entrance(LocalQueueSpec { queue: text(spec, &["clusterQueue"]).to_owned() })
         }
     }
 }
 
-fn namespace(object: &Value, marks: &Marks) -> NamespaceWords {
+fn namespace(object: &Value, marks: &LabelNames) -> NamespaceSpec {
     let names = annotation(object, &marks.labels()).and_then(|text| serde_json::from_str(text).ok());
     let names: Vec<String> = names.unwrap_or_default();
     let labels = names.into_iter().filter_map(|name| {
@@ -73,17 +76,17 @@ fn namespace(object: &Value, marks: &Marks) -> NamespaceWords {
         Some((name, value))
     });
     let level = label(object, &format!("{POD_SECURITY}/enforce")).unwrap_or_default();
-    NamespaceWords { labels: labels.collect(), pod_security: level.to_owned() }
+    NamespaceSpec { labels: labels.collect(), pod_security: level.to_owned() }
 }
 
 /// The rank of a class. One that is every pod's unasked has a preemption that no action asks for.
-fn class(object: &Value) -> ClassWords {
+fn class(object: &Value) -> PriorityClassSpec {
     let preemption = match text(object, &["preemptionPolicy"]) {
         "" => "PreemptLowerPriority",
         said => said,
     };
     let everybody = object.get("globalDefault").and_then(Value::as_bool) == Some(true);
-    ClassWords {
+    PriorityClassSpec {
         value: object.get("value").and_then(Value::as_i64).unwrap_or_default(),
         preemption: if everybody { format!("{preemption}, every pod's") } else { preemption.to_owned() },
     }
@@ -129,7 +132,7 @@ pub(in crate::kubernetes) fn quantity(text: &str) -> Option<u64> {
     u64::try_from(scaled / divided).ok()
 }
 
-fn guard(spec: &Value, tenant: &str, marks: &Marks) -> GuardWords {
+fn guard(spec: &Value, tenant: &str, marks: &LabelNames) -> NetworkPolicySpec {
     let list = |field: &str| spec.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
     let (mut ingress, mut egress) = (list("ingress"), list("egress"));
     let mut allow = Vec::new();
@@ -152,10 +155,10 @@ fn guard(spec: &Value, tenant: &str, marks: &Marks) -> GuardWords {
         allow.push("pods that are not selected".to_owned());
     }
     let types = list("policyTypes").iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    GuardWords { policy_types: types, allow }
+    NetworkPolicySpec { policy_types: types, allow }
 }
 
-fn people(object: &Value) -> PeopleWords {
+fn people(object: &Value) -> RoleBindingSpec {
     let (kind, name) = (text(object, &["roleRef", "kind"]), text(object, &["roleRef", "name"]));
     let role = if kind == "ClusterRole" { name.to_owned() } else { format!("{kind} {name}") };
     let subjects = object.get("subjects").and_then(Value::as_array).into_iter().flatten();
@@ -163,13 +166,13 @@ fn people(object: &Value) -> PeopleWords {
         "Group" => text(subject, &["name"]).to_owned(),
         kind => format!("{kind} {}", text(subject, &["name"])),
     });
-    PeopleWords { role, groups: groups.collect() }
+    RoleBindingSpec { role, groups: groups.collect() }
 }
 
 /// What the policy was made from, as far as its expressions still say so.
-fn admission(object: &Value, name: &str, marks: &Marks) -> AdmissionWords {
+fn admission(object: &Value, name: &str, marks: &LabelNames) -> AdmissionPolicySpec {
     let asked = annotation(object, &marks.asked()).and_then(|text| serde_json::from_str(text).ok());
-    let altered = || AdmissionWords {
+    let altered = || AdmissionPolicySpec {
         registries: vec!["altered expressions".to_owned()],
         tolerations: Vec::new(),
         failure_policy: text(object, &["spec", "failurePolicy"]).to_owned(),
@@ -193,7 +196,7 @@ pub(in crate::kubernetes) fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-fn flavor(spec: &Value, tenant: &str, target: &KubernetesTarget, marks: &Marks) -> FlavorWords {
+fn flavor(spec: &Value, tenant: &str, target: &KubernetesTarget, marks: &LabelNames) -> ResourceFlavorSpec {
     let labels = spec.get("nodeLabels").and_then(Value::as_object).into_iter().flatten();
     let words = labels.map(|(key, value)| {
         let word = match key {
@@ -208,10 +211,10 @@ fn flavor(spec: &Value, tenant: &str, target: &KubernetesTarget, marks: &Marks) 
     if tolerated != json!([toleration(tenant, marks)]) {
         node_labels.insert("altered tolerations".to_owned(), tolerated.to_string());
     }
-    FlavorWords { node_labels }
+    ResourceFlavorSpec { node_labels }
 }
 
-fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> QueueWords {
+fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> ClusterQueueSpec {
     let groups = spec.get("resourceGroups").and_then(Value::as_array).into_iter().flatten();
     let flavors = groups.filter_map(|group| group.get("flavors")?.as_array()).flatten();
     let groups = flavors.map(|flavor| {
@@ -221,7 +224,7 @@ fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> QueueWords {
             Value::String(text) => quantity(text),
             other => other.as_u64(),
         };
-        GroupWords {
+        ResourceGroupSpec {
             flavor: text(flavor, &["name"]).to_owned(),
             nominal: limit("nominalQuota").unwrap_or_default(),
             borrowing: limit("borrowingLimit"),
@@ -232,7 +235,7 @@ fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> QueueWords {
         "" => "None",
         policy => policy,
     };
-    QueueWords {
+    ClusterQueueSpec {
         cohort: text(spec, &[cohort_field(version)]).to_owned(),
         groups: groups.collect(),
         stop_policy: stop.to_owned(),

@@ -5,13 +5,13 @@ use crate::kubernetes::{
         TRIES,
         discovery::{At, BINDING},
         error::Fault,
-        request::{Ask, deadline},
+        request::{ApiRequest, deadline},
     },
     cluster::KubernetesCluster,
     labels::{label, terminating},
     objects::{
         admission_policy::binding_spec,
-        call_history::Calls,
+        call_history::CallHistory,
         parse::contains,
         render::{Content, object},
     },
@@ -19,15 +19,15 @@ use crate::kubernetes::{
 use engine::ActionError;
 use serde_json::json;
 use tokio::time::Instant;
-use workflows::platform::{Kind, Manifest, Place, Stamp, codes};
+use workflows::platform::{CallMetadata, Manifest, ObjectKind, ObjectRef, codes};
 
 impl KubernetesCluster {
     /// Makes the binding of the tenant's policy, or finds that it is there.
     pub(in crate::kubernetes) async fn bound(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         tenant: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let until = deadline(stamp);
         let at = self.at_as(BINDING, place, until).await?;
@@ -48,9 +48,15 @@ impl KubernetesCluster {
             let mut content = Content::default();
             content.body.insert("spec".into(), spec.clone());
             let manifest = Manifest { place: place.clone(), tenant: tenant.to_owned(), spec: json!({}) };
-            let body =
-                object(&manifest, &at, content, &self.marks, &stamp.step, &Calls::default().with(stamp));
-            let ask = Ask::post(&at.collection(), body).by(&self.target.field_manager).under(stamp);
+            let body = object(
+                &manifest,
+                &at,
+                content,
+                &self.marks,
+                &stamp.step,
+                &CallHistory::default().with(stamp),
+            );
+            let ask = ApiRequest::post(&at.collection(), body).by(&self.target.field_manager).under(stamp);
             match self.send(&ask, until).await {
                 Ok(_) => return Ok(()),
                 Err(Fault::Refused(refusal)) if refusal.is_outdated() => {}
@@ -66,10 +72,10 @@ impl KubernetesCluster {
         &self,
         policy: &At,
         tenant: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
-        if policy.place.kind != Kind::ValidatingAdmissionPolicy {
+        if policy.place.kind != ObjectKind::ValidatingAdmissionPolicy {
             return Ok(());
         }
         let at = self.at_as(BINDING, &policy.place, until).await?;

@@ -2,10 +2,13 @@
 
 use crate::kubernetes::{
     client::discovery::At,
-    labels::Marks,
+    labels::LabelNames,
     objects::{
         admission_policy, limit_range,
-        specs::{Amount, FlavorWords, GuardWords, NamespaceWords, PeopleWords, QueueWords, Words},
+        specs::{
+            Amount, ClusterQueueSpec, NamespaceSpec, NetworkPolicySpec, ObjectSpec, ResourceFlavorSpec,
+            RoleBindingSpec,
+        },
     },
     settings::KubernetesTarget,
 };
@@ -30,27 +33,27 @@ pub(in crate::kubernetes) struct Content {
 
 /// The object that says `words` for `tenant`.
 pub(in crate::kubernetes) fn content(
-    words: &Words,
+    words: &ObjectSpec,
     tenant: &str,
     at: &At,
     target: &KubernetesTarget,
-    marks: &Marks,
+    marks: &LabelNames,
 ) -> Content {
     let mut content = Content::default();
     match words {
-        Words::Namespace(words) => namespace(words, marks, &mut content),
-        Words::Quota(words) => content.spec(json!({ "hard": quantities(&words.hard) })),
-        Words::Range(words) => {
+        ObjectSpec::Namespace(words) => namespace(words, marks, &mut content),
+        ObjectSpec::Quota(words) => content.spec(json!({ "hard": quantities(&words.hard) })),
+        ObjectSpec::Range(words) => {
             content.annotate(&marks.asked(), &json!(words.request));
             content.spec(limit_range::spec(words));
         }
-        Words::Class(words) => {
+        ObjectSpec::Class(words) => {
             content.body.insert("value".into(), words.value.into());
             content.body.insert("preemptionPolicy".into(), words.preemption.clone().into());
         }
-        Words::Guard(words) => content.spec(guard(words, tenant, marks)),
-        Words::People(words) => people(words, &mut content),
-        Words::Admission(words) => {
+        ObjectSpec::Guard(words) => content.spec(guard(words, tenant, marks)),
+        ObjectSpec::People(words) => people(words, &mut content),
+        ObjectSpec::Admission(words) => {
             content.annotate(&marks.asked(), &json!(words));
             let image = target.probe_image.as_deref();
             if let Some(image) = image {
@@ -58,13 +61,13 @@ pub(in crate::kubernetes) fn content(
             }
             content.spec(admission_policy::spec(words, &at.place.name, image, marks));
         }
-        Words::Cohort(words) => {
+        ObjectSpec::Cohort(words) => {
             content.annotate(&marks.quotas(), &json!(words.quotas));
             content.spec(json!({}));
         }
-        Words::Flavor(words) => content.spec(flavor(words, tenant, target, marks)),
-        Words::Queue(words) => content.spec(queue(words, tenant, at, target, marks)),
-        Words::Entrance(words) => content.spec(json!({ "clusterQueue": words.queue })),
+        ObjectSpec::Flavor(words) => content.spec(flavor(words, tenant, target, marks)),
+        ObjectSpec::Queue(words) => content.spec(queue(words, tenant, at, target, marks)),
+        ObjectSpec::Entrance(words) => content.spec(json!({ "clusterQueue": words.queue })),
     }
     content
 }
@@ -79,7 +82,7 @@ impl Content {
     }
 }
 
-fn namespace(words: &NamespaceWords, marks: &Marks, content: &mut Content) {
+fn namespace(words: &NamespaceSpec, marks: &LabelNames, content: &mut Content) {
     for mode in ["enforce", "audit", "warn"] {
         content.labels.insert(format!("{POD_SECURITY}/{mode}"), words.pod_security.clone().into());
     }
@@ -102,7 +105,7 @@ pub(in crate::kubernetes) fn quantities(hard: &BTreeMap<String, Amount>) -> Valu
 }
 
 /// Nothing goes in or out but what is allowed by name.
-fn guard(words: &GuardWords, tenant: &str, marks: &Marks) -> Value {
+fn guard(words: &NetworkPolicySpec, tenant: &str, marks: &LabelNames) -> Value {
     let rules = |direction: &str| -> Vec<Value> {
         words.allow.iter().filter_map(|what| rule(what, direction, tenant, marks)).collect()
     };
@@ -118,7 +121,12 @@ fn guard(words: &GuardWords, tenant: &str, marks: &Marks) -> Value {
 pub(in crate::kubernetes) const ALLOWED: [&str; 2] = ["same-tenant", "dns"];
 
 /// The rule that allows `what` in one direction (`from` or `to`), if there is one.
-pub(in crate::kubernetes) fn rule(what: &str, direction: &str, tenant: &str, marks: &Marks) -> Option<Value> {
+pub(in crate::kubernetes) fn rule(
+    what: &str,
+    direction: &str,
+    tenant: &str,
+    marks: &LabelNames,
+) -> Option<Value> {
     match (what, direction) {
         ("same-tenant", _) => Some(
             json!({ direction: [{ "namespaceSelector": { "matchLabels": { marks.tenant(): tenant } } }] }),
@@ -136,7 +144,7 @@ pub(in crate::kubernetes) fn rule(what: &str, direction: &str, tenant: &str, mar
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-fn people(words: &PeopleWords, content: &mut Content) {
+fn people(words: &RoleBindingSpec, content: &mut Content) {
     let subjects: Vec<Value> = words
         .groups
         .iter()
@@ -149,7 +157,7 @@ fn people(words: &PeopleWords, content: &mut Content) {
 }
 
 /// The flavor's pods get the node's labels as selector and the taint's toleration from Kueue.
-fn flavor(words: &FlavorWords, tenant: &str, target: &KubernetesTarget, marks: &Marks) -> Value {
+fn flavor(words: &ResourceFlavorSpec, tenant: &str, target: &KubernetesTarget, marks: &LabelNames) -> Value {
     let labels = words.node_labels.iter().map(|(word, value)| {
         let key = match word.as_str() {
             TENANT => marks.tenant(),
@@ -162,7 +170,7 @@ fn flavor(words: &FlavorWords, tenant: &str, target: &KubernetesTarget, marks: &
 }
 
 /// What lets a pod onto the tenant's nodes.
-pub(in crate::kubernetes) fn toleration(tenant: &str, marks: &Marks) -> Value {
+pub(in crate::kubernetes) fn toleration(tenant: &str, marks: &LabelNames) -> Value {
     json!({ "key": marks.tenant(), "operator": "Equal", "value": tenant, "effect": "NoSchedule" })
 }
 
@@ -172,7 +180,13 @@ pub(in crate::kubernetes) fn cohort_field(version: &str) -> &'static str {
 }
 
 /// Kueue lets a resource be in one group of a queue only, so all flavors of GPUs are in one.
-fn queue(words: &QueueWords, tenant: &str, at: &At, target: &KubernetesTarget, marks: &Marks) -> Value {
+fn queue(
+    words: &ClusterQueueSpec,
+    tenant: &str,
+    at: &At,
+    target: &KubernetesTarget,
+    marks: &LabelNames,
+) -> Value {
     let gpus = &target.gpu_resource;
     let flavors = words.groups.iter().map(|group| {
         let mut resource = json!({ "name": gpus, "nominalQuota": group.nominal.to_string() });
@@ -205,7 +219,7 @@ pub(in crate::kubernetes) fn object(
     manifest: &Manifest,
     at: &At,
     content: Content,
-    marks: &Marks,
+    marks: &LabelNames,
     step: &str,
     calls: &str,
 ) -> Value {

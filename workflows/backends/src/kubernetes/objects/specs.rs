@@ -4,27 +4,27 @@ use engine::ActionError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use workflows::platform::{Kind, codes};
+use workflows::platform::{ObjectKind, codes};
 
 /// What an action asks of one object: the `spec` of a manifest, in its normal form.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::kubernetes) enum Words {
-    Namespace(NamespaceWords),
-    Quota(QuotaWords),
-    Range(RangeWords),
-    Class(ClassWords),
-    Guard(GuardWords),
-    People(PeopleWords),
-    Admission(AdmissionWords),
-    Cohort(CohortWords),
-    Flavor(FlavorWords),
-    Queue(QueueWords),
-    Entrance(EntranceWords),
+pub(in crate::kubernetes) enum ObjectSpec {
+    Namespace(NamespaceSpec),
+    Quota(ResourceQuotaSpec),
+    Range(LimitRangeSpec),
+    Class(PriorityClassSpec),
+    Guard(NetworkPolicySpec),
+    People(RoleBindingSpec),
+    Admission(AdmissionPolicySpec),
+    Cohort(CohortSpec),
+    Flavor(ResourceFlavorSpec),
+    Queue(ClusterQueueSpec),
+    Entrance(LocalQueueSpec),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct NamespaceWords {
+pub(in crate::kubernetes) struct NamespaceSpec {
     #[serde(default)]
     pub(in crate::kubernetes) labels: BTreeMap<String, String>,
     #[serde(rename = "podSecurity")]
@@ -33,7 +33,7 @@ pub(in crate::kubernetes) struct NamespaceWords {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct QuotaWords {
+pub(in crate::kubernetes) struct ResourceQuotaSpec {
     #[serde(default)]
     pub(in crate::kubernetes) hard: BTreeMap<String, Amount>,
 }
@@ -41,7 +41,7 @@ pub(in crate::kubernetes) struct QuotaWords {
 /// What each container may have: by default, and at most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct RangeWords {
+pub(in crate::kubernetes) struct LimitRangeSpec {
     #[serde(default)]
     pub(in crate::kubernetes) request: BTreeMap<String, Amount>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -51,7 +51,7 @@ pub(in crate::kubernetes) struct RangeWords {
 /// How pods of a class are ranked, and whose place they may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct ClassWords {
+pub(in crate::kubernetes) struct PriorityClassSpec {
     pub(in crate::kubernetes) value: i64,
     pub(in crate::kubernetes) preemption: String,
 }
@@ -66,7 +66,7 @@ pub(in crate::kubernetes) enum Amount {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct GuardWords {
+pub(in crate::kubernetes) struct NetworkPolicySpec {
     #[serde(rename = "policyTypes")]
     pub(in crate::kubernetes) policy_types: Vec<String>,
     pub(in crate::kubernetes) allow: Vec<String>,
@@ -74,14 +74,14 @@ pub(in crate::kubernetes) struct GuardWords {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct PeopleWords {
+pub(in crate::kubernetes) struct RoleBindingSpec {
     pub(in crate::kubernetes) role: String,
     pub(in crate::kubernetes) groups: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct AdmissionWords {
+pub(in crate::kubernetes) struct AdmissionPolicySpec {
     pub(in crate::kubernetes) registries: Vec<String>,
     pub(in crate::kubernetes) tolerations: Vec<String>,
     #[serde(rename = "failurePolicy")]
@@ -90,24 +90,24 @@ pub(in crate::kubernetes) struct AdmissionWords {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct CohortWords {
+pub(in crate::kubernetes) struct CohortSpec {
     #[serde(default)]
     pub(in crate::kubernetes) quotas: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct FlavorWords {
+pub(in crate::kubernetes) struct ResourceFlavorSpec {
     #[serde(rename = "nodeLabels")]
     pub(in crate::kubernetes) node_labels: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct QueueWords {
+pub(in crate::kubernetes) struct ClusterQueueSpec {
     pub(in crate::kubernetes) cohort: String,
     #[serde(rename = "resourceGroups", default)]
-    pub(in crate::kubernetes) groups: Vec<GroupWords>,
+    pub(in crate::kubernetes) groups: Vec<ResourceGroupSpec>,
     #[serde(rename = "stopPolicy")]
     pub(in crate::kubernetes) stop_policy: String,
 }
@@ -115,7 +115,7 @@ pub(in crate::kubernetes) struct QueueWords {
 /// A flavor's part of a queue, in GPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct GroupWords {
+pub(in crate::kubernetes) struct ResourceGroupSpec {
     pub(in crate::kubernetes) flavor: String,
     #[serde(rename = "nominalQuota")]
     pub(in crate::kubernetes) nominal: u64,
@@ -127,33 +127,33 @@ pub(in crate::kubernetes) struct GroupWords {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::kubernetes) struct EntranceWords {
+pub(in crate::kubernetes) struct LocalQueueSpec {
     #[serde(rename = "clusterQueue")]
     pub(in crate::kubernetes) queue: String,
 }
 
-impl Words {
+impl ObjectSpec {
     /// The words of a manifest's spec. A field that is null counts as absent.
     ///
     /// # Errors
     /// `platform.refused`, permanent, for what this backend does not know how to say.
-    pub(in crate::kubernetes) fn read(kind: Kind, spec: &Value) -> Result<Self, ActionError> {
+    pub(in crate::kubernetes) fn read(kind: ObjectKind, spec: &Value) -> Result<Self, ActionError> {
         let mut spec = spec.clone();
         if let Value::Object(fields) = &mut spec {
             fields.retain(|_, value| !value.is_null());
         }
         Ok(match kind {
-            Kind::Namespace => Self::Namespace(words(kind, spec)?),
-            Kind::ResourceQuota => Self::Quota(words(kind, spec)?),
-            Kind::LimitRange => Self::Range(words(kind, spec)?),
-            Kind::PriorityClass => Self::Class(words(kind, spec)?),
-            Kind::NetworkPolicy => Self::Guard(words(kind, spec)?),
-            Kind::RoleBinding => Self::People(words(kind, spec)?),
-            Kind::ValidatingAdmissionPolicy => Self::Admission(words(kind, spec)?),
-            Kind::Cohort => Self::Cohort(words(kind, spec)?),
-            Kind::ResourceFlavor => Self::Flavor(words(kind, spec)?),
-            Kind::ClusterQueue => Self::Queue(words(kind, spec)?),
-            Kind::LocalQueue => Self::Entrance(words(kind, spec)?),
+            ObjectKind::Namespace => Self::Namespace(parse_spec(kind, spec)?),
+            ObjectKind::ResourceQuota => Self::Quota(parse_spec(kind, spec)?),
+            ObjectKind::LimitRange => Self::Range(parse_spec(kind, spec)?),
+            ObjectKind::PriorityClass => Self::Class(parse_spec(kind, spec)?),
+            ObjectKind::NetworkPolicy => Self::Guard(parse_spec(kind, spec)?),
+            ObjectKind::RoleBinding => Self::People(parse_spec(kind, spec)?),
+            ObjectKind::ValidatingAdmissionPolicy => Self::Admission(parse_spec(kind, spec)?),
+            ObjectKind::Cohort => Self::Cohort(parse_spec(kind, spec)?),
+            ObjectKind::ResourceFlavor => Self::Flavor(parse_spec(kind, spec)?),
+            ObjectKind::ClusterQueue => Self::Queue(parse_spec(kind, spec)?),
+            ObjectKind::LocalQueue => Self::Entrance(parse_spec(kind, spec)?),
         })
     }
 
@@ -176,7 +176,7 @@ impl Words {
     }
 }
 
-fn words<T: DeserializeOwned>(kind: Kind, spec: Value) -> Result<T, ActionError> {
+fn parse_spec<T: DeserializeOwned>(kind: ObjectKind, spec: Value) -> Result<T, ActionError> {
     let kind: &str = kind.into();
     serde_json::from_value(spec)
         .map_err(|e| ActionError::permanent(codes::REFUSED, format!("spec of {kind}: {e}")))

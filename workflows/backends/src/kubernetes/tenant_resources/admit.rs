@@ -7,21 +7,23 @@
 use crate::kubernetes::{
     client::{
         error::Fault,
-        request::{Ask, escaped},
+        request::{ApiRequest, escaped},
     },
     cluster::KubernetesCluster,
     labels::{at, label, terminating, text, uid},
     objects::merged,
     tenant_resources::{
         kinds::{NAMESPACE, POD, QUOTA},
-        read::{Reader, Which},
+        read::{Reader, Selector},
     },
 };
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use workflows::platform::{Admits, Eyes, Kind, LOOK_AGAIN, Manifest, Place, Stamp, codes};
+use workflows::platform::{
+    AccessMode, CallMetadata, LOOK_AGAIN, Manifest, ObjectKind, ObjectRef, Observer, codes,
+};
 
 /// The quota that closes a namespace.
 pub(in crate::kubernetes) const CLOSED: &str = "tenure-closed";
@@ -70,9 +72,9 @@ impl KubernetesCluster {
         let closed = reader.core(QUOTA, Some(name), CLOSED).await?.is_some();
         let pods = reader.running(name).await?;
         let admits = match (closed, pods.iter().any(|pod| !terminating(pod))) {
-            (false, _) => Admits::All,
-            (true, true) => Admits::ReadOnly,
-            (true, false) => Admits::Nothing,
+            (false, _) => AccessMode::All,
+            (true, true) => AccessMode::ReadOnly,
+            (true, false) => AccessMode::Nothing,
         };
         Ok(json!({ "admits": admits, "running": count(&pods) }))
     }
@@ -82,18 +84,18 @@ impl KubernetesCluster {
         &self,
         name: &str,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let policy = match admits {
-            Admits::All => "None",
-            Admits::ReadOnly => "Hold",
-            Admits::Nothing => "HoldAndDrain",
+            AccessMode::All => "None",
+            AccessMode::ReadOnly => "Hold",
+            AccessMode::Nothing => "HoldAndDrain",
         };
-        if admits == Admits::Nothing {
+        if admits == AccessMode::Nothing {
             self.close(name, tenant, stamp).await?;
         }
-        let place = Place::new(&self.name, Kind::ClusterQueue, name);
+        let place = ObjectRef::new(&self.name, ObjectKind::ClusterQueue, name);
         let set = self
             .change(&place, tenant, stamp, |found| Ok(merged(&found.spec, &json!({ "stopPolicy": policy }))));
         match set.await {
@@ -103,8 +105,8 @@ impl KubernetesCluster {
             Err(error) => return Err(error),
         }
         match admits {
-            Admits::Nothing => self.evict_all(name, tenant, stamp).await,
-            Admits::All | Admits::ReadOnly => self.open(name, tenant, stamp).await,
+            AccessMode::Nothing => self.evict_all(name, tenant, stamp).await,
+            AccessMode::All | AccessMode::ReadOnly => self.open(name, tenant, stamp).await,
         }
     }
 
@@ -112,13 +114,13 @@ impl KubernetesCluster {
         &self,
         name: &str,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         match admits {
-            Admits::All => self.open(name, tenant, stamp).await,
-            Admits::ReadOnly => self.close(name, tenant, stamp).await,
-            Admits::Nothing => {
+            AccessMode::All => self.open(name, tenant, stamp).await,
+            AccessMode::ReadOnly => self.close(name, tenant, stamp).await,
+            AccessMode::Nothing => {
                 self.close(name, tenant, stamp).await?;
                 self.evict_all(name, tenant, stamp).await
             }
@@ -126,8 +128,8 @@ impl KubernetesCluster {
     }
 
     /// Whether there is a namespace of this name that is the tenant's and stays.
-    async fn is_there(&self, name: &str, tenant: &str, stamp: &Stamp) -> Result<bool, ActionError> {
-        let (_, live) = self.live(&Place::new(&self.name, Kind::Namespace, name), stamp).await?;
+    async fn is_there(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<bool, ActionError> {
+        let (_, live) = self.live(&ObjectRef::new(&self.name, ObjectKind::Namespace, name), stamp).await?;
         let Some(live) = live.filter(|live| !terminating(live)) else { return Ok(false) };
         let owner = label(&live, &self.marks.tenant()).unwrap_or_default();
         if owner == tenant {
@@ -137,11 +139,11 @@ impl KubernetesCluster {
         Err(ActionError::permanent(codes::OBJECT_FOREIGN, why))
     }
 
-    fn closure(&self, namespace: &str) -> Place {
-        Place::within(&self.name, Kind::ResourceQuota, namespace, CLOSED)
+    fn closure(&self, namespace: &str) -> ObjectRef {
+        ObjectRef::within(&self.name, ObjectKind::ResourceQuota, namespace, CLOSED)
     }
 
-    async fn close(&self, namespace: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn close(&self, namespace: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if !self.is_there(namespace, tenant, stamp).await? {
             return Ok(());
         }
@@ -151,7 +153,7 @@ impl KubernetesCluster {
     }
 
     /// Takes back our closure, and nobody else's quota.
-    async fn open(&self, namespace: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn open(&self, namespace: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let place = self.closure(namespace);
         let (at, live) = self.live(&place, stamp).await?;
         match live.map(|live| self.found(&live, &at)).filter(|found| found.tenant == tenant) {
@@ -161,11 +163,16 @@ impl KubernetesCluster {
     }
 
     /// Evicts every pod of the tenant's namespace, each once; what a budget keeps is tried again until the call's time is up.
-    async fn evict_all(&self, namespace: &str, tenant: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evict_all(
+        &self,
+        namespace: &str,
+        tenant: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         if !self.is_there(namespace, tenant, stamp).await? {
             return Ok(());
         }
-        let reader = self.reader(Eyes::Platform, stamp).await?;
+        let reader = self.reader(Observer::Platform, stamp).await?;
         let version = reader.eviction().await?;
         loop {
             let mut kept = Vec::new();
@@ -193,7 +200,7 @@ impl KubernetesCluster {
         namespace: &str,
         pod: &Value,
         version: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         reader: &Reader,
     ) -> Result<Option<String>, ActionError> {
         let name = text(pod, &["metadata", "name"]);
@@ -204,7 +211,7 @@ impl KubernetesCluster {
             "deleteOptions": { "preconditions": { "uid": uid(pod) } },
         });
         let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", escaped(namespace), escaped(name));
-        match reader.send(&Ask::post(&path, eviction).under(stamp)).await {
+        match reader.send(&ApiRequest::post(&path, eviction).under(stamp)).await {
             Ok(_) => Ok(None),
             Err(Fault::Refused(refusal)) => match refusal.budget() {
                 Some(budget) => Ok(Some(format!("pod {name}: {budget}"))),
@@ -225,13 +232,13 @@ impl Reader {
     /// The pods of a namespace that have not ended, those that go as well.
     async fn running(&self, namespace: &str) -> Result<Vec<Value>, ActionError> {
         let Some(pods) = self.kind(POD).await? else { return Ok(Vec::new()) };
-        let live = Which::Fields("status.phase!=Succeeded,status.phase!=Failed".to_owned());
+        let live = Selector::Fields("status.phase!=Succeeded,status.phase!=Failed".to_owned());
         self.list(&pods, Some(namespace), &live).await
     }
 
     /// The version in which an eviction is to be said: it has one of its own.
     async fn eviction(&self) -> Result<String, ActionError> {
-        let listed = self.ask(&Ask::get("/api/v1")).await?;
+        let listed = self.ask(&ApiRequest::get("/api/v1")).await?;
         let all = listed.get("resources").and_then(Value::as_array);
         let one = all.into_iter().flatten().find(|one| text(one, &["name"]) == "pods/eviction");
         let version = one.map(|one| format!("{}/{}", text(one, &["group"]), text(one, &["version"])));

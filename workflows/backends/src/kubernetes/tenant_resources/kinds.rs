@@ -7,15 +7,15 @@ use crate::kubernetes::{
     client::{
         discovery::{is_served, versions},
         error::Fault,
-        request::{Ask, escaped},
+        request::{ApiRequest, escaped},
     },
     labels::text,
-    tenant_resources::read::{Reader, Which},
+    tenant_resources::read::{Reader, Selector},
 };
 use engine::ActionError;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use workflows::platform::{Kind, codes};
+use workflows::platform::{ObjectKind, codes};
 
 /// The kinds beyond the core that our steps make, with their groups.
 const OWN: [(&str, &str); 8] = [
@@ -43,7 +43,7 @@ pub(in crate::kubernetes) const SNAPSHOT_CONTENT: &str = "VolumeSnapshotContent.
 
 /// A kind as the server lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kubernetes) struct Listed {
+pub(in crate::kubernetes) struct ListedKind {
     group: String,
     version: String,
     plural: String,
@@ -52,7 +52,7 @@ pub(in crate::kubernetes) struct Listed {
     pub(in crate::kubernetes) namespaced: bool,
 }
 
-impl Listed {
+impl ListedKind {
     /// `namespaces`, `jobs.batch`.
     pub(in crate::kubernetes) fn name(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
@@ -88,17 +88,17 @@ fn group_of(word: &str) -> &str {
 }
 
 /// The kind of object that actions make under this name.
-pub(in crate::kubernetes) fn made(word: &str) -> Option<Kind> {
+pub(in crate::kubernetes) fn made(word: &str) -> Option<ObjectKind> {
     Some(match word {
-        NAMESPACE => Kind::Namespace,
-        QUOTA => Kind::ResourceQuota,
-        "NetworkPolicy" => Kind::NetworkPolicy,
-        "RoleBinding" => Kind::RoleBinding,
-        POLICY => Kind::ValidatingAdmissionPolicy,
-        "Cohort" => Kind::Cohort,
-        "ResourceFlavor" => Kind::ResourceFlavor,
-        QUEUE => Kind::ClusterQueue,
-        "LocalQueue" => Kind::LocalQueue,
+        NAMESPACE => ObjectKind::Namespace,
+        QUOTA => ObjectKind::ResourceQuota,
+        "NetworkPolicy" => ObjectKind::NetworkPolicy,
+        "RoleBinding" => ObjectKind::RoleBinding,
+        POLICY => ObjectKind::ValidatingAdmissionPolicy,
+        "Cohort" => ObjectKind::Cohort,
+        "ResourceFlavor" => ObjectKind::ResourceFlavor,
+        QUEUE => ObjectKind::ClusterQueue,
+        "LocalQueue" => ObjectKind::LocalQueue,
         _ => return None,
     })
 }
@@ -112,7 +112,7 @@ impl Reader {
     ///
     /// # Errors
     /// Those of a group that does not answer: what it has is not known then.
-    pub(in crate::kubernetes) async fn kinds(&self) -> Result<Vec<Listed>, ActionError> {
+    pub(in crate::kubernetes) async fn kinds(&self) -> Result<Vec<ListedKind>, ActionError> {
         let mut all = self.kinds_of("", &["v1".to_owned()]).await?;
         for (name, versions) in self.groups().await? {
             all.extend(self.kinds_of(&name, &versions).await?);
@@ -123,16 +123,16 @@ impl Reader {
 
     /// That no kind is defined and not served, in one group or in any. A server that says it is ready may still leave out kinds that
     /// it serves a moment later; what defines them is always told.
-    async fn none_is_hidden(&self, group: Option<&str>, known: &[Listed]) -> Result<(), ActionError> {
-        let definitions = Listed {
+    async fn none_is_hidden(&self, group: Option<&str>, known: &[ListedKind]) -> Result<(), ActionError> {
+        let definitions = ListedKind {
             group: "apiextensions.k8s.io".into(),
             version: "v1".into(),
             plural: "customresourcedefinitions".into(),
             word: word("CustomResourceDefinition", "apiextensions.k8s.io"),
             namespaced: false,
         };
-        let known: BTreeSet<String> = known.iter().map(Listed::name).collect();
-        for one in self.list(&definitions, None, &Which::Named).await? {
+        let known: BTreeSet<String> = known.iter().map(ListedKind::name).collect();
+        for one in self.list(&definitions, None, &Selector::Named).await? {
             let name = text(&one, &["metadata", "name"]);
             let of = name.split_once('.').map_or("", |(_, group)| group);
             if known.contains(name) || group.is_some_and(|group| group != of) {
@@ -156,7 +156,7 @@ impl Reader {
             let why = "GET /readyz: the server is not ready, and what it serves is not known yet";
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
-        let listed = self.ask(&Ask::get("/apis")).await?;
+        let listed = self.ask(&ApiRequest::get("/apis")).await?;
         let Some(groups) = listed.get("groups").and_then(Value::as_array) else {
             return Err(ActionError::transient(codes::UNREADABLE, "GET /apis: the answer lists no groups"));
         };
@@ -165,7 +165,7 @@ impl Reader {
     }
 
     /// The kind that is called so; none where it is not served, so that there is nothing of it.
-    pub(in crate::kubernetes) async fn kind(&self, word: &str) -> Result<Option<Listed>, ActionError> {
+    pub(in crate::kubernetes) async fn kind(&self, word: &str) -> Result<Option<ListedKind>, ActionError> {
         let group = group_of(word);
         let of = if group.is_empty() {
             vec!["v1".to_owned()]
@@ -185,7 +185,7 @@ impl Reader {
     }
 
     /// The kinds of one group, from these versions; each by the first that has it.
-    async fn kinds_of(&self, group: &str, versions: &[String]) -> Result<Vec<Listed>, ActionError> {
+    async fn kinds_of(&self, group: &str, versions: &[String]) -> Result<Vec<ListedKind>, ActionError> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
         for version in versions {
@@ -204,7 +204,7 @@ impl Reader {
                 );
                 ActionError { message: why, ..error }
             };
-            let listed = self.send(&Ask::get(&path)).await.map_err(unknown)?;
+            let listed = self.send(&ApiRequest::get(&path)).await.map_err(unknown)?;
             let resources = listed.get("resources").and_then(Value::as_array).cloned().unwrap_or_default();
             for resource in resources {
                 let text = |field: &str| text(&resource, &[field]);
@@ -214,7 +214,7 @@ impl Reader {
                 if !lists || plural.contains('/') || !seen.insert(plural.to_owned()) {
                     continue;
                 }
-                all.push(Listed {
+                all.push(ListedKind {
                     group: group.to_owned(),
                     version: version.clone(),
                     plural: plural.to_owned(),

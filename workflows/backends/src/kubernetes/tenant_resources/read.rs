@@ -7,16 +7,16 @@ use crate::kubernetes::{
     client::{
         error::Fault,
         list,
-        request::{self, Ask, deadline},
+        request::{self, ApiRequest, deadline},
     },
     cluster::KubernetesCluster,
     labels::{text, uid},
-    tenant_resources::kinds::{Listed, NAMESPACE},
+    tenant_resources::kinds::{ListedKind, NAMESPACE},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use workflows::platform::{Eyes, Stamp, codes};
+use workflows::platform::{CallMetadata, Observer, codes};
 
 /// Its identity is that of the cluster, as long as the cluster lives.
 const OLDEST: &str = "kube-system";
@@ -30,7 +30,7 @@ pub(in crate::kubernetes) struct Reader {
 
 /// Which objects of a kind.
 #[derive(Clone, Debug)]
-pub(in crate::kubernetes) enum Which {
+pub(in crate::kubernetes) enum Selector {
     /// All.
     All,
     /// All, and of them nothing but the metadata.
@@ -43,7 +43,7 @@ pub(in crate::kubernetes) enum Which {
     Fields(String),
 }
 
-impl Which {
+impl Selector {
     pub(in crate::kubernetes) fn named(name: &str) -> Self {
         Self::Fields(format!("metadata.name={name}"))
     }
@@ -54,12 +54,12 @@ impl KubernetesCluster {
     /// independent of who did: both are refused.
     pub(in crate::kubernetes) async fn reader(
         &self,
-        eyes: Eyes,
-        stamp: &Stamp,
+        eyes: Observer,
+        stamp: &CallMetadata,
     ) -> Result<Reader, ActionError> {
         let until = deadline(stamp);
         let ours = Reader { client: self.client.clone(), until };
-        if eyes == Eyes::Platform {
+        if eyes == Observer::Platform {
             return Ok(ours);
         }
         let Some(verifier) = &self.verifier else {
@@ -89,7 +89,7 @@ impl KubernetesCluster {
 }
 
 impl Reader {
-    pub(in crate::kubernetes) async fn send(&self, ask: &Ask) -> Result<Value, Fault> {
+    pub(in crate::kubernetes) async fn send(&self, ask: &ApiRequest) -> Result<Value, Fault> {
         request::send(&self.client, ask, self.until).await
     }
 
@@ -97,7 +97,7 @@ impl Reader {
         request::is_ready(&self.client, self.until).await
     }
 
-    pub(in crate::kubernetes) async fn ask(&self, ask: &Ask) -> Result<Value, ActionError> {
+    pub(in crate::kubernetes) async fn ask(&self, ask: &ApiRequest) -> Result<Value, ActionError> {
         Ok(self.send(ask).await?)
     }
 
@@ -107,17 +107,17 @@ impl Reader {
     /// Those of the server, with the kind that could not be listed.
     pub(in crate::kubernetes) async fn list(
         &self,
-        of: &Listed,
+        of: &ListedKind,
         namespace: Option<&str>,
-        which: &Which,
+        which: &Selector,
     ) -> Result<Vec<Value>, ActionError> {
-        let ask = Ask::get(&of.collection(namespace));
+        let ask = ApiRequest::get(&of.collection(namespace));
         let ask = match which {
-            Which::All => ask,
-            Which::Named => ask.described(),
-            Which::Marked(label) => ask.with("labelSelector", label).described(),
-            Which::Whole(label) => ask.with("labelSelector", label),
-            Which::Fields(fields) => ask.with("fieldSelector", fields),
+            Selector::All => ask,
+            Selector::Named => ask.described(),
+            Selector::Marked(label) => ask.with("labelSelector", label).described(),
+            Selector::Whole(label) => ask.with("labelSelector", label),
+            Selector::Fields(fields) => ask.with("fieldSelector", fields),
         };
         list::whole(&self.client, ask, self.until).await.map_err(|error| {
             let why = format!(
@@ -132,11 +132,11 @@ impl Reader {
     /// The object of this name, if there is one.
     pub(in crate::kubernetes) async fn named(
         &self,
-        of: &Listed,
+        of: &ListedKind,
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<Value>, ActionError> {
-        let all = self.list(of, namespace, &Which::named(name)).await?;
+        let all = self.list(of, namespace, &Selector::named(name)).await?;
         // A server that cannot select by name lists more.
         Ok(all.into_iter().find(|one| text(one, &["metadata", "name"]) == name))
     }
@@ -171,7 +171,7 @@ impl Reader {
             "spec": { "resourceAttributes": { "verb": "delete", "resource": "namespaces" } },
         });
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        let answer = self.ask(&Ask::review(path, review)).await?;
+        let answer = self.ask(&ApiRequest::review(path, review)).await?;
         let allowed = answer.get("status").and_then(|status| status.get("allowed"));
         allowed.and_then(Value::as_bool).ok_or_else(|| {
             ActionError::transient(codes::UNREADABLE, "the review of the verifier's rights says nothing")
@@ -222,7 +222,7 @@ mod tests {
     async fn listed(answers: &[(u16, &'static str)]) -> (Result<Vec<Value>, ActionError>, Vec<String>) {
         let (reader, asked) = serving([&[(200, KINDS)], answers].concat()).await;
         let kind = reader.kind("ConfigMap").await.unwrap().unwrap();
-        let all = reader.list(&kind, None, &Which::Marked("tenure.dev/tenant=acme".into())).await;
+        let all = reader.list(&kind, None, &Selector::Marked("tenure.dev/tenant=acme".into())).await;
         let asked = tokio::time::timeout(Duration::from_secs(5), asked).await;
         (all, asked.expect("not all was asked for").unwrap())
     }

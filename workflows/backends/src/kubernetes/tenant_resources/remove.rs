@@ -4,7 +4,7 @@ use crate::kubernetes::{
     client::TRIES,
     cluster::KubernetesCluster,
     labels::{terminating, uid, version},
-    objects::call_history::Calls,
+    objects::call_history::CallHistory,
     tenant_resources::{
         kinds::{NODE, made},
         parts,
@@ -13,15 +13,15 @@ use crate::kubernetes::{
     },
 };
 use engine::ActionError;
-use workflows::platform::{Eyes, Place, Stamp, Thing, codes};
+use workflows::platform::{CallMetadata, ObjectRef, Observer, TenantResource, codes};
 
 impl KubernetesCluster {
     /// Asks for the removal of what has this identity.
     pub(in crate::kubernetes) async fn removed(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         identity: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         if thing.kind == NODE {
             let why = format!(
@@ -29,12 +29,12 @@ impl KubernetesCluster {
             );
             return Err(ActionError::permanent(codes::REFUSED, why));
         }
-        let reader = self.reader(Eyes::Platform, stamp).await?;
+        let reader = self.reader(Observer::Platform, stamp).await?;
         let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(()) };
         let (namespace, name) = parts(thing, kind.namespaced)?;
         if let Some(of) = made(&thing.kind) {
-            let place = Place::new(&self.name, of, name);
-            let place = Place { namespace: namespace.map(str::to_owned), ..place };
+            let place = ObjectRef::new(&self.name, of, name);
+            let place = ObjectRef { namespace: namespace.map(str::to_owned), ..place };
             return self.remove(&place, identity, stamp).await;
         }
         for _ in 0..TRIES {
@@ -43,7 +43,7 @@ impl KubernetesCluster {
                 let why = format!("{thing} was replaced meanwhile");
                 return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
             }
-            Calls::of(&live, &self.marks.calls())?.check(stamp, &thing.to_string())?;
+            CallHistory::of(&live, &self.marks.calls())?.check(stamp, &thing.to_string())?;
             if terminating(&live) {
                 return Ok(());
             }
@@ -62,7 +62,7 @@ impl KubernetesCluster {
     /// Waits a moment for what was asked to go to be gone. Whether it is, a look has to tell.
     pub(in crate::kubernetes) async fn left(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         identity: &str,
         reader: &Reader,
     ) -> Result<(), ActionError> {

@@ -9,8 +9,8 @@ use crate::kubernetes::{
     objects::deletion,
     tenant_resources::{
         admit::CLOSED,
-        kinds::{BINDING, Listed, NAMESPACE, NODE, POLICY, QUOTA},
-        read::{Reader, Which},
+        kinds::{BINDING, ListedKind, NAMESPACE, NODE, POLICY, QUOTA},
+        read::{Reader, Selector},
         volumes::Storage,
     },
 };
@@ -18,13 +18,13 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::JoinSet;
-use workflows::platform::{Seen, Thing, codes, tenant_name};
+use workflows::platform::{ObservedResource, TenantResource, codes, tenant_name};
 
 /// How many kinds are listed at once. Clusters have hundreds.
 const AT_ONCE: usize = 8;
 
 /// A kind with what was found of it.
-type Found = (Listed, Vec<Value>);
+type Found = (ListedKind, Vec<Value>);
 
 /// The namespace of an object, where it lies in one.
 pub(in crate::kubernetes) fn namespace_of(object: &Value) -> Option<&str> {
@@ -36,7 +36,7 @@ impl KubernetesCluster {
         &self,
         tenant: &str,
         reader: &Reader,
-    ) -> Result<Vec<Seen>, ActionError> {
+    ) -> Result<Vec<ObservedResource>, ActionError> {
         let own = format!("{}--", tenant_name(tenant)?);
         let kinds = reader.kinds().await?.into_iter();
         let kinds = kinds.filter(|kind| !self.target.survey_skips.contains(&kind.name()));
@@ -48,7 +48,7 @@ impl KubernetesCluster {
                 .collect()
         };
         let (namespaces, policies) = (named(NAMESPACE), named(POLICY));
-        let mut all: BTreeMap<String, Seen> = BTreeMap::new();
+        let mut all: BTreeMap<String, ObservedResource> = BTreeMap::new();
         for (kind, objects) in &found {
             for object in objects {
                 let name = text(object, &["metadata", "name"]);
@@ -69,7 +69,7 @@ impl KubernetesCluster {
                 all.insert(uid(object).to_owned(), self.seen(kind, object, tenant));
             }
         }
-        let mut all: Vec<Seen> = all.into_values().collect();
+        let mut all: Vec<ObservedResource> = all.into_values().collect();
         if let Some(webhook) = &self.target.admission_webhook {
             let guarded = namespaces.iter().filter(|name| name.starts_with(&own));
             all.extend(guarded.map(|name| self.guarded(name, tenant, webhook)));
@@ -81,7 +81,7 @@ impl KubernetesCluster {
     /// Every kind with what may be the tenant's of it, in the order of the kinds.
     async fn listed(
         &self,
-        kinds: Vec<Listed>,
+        kinds: Vec<ListedKind>,
         tenant: &str,
         reader: &Reader,
     ) -> Result<Vec<Found>, ActionError> {
@@ -106,15 +106,15 @@ impl KubernetesCluster {
     }
 
     /// What to ask for of a kind. Taints and claims are no labels, and what holds a namespace is in its status.
-    fn which(&self, kind: &Listed, tenant: &str) -> Which {
+    fn which(&self, kind: &ListedKind, tenant: &str) -> Selector {
         let whole = kind.word == NODE || Storage::of(&kind.word).is_some();
         let marked = format!("{}={tenant}", self.marks.tenant());
         if whole {
-            Which::All
+            Selector::All
         } else if kind.word == NAMESPACE {
-            Which::Whole(marked)
+            Selector::Whole(marked)
         } else {
-            Which::Marked(marked)
+            Selector::Marked(marked)
         }
     }
 
@@ -127,7 +127,7 @@ impl KubernetesCluster {
     }
 
     /// Whether an object bears the tenant's mark. A node may bear two, of which either counts.
-    fn is_marked(&self, kind: &Listed, object: &Value, tenant: &str) -> bool {
+    fn is_marked(&self, kind: &ListedKind, object: &Value, tenant: &str) -> bool {
         let key = self.marks.tenant();
         let taints = at(object, &["spec", "taints"]).filter(|_| kind.word == NODE).and_then(Value::as_array);
         let tainted = taints
@@ -138,9 +138,14 @@ impl KubernetesCluster {
     }
 
     /// What the operator's webhook does for a workspace in the place of the policy that the records list. It ends with the namespace.
-    fn guarded(&self, namespace: &str, tenant: &str, webhook: &str) -> Seen {
-        Seen {
-            thing: Thing::new(crate::kubernetes::tenant_resources::SYSTEM, &self.name, POLICY, namespace),
+    fn guarded(&self, namespace: &str, tenant: &str, webhook: &str) -> ObservedResource {
+        ObservedResource {
+            thing: TenantResource::new(
+                crate::kubernetes::tenant_resources::SYSTEM,
+                &self.name,
+                POLICY,
+                namespace,
+            ),
             uid: format!("webhook/{webhook}"),
             tenant: tenant.to_owned(),
             spec: json!({ "webhook": webhook }),
@@ -149,15 +154,25 @@ impl KubernetesCluster {
     }
 
     /// An object as a thing. One that goes says what holds it.
-    pub(in crate::kubernetes) fn seen(&self, kind: &Listed, object: &Value, tenant: &str) -> Seen {
+    pub(in crate::kubernetes) fn seen(
+        &self,
+        kind: &ListedKind,
+        object: &Value,
+        tenant: &str,
+    ) -> ObservedResource {
         let name = text(object, &["metadata", "name"]);
         let name = namespace_of(object).map_or_else(|| name.to_owned(), |within| format!("{within}/{name}"));
         let mut spec = Storage::of(&kind.word).map_or_else(|| json!({}), |storage| storage.spec(object));
         if let (true, Value::Object(said)) = (terminating(object), &mut spec) {
             said.insert("held".into(), deletion::of(&format!("{} {name}", kind.word), object).into());
         }
-        Seen {
-            thing: Thing::new(crate::kubernetes::tenant_resources::SYSTEM, &self.name, &kind.word, &name),
+        ObservedResource {
+            thing: TenantResource::new(
+                crate::kubernetes::tenant_resources::SYSTEM,
+                &self.name,
+                &kind.word,
+                &name,
+            ),
             uid: uid(object).to_owned(),
             tenant: tenant.to_owned(),
             spec,

@@ -15,7 +15,7 @@ use crate::kubernetes::{
 use engine::ActionError;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use workflows::platform::{LOOK_AGAIN, Stamp, codes};
+use workflows::platform::{CallMetadata, LOOK_AGAIN, codes};
 
 /// The fields of a volume that may hold an object and are not where it is.
 const NOT_SOURCES: [&str; 4] = ["capacity", "claimRef", "nodeAffinity", "accessModes"];
@@ -159,7 +159,7 @@ impl KubernetesCluster {
         name: &str,
         object: &Value,
         reader: &Reader,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let (field, volume) = (storage.policy_field(), storage.handle(object));
         let driver = match storage.driver(object) {

@@ -2,7 +2,7 @@
 //!
 //! An answer repeats the text of the question, so that one to an earlier question never passes for one to this.
 
-use crate::kubernetes::workloads::{conditional_write::Change, observed::Known};
+use crate::kubernetes::workloads::{conditional_write::Change, observed::ObservedWorkload};
 use crate::kubernetes::{
     cluster::KubernetesCluster,
     labels::{annotation, terminating},
@@ -11,7 +11,7 @@ use chrono::{DateTime, SecondsFormat};
 use engine::ActionError;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use workflows::platform::{LOOK_AGAIN, Stamp, WorkloadRef, codes};
+use workflows::platform::{CallMetadata, LOOK_AGAIN, WorkloadRef, codes};
 
 impl KubernetesCluster {
     /// Says when it ends, in milliseconds since 1970.
@@ -19,7 +19,7 @@ impl KubernetesCluster {
         &self,
         of: &WorkloadRef,
         ends: u64,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
@@ -37,7 +37,7 @@ impl KubernetesCluster {
     pub(super) async fn reassured(
         &self,
         of: &WorkloadRef,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         match self.known(of, until).await? {
@@ -53,9 +53,9 @@ impl KubernetesCluster {
 
     async fn all_told(
         &self,
-        known: &Known,
+        known: &ObservedWorkload,
         annotations: &[(String, Option<String>)],
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         for (seen, _) in known.told() {
@@ -69,7 +69,7 @@ impl KubernetesCluster {
     pub(super) async fn saved(
         &self,
         of: &WorkloadRef,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<bool, ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(true) };
@@ -90,7 +90,7 @@ impl KubernetesCluster {
     }
 
     /// Whether the workload, or every pod of it, answers the question that it bears.
-    pub(super) fn has_saved(&self, known: &Known) -> bool {
+    pub(super) fn has_saved(&self, known: &ObservedWorkload) -> bool {
         let answers = |object: &Value| {
             annotation(object, &self.marks.checkpoint())
                 .is_some_and(|asked| annotation(object, &self.marks.checkpointed()) == Some(asked))
@@ -103,7 +103,7 @@ impl KubernetesCluster {
     pub(super) async fn requeued(
         &self,
         of: &WorkloadRef,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
@@ -122,7 +122,7 @@ impl KubernetesCluster {
     pub(super) async fn activated(
         &self,
         of: &WorkloadRef,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         let known = self.known(of, until).await?;

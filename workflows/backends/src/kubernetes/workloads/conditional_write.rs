@@ -1,15 +1,15 @@
 //! One conditional write: read, compare, merge under identity and version, and remember the call with it.
 
 use crate::kubernetes::{
-    client::{TRIES, error::Fault, request::Ask},
+    client::{TRIES, error::Fault, request::ApiRequest},
     cluster::KubernetesCluster,
     labels::{annotation, uid, version},
-    objects::call_history::{Before, Calls},
+    objects::call_history::{CallHistory, PastCall},
 };
 use engine::ActionError;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
-use workflows::platform::{Stamp, codes};
+use workflows::platform::{CallMetadata, codes};
 
 /// What a write changes of an object.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Change {
 
 /// Which object, as a call has seen it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ObjectRef {
     pub(super) path: String,
     /// For people.
     pub(super) name: String,
@@ -38,8 +38,8 @@ impl KubernetesCluster {
     /// `call.fenced` for a late call; `object.changed`, transient, for an object of another identity or that changes all the time.
     pub(super) async fn write(
         &self,
-        seen: &Seen,
-        stamp: &Stamp,
+        seen: &ObjectRef,
+        stamp: &CallMetadata,
         until: Instant,
         decide: impl Fn(&Value) -> Result<Option<Change>, ActionError>,
     ) -> Result<bool, ActionError> {
@@ -49,8 +49,8 @@ impl KubernetesCluster {
                 let why = format!("{} was replaced meanwhile", seen.name);
                 return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
             }
-            let calls = Calls::of(&live, &self.marks.calls())?;
-            let done = calls.check(stamp, &seen.name)? == Before::Done;
+            let calls = CallHistory::of(&live, &self.marks.calls())?;
+            let done = calls.check(stamp, &seen.name)? == PastCall::Done;
             if done && !calls.is_newer(stamp) {
                 return Ok(true);
             }
@@ -59,7 +59,7 @@ impl KubernetesCluster {
                 return Ok(true);
             };
             let patch = patch(&live, change, (self.marks.calls(), calls.with(stamp)));
-            let ask = Ask::merge(&seen.path, patch).by(&self.target.field_manager).under(stamp);
+            let ask = ApiRequest::merge(&seen.path, patch).by(&self.target.field_manager).under(stamp);
             match self.send(&ask, until).await {
                 Ok(_) => return Ok(true),
                 Err(Fault::Refused(refusal)) if refusal.is_outdated() || refusal.is_missing() => {}

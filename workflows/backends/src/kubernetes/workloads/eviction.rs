@@ -5,22 +5,22 @@
 
 use crate::kubernetes::workloads::{
     conditional_write::Change,
-    observed::{Known, pod_seen},
+    observed::{ObservedWorkload, pod_seen},
 };
 use crate::kubernetes::{
     client::{
         error::Fault,
-        request::{Ask, escaped},
+        request::{ApiRequest, escaped},
     },
     cluster::KubernetesCluster,
-    labels::{Marks, at, terminating, text, uid},
+    labels::{LabelNames, at, terminating, text, uid},
     pods::{full_name, is_so, name, node, path},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
-use workflows::platform::{Stamp, WorkloadRef, codes};
+use workflows::platform::{CallMetadata, WorkloadRef, codes};
 
 /// The taint by which people say that a machine is off for sure.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -31,7 +31,7 @@ impl KubernetesCluster {
         &self,
         of: &WorkloadRef,
         identity: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
@@ -51,7 +51,7 @@ impl KubernetesCluster {
     }
 
     /// Asks for one pod to go, on condition that it is this one and that its disruption budget lets it.
-    async fn evict_pod(&self, pod: &Value, stamp: &Stamp, until: Instant) -> Result<(), ActionError> {
+    async fn evict_pod(&self, pod: &Value, stamp: &CallMetadata, until: Instant) -> Result<(), ActionError> {
         let mut options = json!({ "preconditions": { "uid": uid(pod) } });
         if let (Value::Object(options), true) = (&mut options, stamp.dry_run) {
             options.insert("dryRun".into(), json!(["All"]));
@@ -62,7 +62,7 @@ impl KubernetesCluster {
             "metadata": { "name": name(pod), "namespace": text(pod, &["metadata", "namespace"]) },
             "deleteOptions": options,
         });
-        let ask = Ask::post(&format!("{}/eviction", path(pod)), eviction).under(stamp);
+        let ask = ApiRequest::post(&format!("{}/eviction", path(pod)), eviction).under(stamp);
         match self.send(&ask, until).await {
             Ok(_) => Ok(()),
             Err(Fault::Refused(refusal)) if refusal.is_missing() => Ok(()),
@@ -80,7 +80,7 @@ impl KubernetesCluster {
         &self,
         of: &WorkloadRef,
         identity: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
@@ -106,7 +106,7 @@ impl KubernetesCluster {
 }
 
 /// That what is there is what was seen: the `Workload` of this identity, or pods of no others.
-fn same(known: &Known, of: &WorkloadRef, identity: &str) -> Result<(), ActionError> {
+fn same(known: &ObservedWorkload, of: &WorkloadRef, identity: &str) -> Result<(), ActionError> {
     let seen: BTreeSet<&str> = identity.split(',').collect();
     let is = match &known.queued {
         Some(queued) => uid(&queued.live) == identity,
@@ -120,7 +120,7 @@ fn same(known: &Known, of: &WorkloadRef, identity: &str) -> Result<(), ActionErr
 }
 
 /// Whether nothing on a node can still run: its kubelet is not heard of, and somebody has said that it is off or has barred it.
-fn fenced(node: &Value, marks: &Marks) -> bool {
+fn fenced(node: &Value, marks: &LabelNames) -> bool {
     let taints = at(node, &["spec", "taints"]).and_then(Value::as_array).into_iter().flatten();
     let mut keys = taints.map(|taint| text(taint, &["key"]));
     !is_so(node, "Ready") && keys.any(|key| key == OUT_OF_SERVICE || key == marks.cordon())
@@ -146,7 +146,11 @@ mod tests {
             ("Unknown", "node.kubernetes.io/unreachable", false),
             ("False", "tenure.dev/tenant", false),
         ] {
-            assert_eq!(fenced(&node(ready, taint), &Marks::new("tenure.dev")), wanted, "{ready} {taint}");
+            assert_eq!(
+                fenced(&node(ready, taint), &LabelNames::new("tenure.dev")),
+                wanted,
+                "{ready} {taint}"
+            );
         }
     }
 }

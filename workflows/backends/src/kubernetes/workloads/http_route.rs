@@ -3,8 +3,8 @@
 //! The weights that were there are kept on the route itself until they are put back, so that whoever restores them needs no memory.
 
 use crate::kubernetes::workloads::{
-    conditional_write::{Change, Seen},
-    observed::Known,
+    conditional_write::{Change, ObjectRef},
+    observed::ObservedWorkload,
 };
 use crate::kubernetes::{
     client::{discovery::ROUTE, request::escaped},
@@ -15,7 +15,7 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
-use workflows::platform::{Stamp, WorkloadRef, codes};
+use workflows::platform::{CallMetadata, WorkloadRef, codes};
 
 /// The weights of each back end before Tenure changed them, by the back end's name, in the order of the route.
 type Before = BTreeMap<String, Vec<u64>>;
@@ -34,7 +34,7 @@ impl KubernetesCluster {
         &self,
         of: &WorkloadRef,
         percent: u8,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
@@ -43,7 +43,7 @@ impl KubernetesCluster {
             return if percent >= 100 { Ok(()) } else { Err(self.no_route(of)) };
         };
         let key = self.marks.weights();
-        let seen = Seen { path: routed.path, name: format!("HTTPRoute {}", routed.route), uid: None };
+        let seen = ObjectRef { path: routed.path, name: format!("HTTPRoute {}", routed.route), uid: None };
         let found = self.write(&seen, stamp, until, |live| {
             let before = kept(live, &key)?;
             let Some((rules, before)) = weighted(live, &routed.service, percent, before) else {
@@ -69,7 +69,11 @@ impl KubernetesCluster {
     }
 
     /// The share that it is sent, in percent of what it had before; nothing where no route is known.
-    pub(super) async fn weight_of(&self, known: &Known, until: Instant) -> Result<Option<u8>, ActionError> {
+    pub(super) async fn weight_of(
+        &self,
+        known: &ObservedWorkload,
+        until: Instant,
+    ) -> Result<Option<u8>, ActionError> {
         let Some(routed) = self.routed(known, until).await? else { return Ok(None) };
         let Some(live) = self.object(&routed.path, until).await? else { return Ok(None) };
         let now: Vec<u64> = back_ends(&live, &routed.service).map(weight).collect();
@@ -83,7 +87,7 @@ impl KubernetesCluster {
         Ok(u8::try_from(percent).ok())
     }
 
-    async fn routed(&self, known: &Known, until: Instant) -> Result<Option<Routed>, ActionError> {
+    async fn routed(&self, known: &ObservedWorkload, until: Instant) -> Result<Option<Routed>, ActionError> {
         let named = known.says(&self.marks.route()).and_then(|named| named.split_once('/'));
         let Some((route, service)) = named else { return Ok(None) };
         let Some(version) = self.version_of(ROUTE, until).await? else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Which objects a workload is, and what they show of it.
 
-use crate::kubernetes::workloads::conditional_write::Seen;
+use crate::kubernetes::workloads::conditional_write::ObjectRef;
 use crate::kubernetes::{
     client::{discovery::WORKLOAD, request::escaped},
     cluster::KubernetesCluster,
@@ -20,26 +20,26 @@ const OF_WORKLOAD: &str = "kueue.x-k8s.io/workload";
 
 /// A workload, as found.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ObservedWorkload {
     /// The namespace of its workspace.
     pub(super) namespace: String,
     /// Kueue's `Workload` of its name, if there is one.
-    pub(super) queued: Option<Queued>,
+    pub(super) queued: Option<KueueWorkload>,
     /// Its pods that have not ended, on their way out or not.
     pub(super) pods: Vec<Value>,
 }
 
 /// Kueue's `Workload`.
 #[derive(Debug)]
-pub(super) struct Queued {
+pub(super) struct KueueWorkload {
     path: String,
     pub(super) live: Value,
 }
 
-impl Queued {
+impl KueueWorkload {
     /// What a write needs of it. With `uid` it is this very one.
-    pub(super) fn seen(&self, uid: Option<&str>) -> Seen {
-        Seen { path: self.path.clone(), name: self.name(), uid: uid.map(str::to_owned) }
+    pub(super) fn seen(&self, uid: Option<&str>) -> ObjectRef {
+        ObjectRef { path: self.path.clone(), name: self.name(), uid: uid.map(str::to_owned) }
     }
 
     fn name(&self) -> String {
@@ -62,9 +62,9 @@ fn let_go(workload: &Value) -> bool {
     is_so(workload, "Finished") || !is_so(workload, "QuotaReserved")
 }
 
-impl Known {
+impl ObservedWorkload {
     /// The objects that bear what is told, the workload first. With the identity that was seen.
-    pub(super) fn told(&self) -> Vec<(Seen, &Value)> {
+    pub(super) fn told(&self) -> Vec<(ObjectRef, &Value)> {
         let pods = self.pods.iter().map(|pod| (pod_seen(pod), pod));
         let queued = self.queued.iter().map(|queued| (queued.seen(Some(uid(&queued.live))), &queued.live));
         queued.chain(pods).collect()
@@ -82,7 +82,7 @@ impl Known {
 
     /// Whether anything of it is there.
     pub(super) fn runs(&self) -> bool {
-        !self.pods.is_empty() || self.queued.as_ref().is_some_and(Queued::reserved)
+        !self.pods.is_empty() || self.queued.as_ref().is_some_and(KueueWorkload::reserved)
     }
 
     /// An annotation of the `Workload`, or else of the first pod that has it.
@@ -93,14 +93,18 @@ impl Known {
 }
 
 /// What a write needs of a pod: it is this very one.
-pub(super) fn pod_seen(pod: &Value) -> Seen {
+pub(super) fn pod_seen(pod: &Value) -> ObjectRef {
     let name = format!("Pod {}", crate::kubernetes::pods::full_name(pod));
-    Seen { path: path(pod), name, uid: Some(uid(pod).to_owned()) }
+    ObjectRef { path: path(pod), name, uid: Some(uid(pod).to_owned()) }
 }
 
 impl KubernetesCluster {
     /// The workload, if the cluster knows anything of its name.
-    pub(super) async fn known(&self, of: &WorkloadRef, until: Instant) -> Result<Option<Known>, ActionError> {
+    pub(super) async fn known(
+        &self,
+        of: &WorkloadRef,
+        until: Instant,
+    ) -> Result<Option<ObservedWorkload>, ActionError> {
         let namespace = workspace_name(&of.tenant, &of.workspace)?;
         let queued = self.queued(&namespace, &of.name, until).await?;
         let mut pods = self.pods_within(&namespace, until).await?;
@@ -111,7 +115,7 @@ impl KubernetesCluster {
         if queued.is_none() && pods.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Known { namespace, queued, pods }))
+        Ok(Some(ObservedWorkload { namespace, queued, pods }))
     }
 
     /// Waits a moment for the pods of the workload to end, one after the other, and then for Kueue to let go of its quota.
@@ -141,7 +145,7 @@ impl KubernetesCluster {
         namespace: &str,
         name: &str,
         until: Instant,
-    ) -> Result<Option<Queued>, ActionError> {
+    ) -> Result<Option<KueueWorkload>, ActionError> {
         // Any other character would make another path of it, and no object can have it.
         let plain =
             name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
@@ -151,13 +155,13 @@ impl KubernetesCluster {
         let Some(version) = self.version_of(WORKLOAD, until).await? else { return Ok(None) };
         let path = WORKLOAD.path(&version, &escaped(namespace), &escaped(name));
         let live = self.object(&path, until).await?;
-        Ok(live.map(|live| Queued { path, live }))
+        Ok(live.map(|live| KueueWorkload { path, live }))
     }
 
     /// The workload as its objects show it.
     pub(super) async fn running(
         &self,
-        known: &Known,
+        known: &ObservedWorkload,
         until: Instant,
     ) -> Result<RunningWorkload, ActionError> {
         let active = match &known.queued {

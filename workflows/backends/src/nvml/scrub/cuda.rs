@@ -16,7 +16,7 @@ use std::{
 const SUCCESS: c_uint = 0;
 const OUT_OF_MEMORY: c_uint = 2;
 
-type Told<T> = Result<T, Fault>;
+type CudaResult<T> = Result<T, Fault>;
 
 /// The driver's library, initialised.
 pub(super) struct Cuda {
@@ -48,7 +48,7 @@ pub(super) enum Window<'a> {
 
 impl Cuda {
     /// Loads the library and initialises it.
-    pub(super) fn load(path: &Path) -> Told<Self> {
+    pub(super) fn load(path: &Path) -> CudaResult<Self> {
         // SAFETY: the library is the driver's own; what it does when it is loaded is what every CUDA program relies on.
         let library = unsafe { Library::new(path) };
         let library = library.map_err(|error| {
@@ -68,7 +68,7 @@ impl Cuda {
         Err(Fault { kind: Kind::NotSupported, ..cuda.fault("cuInit", code) })
     }
 
-    fn symbol<F: Copy>(&self, name: &str) -> Told<F> {
+    fn symbol<F: Copy>(&self, name: &str) -> CudaResult<F> {
         // SAFETY: every caller names the function's type as cuda.h declares it.
         let found = unsafe { self.library.get::<F>(name.as_bytes()) };
         found.map(|symbol| *symbol).map_err(|error| Fault::new(name, Kind::NotSupported, error))
@@ -91,12 +91,12 @@ impl Cuda {
         Fault::new(call, kind, format!("{words} ({code})"))
     }
 
-    fn told(&self, call: &str, code: c_uint) -> Told<()> {
+    fn told(&self, call: &str, code: c_uint) -> CudaResult<()> {
         if code == SUCCESS { Ok(()) } else { Err(self.fault(call, code)) }
     }
 
     /// The GPU of this UUID, as NVML writes it, with this thread working on it.
-    pub(super) fn context(&self, uuid: &str) -> Told<Context<'_>> {
+    pub(super) fn context(&self, uuid: &str) -> CudaResult<Context<'_>> {
         let count_of: unsafe extern "C" fn(*mut c_int) -> c_uint = self.symbol("cuDeviceGetCount")?;
         let get: unsafe extern "C" fn(*mut c_int, c_int) -> c_uint = self.symbol("cuDeviceGet")?;
         let uuid_of: unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_uint =
@@ -120,7 +120,7 @@ impl Cuda {
         Err(Fault::new("cuDeviceGetUuid_v2", Kind::NotSupported, why))
     }
 
-    fn retain(&self, device: c_int) -> Told<Context<'_>> {
+    fn retain(&self, device: c_int) -> CudaResult<Context<'_>> {
         let retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint =
             self.symbol("cuDevicePrimaryCtxRetain")?;
         let set: unsafe extern "C" fn(*mut c_void) -> c_uint = self.symbol("cuCtxSetCurrent")?;
@@ -134,7 +134,7 @@ impl Cuda {
     }
 
     /// Which CUDA the driver speaks: 12080 is 12.8.
-    pub(super) fn version(&self) -> Told<i32> {
+    pub(super) fn version(&self) -> CudaResult<i32> {
         let call: unsafe extern "C" fn(*mut c_int) -> c_uint = self.symbol("cuDriverGetVersion")?;
         let mut version = 0;
         // SAFETY: there is a place for the answer.
@@ -145,7 +145,7 @@ impl Cuda {
 
 impl<'a> Context<'a> {
     /// Free bytes and all bytes, as CUDA counts them.
-    pub(super) fn memory(&self) -> Told<(usize, usize)> {
+    pub(super) fn memory(&self) -> CudaResult<(usize, usize)> {
         let call: unsafe extern "C" fn(*mut usize, *mut usize) -> c_uint =
             self.cuda.symbol("cuMemGetInfo_v2")?;
         let (mut free, mut total) = (0, 0);
@@ -155,7 +155,7 @@ impl<'a> Context<'a> {
     }
 
     /// Takes so much memory; none when there is not so much in one piece.
-    pub(super) fn take(&self, bytes: usize) -> Told<Option<Memory<'a>>> {
+    pub(super) fn take(&self, bytes: usize) -> CudaResult<Option<Memory<'a>>> {
         let call: unsafe extern "C" fn(*mut u64, usize) -> c_uint = self.cuda.symbol("cuMemAlloc_v2")?;
         let mut address = 0;
         // SAFETY: there is a place for the answer, and this thread has a context.
@@ -167,7 +167,7 @@ impl<'a> Context<'a> {
     }
 
     /// Memory of this machine for so many bytes, all zero.
-    pub(super) fn window(&self, bytes: usize) -> Told<Window<'a>> {
+    pub(super) fn window(&self, bytes: usize) -> CudaResult<Window<'a>> {
         let call: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_uint =
             self.cuda.symbol("cuMemAllocHost_v2")?;
         let mut at = null_mut();
@@ -184,7 +184,7 @@ impl<'a> Context<'a> {
     }
 
     /// Waits until everything asked for is done.
-    pub(super) fn settle(&self) -> Told<()> {
+    pub(super) fn settle(&self) -> CudaResult<()> {
         let call: unsafe extern "C" fn() -> c_uint = self.cuda.symbol("cuCtxSynchronize")?;
         // SAFETY: this thread has a context.
         self.cuda.told("cuCtxSynchronize", unsafe { call() })
@@ -208,7 +208,7 @@ impl Drop for Context<'_> {
 
 impl Memory<'_> {
     /// Writes `word` over `bytes` from `offset`; both are multiples of 4 and within.
-    pub(super) fn fill(&self, offset: usize, bytes: usize, word: u32) -> Told<()> {
+    pub(super) fn fill(&self, offset: usize, bytes: usize, word: u32) -> CudaResult<()> {
         self.within(offset, bytes)?;
         let call: unsafe extern "C" fn(u64, c_uint, usize) -> c_uint = self.cuda.symbol("cuMemsetD32_v2")?;
         // SAFETY: the range lies in this allocation, by the check above.
@@ -217,7 +217,7 @@ impl Memory<'_> {
     }
 
     /// Reads from `offset` as many bytes as `to` has.
-    pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> Told<()> {
+    pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> CudaResult<()> {
         self.within(offset, to.len())?;
         let call: unsafe extern "C" fn(*mut u8, u64, usize) -> c_uint =
             self.cuda.symbol("cuMemcpyDtoH_v2")?;
@@ -226,7 +226,7 @@ impl Memory<'_> {
         self.cuda.told("cuMemcpyDtoH_v2", code)
     }
 
-    fn within(&self, offset: usize, bytes: usize) -> Told<()> {
+    fn within(&self, offset: usize, bytes: usize) -> CudaResult<()> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             return Ok(());
         }

@@ -2,14 +2,14 @@
 
 use crate::simulated::{
     Simulated, System, Verb,
-    capabilities::{Ask, SIMULATED, found},
+    capabilities::{Call, SIMULATED, found},
 };
 use async_trait::async_trait;
 use engine::{ActionError, Probe};
 use ring::digest;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use workflows::platform::{Hook, Hooks, Stamp};
+use workflows::platform::{CallMetadata, Hook, Hooks};
 
 const HOOK: &str = "Hook";
 
@@ -29,17 +29,17 @@ impl Hooks for Simulated {
         SIMULATED
     }
 
-    async fn run(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn run(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError> {
         let name = name_of(hook);
-        let ask = Ask::new(System::Hooks, "", Verb::Apply, HOOK, &name).of(&hook.tenant);
+        let ask = Call::new(System::Hooks, "", Verb::Apply, HOOK, &name).of(&hook.tenant);
         let spec = json!({ "hook": hook.name, "arguments": hook.arguments });
         let made = found(self.send(ask.with(spec), stamp).await?)?;
         Ok(json!({ "simulated": made.uid }))
     }
 
-    async fn probe(&self, hook: &Hook, stamp: &Stamp) -> Result<Probe<Value>, ActionError> {
+    async fn probe(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Probe<Value>, ActionError> {
         let name = name_of(hook);
-        let there = self.send(Ask::new(System::Hooks, "", Verb::Read, HOOK, &name), stamp).await?.found;
+        let there = self.send(Call::new(System::Hooks, "", Verb::Read, HOOK, &name), stamp).await?.found;
         Ok(match (there, stamp.undo) {
             (Some(found), false) => Probe::Done(json!({ "simulated": found.uid })),
             (None, true) => Probe::Done(Value::Null),
@@ -47,14 +47,14 @@ impl Hooks for Simulated {
         })
     }
 
-    async fn undo(&self, hook: &Hook, stamp: &Stamp) -> Result<Value, ActionError> {
+    async fn undo(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError> {
         let name = name_of(hook);
-        let there = self.send(Ask::new(System::Hooks, "", Verb::Read, HOOK, &name), stamp).await?.found;
+        let there = self.send(Call::new(System::Hooks, "", Verb::Read, HOOK, &name), stamp).await?.found;
         let Some(found) = there else { return Ok(Value::Null) };
         if !found.may_be_removed(&hook.tenant, stamp) {
             return Ok(json!({ "left": found.uid }));
         }
-        let ask = Ask::new(System::Hooks, "", Verb::Delete, HOOK, &name).only(&found.uid);
+        let ask = Call::new(System::Hooks, "", Verb::Delete, HOOK, &name).only(&found.uid);
         self.send(ask, stamp).await.map(|_| Value::Null)
     }
 }

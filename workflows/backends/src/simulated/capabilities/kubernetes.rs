@@ -2,13 +2,14 @@
 
 use crate::simulated::{
     Simulated, System, Verb,
-    capabilities::{Ask, SIMULATED, found, value},
+    capabilities::{Call, SIMULATED, found, value},
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
-    Finding, Found, IsolationKind, Kubernetes, Manifest, Ownership, Place, Stamp, Swap, workspace_name,
+    CallMetadata, FieldSwap, FoundObject, IsolationKind, Kubernetes, Manifest, ObjectRef, Ownership,
+    ProbeFinding, workspace_name,
 };
 
 const NODE: &str = "Node";
@@ -19,35 +20,39 @@ impl Kubernetes for Simulated {
         SIMULATED
     }
 
-    async fn apply(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn apply(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.write(Verb::Apply, manifest, stamp).await
     }
 
-    async fn patch(&self, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn patch(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.write(Verb::Patch, manifest, stamp).await
     }
 
     async fn swap(
         &self,
-        place: &Place,
+        place: &ObjectRef,
         tenant: &str,
-        swap: &Swap,
-        stamp: &Stamp,
-    ) -> Result<Found, ActionError> {
+        swap: &FieldSwap,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let name = place.full_name();
-        let ask = Ask::new(System::Kubernetes, &place.cluster, Verb::Swap, place.kind.into(), &name);
+        let ask = Call::new(System::Kubernetes, &place.cluster, Verb::Swap, place.kind.into(), &name);
         found(self.send(ask.of(tenant).with(json!(swap)), stamp).await?)
     }
 
-    async fn read(&self, place: &Place, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn read(
+        &self,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         let name = place.full_name();
-        let ask = Ask::new(System::Kubernetes, &place.cluster, Verb::Read, place.kind.into(), &name);
+        let ask = Call::new(System::Kubernetes, &place.cluster, Verb::Read, place.kind.into(), &name);
         Ok(self.send(ask, stamp).await?.found)
     }
 
-    async fn delete(&self, place: &Place, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn delete(&self, place: &ObjectRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let name = place.full_name();
-        let ask = Ask::new(System::Kubernetes, &place.cluster, Verb::Delete, place.kind.into(), &name);
+        let ask = Call::new(System::Kubernetes, &place.cluster, Verb::Delete, place.kind.into(), &name);
         self.send(ask.only(uid), stamp).await.map(drop)
     }
 
@@ -56,7 +61,7 @@ impl Kubernetes for Simulated {
         cluster: &str,
         node: &str,
         to: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.own(Verb::Take, cluster, node, to, stamp).await
     }
@@ -66,7 +71,7 @@ impl Kubernetes for Simulated {
         cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.own(Verb::Cordon, cluster, node, of, stamp).await
     }
@@ -77,9 +82,9 @@ impl Kubernetes for Simulated {
         node: &str,
         of: &Ownership,
         by: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
-        let ask = Ask::new(System::Kubernetes, cluster, Verb::Uncordon, NODE, node)
+        let ask = Call::new(System::Kubernetes, cluster, Verb::Uncordon, NODE, node)
             .of(of.tenant.as_deref().unwrap_or_default());
         let mut spec = json!(of);
         if let Some(fields) = spec.as_object_mut() {
@@ -93,7 +98,7 @@ impl Kubernetes for Simulated {
         cluster: &str,
         node: &str,
         of: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         self.own(Verb::Return, cluster, node, of, stamp).await
     }
@@ -104,19 +109,24 @@ impl Kubernetes for Simulated {
         tenant: &str,
         workspace: &str,
         kind: IsolationKind,
-        stamp: &Stamp,
-    ) -> Result<Finding, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
         let name = workspace_name(tenant, workspace)?;
-        let ask = Ask::new(System::Kubernetes, cluster, Verb::Check, kind.into(), &name).of(tenant);
+        let ask = Call::new(System::Kubernetes, cluster, Verb::Check, kind.into(), &name).of(tenant);
         value(self.send(ask, stamp).await?)
     }
 }
 
 impl Simulated {
-    async fn write(&self, verb: Verb, manifest: &Manifest, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn write(
+        &self,
+        verb: Verb,
+        manifest: &Manifest,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let Manifest { place, tenant, spec } = manifest;
         let name = place.full_name();
-        let ask = Ask::new(System::Kubernetes, &place.cluster, verb, place.kind.into(), &name);
+        let ask = Call::new(System::Kubernetes, &place.cluster, verb, place.kind.into(), &name);
         found(self.send(ask.of(tenant).with(spec.clone()), stamp).await?)
     }
 
@@ -126,10 +136,10 @@ impl Simulated {
         cluster: &str,
         node: &str,
         owner: &Ownership,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError> {
         let tenant = owner.tenant.as_deref().unwrap_or_default();
-        let ask = Ask::new(System::Kubernetes, cluster, verb, NODE, node).of(tenant);
+        let ask = Call::new(System::Kubernetes, cluster, verb, NODE, node).of(tenant);
         value(self.send(ask.with(json!(owner)), stamp).await?)
     }
 }

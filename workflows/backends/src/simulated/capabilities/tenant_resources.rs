@@ -2,15 +2,16 @@
 
 use crate::simulated::{
     Simulated, System, Verb,
-    capabilities::{Ask, SIMULATED, value},
+    capabilities::{Call, SIMULATED, value},
     state::machines::{DEVICES, LOG, SAMPLES},
 };
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
-    Admits, Devices, DriveTechnique, Emptied, Environment, Estate, Eyes, FilledGpu, Finding, Found, Machines,
-    Reset, Samples, SanitiseLog, Seen, Segment, Stamp, Thing, codes,
+    AccessMode, CallMetadata, Devices, DriveTechnique, EmptyProgress, Environment, FilledGpu, FoundObject,
+    Machines, ObservedResource, Observer, ProbeFinding, Reset, Samples, SanitiseLog, Segment, TenantResource,
+    TenantResources, codes,
 };
 
 fn system(name: &str) -> Result<System, ActionError> {
@@ -18,22 +19,22 @@ fn system(name: &str) -> Result<System, ActionError> {
         .map_err(|e| ActionError::permanent(codes::REFUSED, format!("no system is called {name:?}: {e}")))
 }
 
-fn seen(thing: Thing, found: Found) -> Seen {
-    let Found { uid, tenant, spec, terminating, .. } = found;
-    Seen { thing, uid, tenant, spec, terminating }
+fn seen(thing: TenantResource, found: FoundObject) -> ObservedResource {
+    let FoundObject { uid, tenant, spec, terminating, .. } = found;
+    ObservedResource { thing, uid, tenant, spec, terminating }
 }
 
 impl Simulated {
     async fn do_to(
         &self,
         verb: Verb,
-        thing: &Thing,
+        thing: &TenantResource,
         spec: serde_json::Value,
         tenant: &str,
         uid: Option<&str>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<crate::simulated::Response, ActionError> {
-        let ask = Ask::new(system(&thing.system)?, &thing.place, verb, &thing.kind, &thing.name);
+        let ask = Call::new(system(&thing.system)?, &thing.place, verb, &thing.kind, &thing.name);
         let ask = ask.of(tenant).with(spec);
         self.send(
             match uid {
@@ -51,14 +52,14 @@ impl Simulated {
         kind: &str,
         (cluster, name): (&str, &str),
         spec: serde_json::Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<crate::simulated::Response, ActionError> {
-        self.send(Ask::new(System::Machines, cluster, verb, kind, name).with(spec), stamp).await
+        self.send(Call::new(System::Machines, cluster, verb, kind, name).with(spec), stamp).await
     }
 }
 
 #[async_trait]
-impl Estate for Simulated {
+impl TenantResources for Simulated {
     fn backend(&self) -> &'static str {
         SIMULATED
     }
@@ -67,53 +68,78 @@ impl Estate for Simulated {
         &self,
         of: &str,
         tenant: &str,
-        eyes: Eyes,
-        stamp: &Stamp,
-    ) -> Result<Vec<Seen>, ActionError> {
-        let ask = Ask::new(system(of)?, "", Verb::List, "", "").of(tenant).with(json!({ "eyes": eyes }));
-        let listed: Vec<(Thing, Found)> = value(self.send(ask, stamp).await?)?;
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<ObservedResource>, ActionError> {
+        let ask = Call::new(system(of)?, "", Verb::List, "", "").of(tenant).with(json!({ "eyes": eyes }));
+        let listed: Vec<(TenantResource, FoundObject)> = value(self.send(ask, stamp).await?)?;
         Ok(listed.into_iter().map(|(thing, found)| seen(thing, found)).collect())
     }
 
-    async fn look(&self, thing: &Thing, eyes: Eyes, stamp: &Stamp) -> Result<Option<Seen>, ActionError> {
+    async fn look(
+        &self,
+        thing: &TenantResource,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Option<ObservedResource>, ActionError> {
         let there = self.do_to(Verb::Read, thing, json!({ "eyes": eyes }), "", None, stamp).await?.found;
         Ok(there.map(|found| seen(thing.clone(), found)))
     }
 
     async fn admit(
         &self,
-        thing: &Thing,
+        thing: &TenantResource,
         tenant: &str,
-        admits: Admits,
-        stamp: &Stamp,
+        admits: AccessMode,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let policy = match admits {
-            Admits::All => "None",
-            Admits::ReadOnly => "Hold",
-            Admits::Nothing => "HoldAndDrain",
+            AccessMode::All => "None",
+            AccessMode::ReadOnly => "Hold",
+            AccessMode::Nothing => "HoldAndDrain",
         };
         let spec = match thing.kind.as_str() {
             "ClusterQueue" => json!({ "stopPolicy": policy }),
-            _ if admits == Admits::All => json!({ "admits": null }),
+            _ if admits == AccessMode::All => json!({ "admits": null }),
             _ => json!({ "admits": admits }),
         };
         self.do_to(Verb::Patch, thing, spec, tenant, None, stamp).await.map(drop)
     }
 
-    async fn rewrap(&self, thing: &Thing, tenant: &str, key: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn rewrap(
+        &self,
+        thing: &TenantResource,
+        tenant: &str,
+        key: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.do_to(Verb::Patch, thing, json!({ "key": key }), tenant, None, stamp).await.map(drop)
     }
 
-    async fn empty(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<Emptied, ActionError> {
+    async fn empty(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<EmptyProgress, ActionError> {
         value(self.do_to(Verb::Empty, thing, json!({}), "", Some(uid), stamp).await?)
     }
 
-    async fn remove(&self, thing: &Thing, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn remove(
+        &self,
+        thing: &TenantResource,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.do_to(Verb::Delete, thing, json!({}), "", Some(uid), stamp).await.map(drop)
     }
 
-    async fn undecryptable(&self, key: &Thing, stamp: &Stamp) -> Result<Finding, ActionError> {
-        let ask = Ask::new(System::Keys, &key.place, Verb::Check, "decrypt", &key.name);
+    async fn undecryptable(
+        &self,
+        key: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<ProbeFinding, ActionError> {
+        let ask = Call::new(System::Keys, &key.place, Verb::Check, "decrypt", &key.name);
         value(self.send(ask, stamp).await?)
     }
 }
@@ -129,7 +155,7 @@ impl Machines for Simulated {
         cluster: &str,
         node: &str,
         gpus: u64,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Devices, ActionError> {
         value(self.machine(Verb::Read, DEVICES, (cluster, node), json!({ "gpus": gpus }), stamp).await?)
     }
@@ -139,7 +165,7 @@ impl Machines for Simulated {
         cluster: &str,
         node: &str,
         to: Segment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.machine(Verb::Apply, "Network", (cluster, node), json!({ "to": to }), stamp).await.map(drop)
     }
@@ -149,7 +175,7 @@ impl Machines for Simulated {
         cluster: &str,
         node: &str,
         into: Environment,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.machine(Verb::Apply, "Environment", (cluster, node), json!({ "into": into }), stamp)
             .await
@@ -162,7 +188,7 @@ impl Machines for Simulated {
         node: &str,
         uuid: &str,
         reset: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<FilledGpu, ActionError> {
         let name = format!("{node}/{uuid}");
         let spec = json!({ "reset": reset });
@@ -175,7 +201,7 @@ impl Machines for Simulated {
         node: &str,
         serial: &str,
         technique: DriveTechnique,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let name = format!("{node}/{serial}");
         let spec = json!({ "technique": technique });
@@ -187,7 +213,7 @@ impl Machines for Simulated {
         cluster: &str,
         node: &str,
         serial: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError> {
         let name = format!("{node}/{serial}");
         value(self.machine(Verb::Read, LOG, (cluster, &name), json!({}), stamp).await?)
@@ -199,13 +225,13 @@ impl Machines for Simulated {
         node: &str,
         serial: &str,
         seed: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Samples, ActionError> {
         let name = format!("{node}/{serial}");
         value(self.machine(Verb::Check, SAMPLES, (cluster, &name), json!({ "seed": seed }), stamp).await?)
     }
 
-    async fn reset(&self, cluster: &str, node: &str, stamp: &Stamp) -> Result<Reset, ActionError> {
+    async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError> {
         value(self.machine(Verb::Apply, "Firmware", (cluster, node), json!({}), stamp).await?)
     }
 }

@@ -1,6 +1,6 @@
 //! Workloads and the GPUs under them, served by a world.
 
-use super::{Ask, SIMULATED, Simulated, value};
+use super::{Call, SIMULATED, Simulated, value};
 use crate::simulated::{
     System, Verb,
     state::workloads::{CHECKPOINT, CLIENTS, SCRUB, WORKLOAD},
@@ -10,11 +10,12 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use workflows::platform::{
-    Found, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, Stamp, Telling, WorkloadRef, Workloads, codes,
+    CallMetadata, FoundObject, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef,
+    Workloads, codes,
 };
 
-fn ask<'a>(verb: Verb, of: &'a WorkloadRef, name: &'a str) -> Ask<'a> {
-    Ask::new(System::Kubernetes, &of.cluster, verb, WORKLOAD, name).of(&of.tenant)
+fn ask<'a>(verb: Verb, of: &'a WorkloadRef, name: &'a str) -> Call<'a> {
+    Call::new(System::Kubernetes, &of.cluster, verb, WORKLOAD, name).of(&of.tenant)
 }
 
 #[async_trait]
@@ -23,7 +24,11 @@ impl Workloads for Simulated {
         SIMULATED
     }
 
-    async fn observe(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<Option<RunningWorkload>, ActionError> {
+    async fn observe(
+        &self,
+        of: &WorkloadRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<RunningWorkload>, ActionError> {
         let response = self.send(ask(Verb::Read, of, &of.full_name()), stamp).await?;
         response.found.map(seen).transpose()
     }
@@ -33,45 +38,50 @@ impl Workloads for Simulated {
         of: &WorkloadRef,
         gpus: &GpuSet,
         service: bool,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let weight = service.then_some(100);
         let spec = json!({ "workspace": of.workspace, "active": true, "pods": true, "gpus": gpus, "weight": weight });
         self.send(ask(Verb::Run, of, &of.full_name()).with(spec), stamp).await.map(drop)
     }
 
-    async fn tell(&self, of: &WorkloadRef, telling: &Telling, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn tell(
+        &self,
+        of: &WorkloadRef,
+        telling: &WorkloadNotice,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let change = match telling {
-            Telling::EndsAt(at) => json!({ "reclaim_at": at }),
-            Telling::GoesOn => json!({ "reclaim_at": null, "checkpointed": null }),
-            Telling::Weight(weight) => json!({ "weight": weight }),
+            WorkloadNotice::EndsAt(at) => json!({ "reclaim_at": at }),
+            WorkloadNotice::GoesOn => json!({ "reclaim_at": null, "checkpointed": null }),
+            WorkloadNotice::Weight(weight) => json!({ "weight": weight }),
         };
         self.send(ask(Verb::Run, of, &of.full_name()).with(change), stamp).await.map(drop)
     }
 
-    async fn checkpoint(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<bool, ActionError> {
+    async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
         let name = of.full_name();
-        let ask = Ask::new(System::Kubernetes, &of.cluster, Verb::Run, CHECKPOINT, &name).of(&of.tenant);
+        let ask = Call::new(System::Kubernetes, &of.cluster, Verb::Run, CHECKPOINT, &name).of(&of.tenant);
         value(self.send(ask, stamp).await?)
     }
 
-    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let name = of.full_name();
         let evicted = ask(Verb::Delete, of, &name).only(uid).with(json!({ "evict": true }));
         self.send(evicted, stamp).await.map(drop)
     }
 
-    async fn ended(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.send(ask(Verb::Delete, of, &of.full_name()), stamp).await.map(drop)
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let name = of.full_name();
         let forced = ask(Verb::Delete, of, &name).only(uid).with(json!({ "evict": true, "force": true }));
         self.send(forced, stamp).await.map(drop)
     }
 
-    async fn requeue(&self, of: &WorkloadRef, stamp: &Stamp) -> Result<(), ActionError> {
+    async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         let again = json!({ "active": true, "reclaim_at": null, "checkpointed": false });
         self.send(ask(Verb::Run, of, &of.full_name()).with(again), stamp).await.map(drop)
     }
@@ -81,9 +91,9 @@ impl Workloads for Simulated {
         cluster: &str,
         node: &str,
         gpus: &BTreeSet<u16>,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError> {
-        let ask = Ask::new(System::Gpus, cluster, Verb::Check, CLIENTS, node);
+        let ask = Call::new(System::Gpus, cluster, Verb::Check, CLIENTS, node);
         value(self.send(ask.with(json!({ "gpus": gpus })), stamp).await?)
     }
 
@@ -93,14 +103,14 @@ impl Workloads for Simulated {
         node: &str,
         gpus: &BTreeSet<u16>,
         level: ScrubLevel,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
-        let ask = Ask::new(System::Gpus, cluster, Verb::Run, SCRUB, node);
+        let ask = Call::new(System::Gpus, cluster, Verb::Run, SCRUB, node);
         value(self.send(ask.with(json!({ "gpus": gpus, "level": level })), stamp).await?)
     }
 }
 
-fn seen(found: Found) -> Result<RunningWorkload, ActionError> {
+fn seen(found: FoundObject) -> Result<RunningWorkload, ActionError> {
     let spec = |name: &str| found.spec.get(name).cloned().unwrap_or_default();
     let unreadable = |e: serde_json::Error| ActionError::permanent(codes::UNREADABLE, e);
     Ok(RunningWorkload {

@@ -5,7 +5,7 @@
 
 use crate::simulated::{
     Request, Response,
-    state::{Done, State},
+    state::{Applied, State},
 };
 use engine::ActionError;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::platform::{
     Devices, Drive, DriveTechnique, Environment, FilledGpu, GpuDevice, Reset, Samples, SanitiseLog,
-    SanitiseStatus, Segment, Thing, codes,
+    SanitiseStatus, Segment, TenantResource, codes,
 };
 
 /// The kinds under which parts of machines are asked for.
@@ -88,7 +88,7 @@ impl Machine {
 }
 
 /// Sets a scene: so many workloads on a machine, one of which ends at each look.
-pub(in crate::simulated) fn furnish(state: &mut State, thing: &Thing, spec: &Value) {
+pub(in crate::simulated) fn furnish(state: &mut State, thing: &TenantResource, spec: &Value) {
     let machine = state.machines.entry(thing.to_string()).or_insert_with(|| Machine::of(&thing.name));
     machine.devices.workloads = spec.get("workloads").and_then(Value::as_u64).unwrap_or(0);
     machine.drain = true;
@@ -158,14 +158,14 @@ fn advance(drive: &mut Drive, flaw: &str, data: &mut BTreeMap<String, String>) -
     true
 }
 
-pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let fault = request.spec.get("fault").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (machine, part) = machine(state, request);
     match request.kind.as_str() {
         "Environment" => boot(machine, request, &fault),
         "Network" => {
             machine.devices.network = Segment::Scrub;
-            Ok(Done::Effect(Response::default()))
+            Ok(Applied::Effect(Response::default()))
         }
         "GpuMemory" => scrub(machine, request, &part, &fault),
         "Sanitize" => sanitise(machine, request, &part, &fault),
@@ -176,13 +176,13 @@ pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Resul
             let differs = (fault == "scripted").then(|| "simulated: the measurement of PCR 0".to_owned());
             let baseline = "simulated: firmware 7.2, secure boot on, PCR 0, 2, 4, 7".into();
             let reset = Reset { memory_overwritten: true, controllers_reset: true, baseline, differs };
-            answer(&reset).map(Done::Effect)
+            answer(&reset).map(Applied::Effect)
         }
         other => Err(ActionError::permanent(codes::REFUSED, format!("a machine has no {other}"))),
     }
 }
 
-fn boot(machine: &mut Machine, request: &Request, fault: &str) -> Result<Done, ActionError> {
+fn boot(machine: &mut Machine, request: &Request, fault: &str) -> Result<Applied, ActionError> {
     if machine.devices.workloads > 0 {
         let why = format!("{} runs {} workloads", request.name, machine.devices.workloads);
         return Err(ActionError::permanent(codes::NODE_BUSY, why));
@@ -194,16 +194,16 @@ fn boot(machine: &mut Machine, request: &Request, fault: &str) -> Result<Done, A
     let into: Environment = serde_json::from_value(request.spec.get("into").cloned().unwrap_or_default())
         .map_err(|e| ActionError::permanent(codes::UNREADABLE, e))?;
     if machine.devices.environment == into {
-        return Ok(Done::Nothing(Response::default()));
+        return Ok(Applied::Nothing(Response::default()));
     }
     if into == Environment::Image {
         machine.devices.network = Segment::Tenant;
     }
     machine.devices.environment = into;
-    Ok(Done::Effect(Response::default()))
+    Ok(Applied::Effect(Response::default()))
 }
 
-fn scrub(machine: &mut Machine, request: &Request, uuid: &str, fault: &str) -> Result<Done, ActionError> {
+fn scrub(machine: &mut Machine, request: &Request, uuid: &str, fault: &str) -> Result<Applied, ActionError> {
     in_scrub(machine, request)?;
     let Some(gpu) = machine.devices.gpus.iter().find(|gpu| gpu.uuid == uuid) else {
         return Err(absent(request));
@@ -220,7 +220,7 @@ fn scrub(machine: &mut Machine, request: &Request, uuid: &str, fault: &str) -> R
     if !partly {
         machine.data.remove(uuid);
     }
-    answer(&scrubbed).map(Done::Effect)
+    answer(&scrubbed).map(Applied::Effect)
 }
 
 fn sanitise(
@@ -228,7 +228,7 @@ fn sanitise(
     request: &Request,
     serial: &str,
     fault: &str,
-) -> Result<Done, ActionError> {
+) -> Result<Applied, ActionError> {
     in_scrub(machine, request)?;
     let Some(drive) = machine.devices.drives.iter_mut().find(|drive| drive.serial == serial) else {
         return Err(absent(request));
@@ -240,7 +240,7 @@ fn sanitise(
         machine.flaws.insert(serial.to_owned(), fault.to_owned());
     }
     drive.log = SanitiseLog { status: SanitiseStatus::InProgress, progress: 0, begun: drive.log.begun + 1 };
-    Ok(Done::Effect(Response::default()))
+    Ok(Applied::Effect(Response::default()))
 }
 
 /// Drives and GPUs are cleaned from the environment that scrubs, never from the tenant's.

@@ -2,7 +2,7 @@
 
 use crate::simulated::{
     Request, Response,
-    state::{Done, State},
+    state::{Applied, State},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
@@ -33,11 +33,11 @@ impl Node {
     }
 }
 
-pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let wanted = ownership(request)?;
     let node = state.nodes.entry(request.address()).or_default();
     if node.owner.tenant == wanted.tenant && node.owner.owner_epoch == wanted.owner_epoch {
-        return Ok(Done::Nothing(answer(node)));
+        return Ok(Applied::Nothing(answer(node)));
     }
     let seen = node.spent.max(node.owner.owner_epoch);
     if wanted.owner_epoch <= seen {
@@ -50,45 +50,45 @@ pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result
     }
     node.owner = Ownership { cordoned: node.owner.cordoned, ..wanted };
     node.action.clone_from(&request.action);
-    Ok(Done::Effect(answer(node)))
+    Ok(Applied::Effect(answer(node)))
 }
 
 /// Sets the cordon of the request's step.
-pub(in crate::simulated) fn cordon(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn cordon(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let of = ownership(request)?;
     let node = state.nodes.entry(request.address()).or_default();
     let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
     if !ours || !node.held_by.insert(request.step.clone()) {
-        return Ok(Done::Nothing(answer(node)));
+        return Ok(Applied::Nothing(answer(node)));
     }
     node.owner.cordoned = true;
-    Ok(Done::Effect(answer(node)))
+    Ok(Applied::Effect(answer(node)))
 }
 
 /// Lifts the cordon of the step that the request names.
-pub(in crate::simulated) fn uncordon(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn uncordon(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let of = ownership(request)?;
     let by = request.spec.get("by").and_then(Value::as_str).unwrap_or_default();
     let node = state.nodes.entry(request.address()).or_default();
     let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
     if !ours || !node.held_by.remove(by) {
-        return Ok(Done::Nothing(answer(node)));
+        return Ok(Applied::Nothing(answer(node)));
     }
     node.owner.cordoned = !node.held_by.is_empty();
-    Ok(Done::Effect(answer(node)))
+    Ok(Applied::Effect(answer(node)))
 }
 
-pub(in crate::simulated) fn give_back(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn give_back(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let of = ownership(request)?;
     let node = state.nodes.entry(request.address()).or_default();
     let ours = node.owner.tenant == of.tenant && node.owner.owner_epoch == of.owner_epoch;
     node.spent = node.spent.max(of.owner_epoch);
     if !ours {
-        return Ok(Done::Nothing(answer(node)));
+        return Ok(Applied::Nothing(answer(node)));
     }
     node.owner = Ownership { tenant: None, owner_epoch: of.owner_epoch, cordoned: false };
     node.held_by.clear();
-    Ok(Done::Effect(answer(node)))
+    Ok(Applied::Effect(answer(node)))
 }
 
 fn ownership(request: &Request) -> Result<Ownership, ActionError> {

@@ -2,12 +2,14 @@
 
 use crate::simulated::{
     Request, Response,
-    state::{Done, Object, State, machines},
+    state::{Applied, Object, State, machines},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
 use std::time::Duration;
-use workflows::platform::{Emptied, Found, GpuLayout, LayoutState, Swap, Thing, codes};
+use workflows::platform::{
+    EmptyProgress, FieldSwap, FoundObject, GpuLayout, LayoutState, TenantResource, codes,
+};
 
 /// The kind under which a node's layout is found.
 pub(in crate::simulated) const LAYOUT: &str = "Layout";
@@ -60,17 +62,17 @@ impl Layout {
     }
 }
 
-pub(in crate::simulated) fn set_layout(state: &mut State, request: &Request) -> Done {
+pub(in crate::simulated) fn set_layout(state: &mut State, request: &Request) -> Applied {
     let wanted = request.spec.get("profile").and_then(Value::as_str).unwrap_or(FACTORY).to_owned();
     let fault = request.spec.get("fault").and_then(Value::as_str).map(ToOwned::to_owned);
     let before = state.layouts.get(&request.address());
     let hardware = before.map_or_else(|| FACTORY.to_owned(), |layout| layout.hardware.clone());
     if before.map_or(FACTORY, |layout| layout.profile.as_str()) == wanted {
-        return Done::Nothing(Response::default());
+        return Applied::Nothing(Response::default());
     }
     let layout = Layout { profile: wanted, hardware, reads_left: READS_UNTIL_DONE, fault };
     state.layouts.insert(request.address(), layout);
-    Done::Effect(Response::default())
+    Applied::Effect(Response::default())
 }
 
 /// Reads, which is also what lets asynchronous effects get on. The flag says whether one did.
@@ -131,7 +133,7 @@ fn answer(layout: &GpuLayout) -> Result<Response, ActionError> {
     Ok(Response { found: None, value })
 }
 
-pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     if let Some(object) = state.objects.get(&address) {
         let found = object.found.clone();
@@ -142,9 +144,9 @@ pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Resul
             let why = format!("{address} is there, of {:?}, and differs: it was left as it is", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
-        return Ok(Done::Nothing(Response { found: Some(found), value: Value::Null }));
+        return Ok(Applied::Nothing(Response { found: Some(found), value: Value::Null }));
     }
-    let found = Found {
+    let found = FoundObject {
         uid: state.next_uid(),
         tenant: request.tenant.clone(),
         step: request.step.clone(),
@@ -157,10 +159,10 @@ pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Resul
     if request.kind == "Credentials" {
         machines::used(state, &request.tenant);
     }
-    Ok(Done::Effect(Response { found: Some(found), value: Value::Null }))
+    Ok(Applied::Effect(Response { found: Some(found), value: Value::Null }))
 }
 
-pub(in crate::simulated) fn patch(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn patch(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let Some(object) = state.objects.get_mut(&address).filter(|object| !object.found.terminating) else {
         return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {address}")));
@@ -187,13 +189,13 @@ pub(in crate::simulated) fn patch(state: &mut State, request: &Request) -> Resul
         let admitted = format!("kubernetes/{}/Workload/{}/", request.cluster, request.name);
         state.objects.retain(|address, _| !address.starts_with(&admitted));
     }
-    Ok(if same { Done::Nothing(response) } else { Done::Effect(response) })
+    Ok(if same { Applied::Nothing(response) } else { Applied::Effect(response) })
 }
 
 /// One field, compared and set at once; null stands for an absent field.
-pub(in crate::simulated) fn swap(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn swap(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
-    let swap: Swap = serde_json::from_value(request.spec.clone())
+    let swap: FieldSwap = serde_json::from_value(request.spec.clone())
         .map_err(|e| ActionError::permanent(codes::UNREADABLE, format!("change of {address}: {e}")))?;
     let Some(object) = state.objects.get_mut(&address).filter(|object| !object.found.terminating) else {
         return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {address}")));
@@ -215,12 +217,14 @@ pub(in crate::simulated) fn swap(state: &mut State, request: &Request) -> Result
     }
     let response = Response { found: Some(object.found.clone()), value: Value::Null };
     state.note_seats(&address);
-    Ok(if now == swap.to { Done::Nothing(response) } else { Done::Effect(response) })
+    Ok(if now == swap.to { Applied::Nothing(response) } else { Applied::Effect(response) })
 }
 
-pub(in crate::simulated) fn delete(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn delete(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
-    let Some(object) = state.objects.get_mut(&address) else { return Ok(Done::Nothing(Response::default())) };
+    let Some(object) = state.objects.get_mut(&address) else {
+        return Ok(Applied::Nothing(Response::default()));
+    };
     if request.precondition_uid.as_ref().is_some_and(|uid| *uid != object.found.uid) {
         return Err(ActionError::transient(
             codes::OBJECT_CHANGED,
@@ -228,7 +232,7 @@ pub(in crate::simulated) fn delete(state: &mut State, request: &Request) -> Resu
         ));
     }
     if object.found.terminating {
-        return Ok(Done::Nothing(Response::default()));
+        return Ok(Applied::Nothing(Response::default()));
     }
     let held = |field: &str| object.found.spec.get(field).and_then(Value::as_u64).unwrap_or(0);
     if HELD.iter().any(|field| held(field) > 0) || held("locked") > 0 {
@@ -250,7 +254,7 @@ pub(in crate::simulated) fn delete(state: &mut State, request: &Request) -> Resu
     } else {
         state.objects.remove(&address);
     }
-    Ok(Done::Effect(Response::default()))
+    Ok(Applied::Effect(Response::default()))
 }
 
 /// Everything of a tenant in a system, with where it lies.
@@ -258,24 +262,26 @@ pub(in crate::simulated) fn list(state: &State, request: &Request) -> Result<Res
     let system: &str = request.system.into();
     let prefix = format!("{system}/");
     // As on a real server, what goes with its namespace is not named beside it.
-    let of = |at: &str, found: &Found| found.tenant == request.tenant && !at.contains("/LimitRange/");
+    let of = |at: &str, found: &FoundObject| found.tenant == request.tenant && !at.contains("/LimitRange/");
     let objects =
         state.objects.iter().filter(|(at, object)| at.starts_with(&prefix) && of(at, &object.found));
-    let mut listed: Vec<(String, Found)> =
+    let mut listed: Vec<(String, FoundObject)> =
         objects.map(|(address, object)| (address.clone(), object.found.clone())).collect();
     let nodes = machines::of_tenant(state, &request.tenant);
     listed.extend(nodes.into_iter().filter(|at| at.starts_with(&prefix)).map(|address| {
         let (tenant, spec) = (request.tenant.clone(), json!({}));
-        let found = Found { uid: address.clone(), tenant, step: String::new(), spec, terminating: false };
+        let found =
+            FoundObject { uid: address.clone(), tenant, step: String::new(), spec, terminating: false };
         (address, found)
     }));
-    let named = listed.into_iter().filter_map(|(at, found)| Some((at.parse::<Thing>().ok()?, found)));
+    let named =
+        listed.into_iter().filter_map(|(at, found)| Some((at.parse::<TenantResource>().ok()?, found)));
     let value = serde_json::to_value(named.collect::<Vec<_>>());
     Ok(Response { found: None, value: value.map_err(|e| ActionError::permanent(codes::UNREADABLE, e))? })
 }
 
 /// Removes a page of what a bucket holds; locked objects stay.
-pub(in crate::simulated) fn empty(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn empty(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let there = state.objects.get_mut(&address);
     let same = |object: &&mut Object| request.precondition_uid.as_ref() == Some(&object.found.uid);
@@ -299,9 +305,9 @@ pub(in crate::simulated) fn empty(state: &mut State, request: &Request) -> Resul
     }
     let locked = spec.get("locked").and_then(Value::as_u64).unwrap_or(0);
     let locked_until = spec.get("locked_until").and_then(Value::as_str).map(str::to_owned);
-    let emptied = Emptied { removed: PAGE - room, left, locked, locked_until };
+    let emptied = EmptyProgress { removed: PAGE - room, left, locked, locked_until };
     let value = serde_json::to_value(emptied).map_err(|e| ActionError::permanent(codes::UNREADABLE, e))?;
-    Ok(Done::Effect(Response { found: None, value }))
+    Ok(Applied::Effect(Response { found: None, value }))
 }
 
 /// What is told to drain ends one of its workloads at each look.

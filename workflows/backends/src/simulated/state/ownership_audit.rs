@@ -44,7 +44,7 @@ impl Effect {
 
 /// Judges the record as it grows: each effect is looked at once, however often it is asked.
 #[derive(Debug, Default)]
-pub(in crate::simulated) struct Judge {
+pub(in crate::simulated) struct OwnershipAuditor {
     effects: usize,
     refusals: usize,
     counts: BTreeMap<String, u32>,
@@ -54,7 +54,7 @@ pub(in crate::simulated) struct Judge {
     reused: Vec<String>,
 }
 
-impl Judge {
+impl OwnershipAuditor {
     /// What must never happen and did, one sentence each.
     pub(in crate::simulated) fn violations(&mut self, state: &State) -> Vec<String> {
         for effect in state.trace.iter().skip(self.effects) {
@@ -126,14 +126,14 @@ mod tests {
 
     fn judged(trace: Vec<Effect>) -> Vec<String> {
         let mut state = State::default();
-        let mut judge = Judge::default();
+        let mut judge = OwnershipAuditor::default();
         let asked_at_each: Vec<_> = (0..trace.len())
             .map(|upto| {
                 state.trace = trace[..=upto].to_vec();
                 judge.violations(&state)
             })
             .collect();
-        let asked_once = Judge::default().violations(&state);
+        let asked_once = OwnershipAuditor::default().violations(&state);
         assert_eq!(asked_at_each.last(), Some(&asked_once));
         asked_once
     }

@@ -2,7 +2,7 @@
 
 use crate::simulated::{
     Request, Response, System, Verb,
-    state::{Done, State, workloads},
+    state::{Applied, State, workloads},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(in crate::simulated) fn health(state: &State, request: &Request) -> Value {
 }
 
 /// Resets the GPUs of a node that nobody has open.
-pub(in crate::simulated) fn reset(state: &State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn reset(state: &State, request: &Request) -> Result<Applied, ActionError> {
     let all: Vec<u16> = (0..64).collect();
     let asked = Request { spec: json!({ "gpus": all }), ..request.clone() };
     let open = workloads::clients(state, &asked);
@@ -43,16 +43,16 @@ pub(in crate::simulated) fn reset(state: &State, request: &Request) -> Result<Do
             format!("GPUs of {} are open: {open}", request.name),
         ));
     }
-    Ok(Done::Effect(Response::default()))
+    Ok(Applied::Effect(Response::default()))
 }
 
 /// Ends this boot of a node, and nothing if it has ended.
-pub(in crate::simulated) fn reboot(state: &mut State, request: &Request) -> Done {
+pub(in crate::simulated) fn reboot(state: &mut State, request: &Request) -> Applied {
     if request.spec.get("boot").and_then(Value::as_str) != Some(boot_of(state, request).as_str()) {
-        return Done::Nothing(Response::default());
+        return Applied::Nothing(Response::default());
     }
     *state.boots.entry(node_of(request)).or_default() += 1;
-    Done::Effect(Response::default())
+    Applied::Effect(Response::default())
 }
 
 /// The request by which a node is a tenant's that no step has given to it.

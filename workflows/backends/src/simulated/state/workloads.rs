@@ -2,13 +2,13 @@
 
 use crate::simulated::{
     Request, Response, System, Verb,
-    state::{Done, Object, State},
+    state::{Applied, Object, State},
 };
 use engine::ActionError;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use workflows::platform::{Found, StartWorkload, codes};
+use workflows::platform::{FoundObject, StartWorkload, codes};
 
 /// The kind under which a workload is found.
 pub(in crate::simulated) const WORKLOAD: &str = "Workload";
@@ -44,7 +44,7 @@ pub(in crate::simulated) fn beginning(start: &StartWorkload, name: &str) -> Requ
 }
 
 /// What is done to a workload, or to GPUs, and leaves a changed workload or a report.
-pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     match request.kind.as_str() {
         WORKLOAD => Ok(change(state, request)),
         CHECKPOINT => Ok(checkpoint(state, request)),
@@ -54,14 +54,14 @@ pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<
 }
 
 /// Sets fields of a workload. Only one that is told to run comes into being by it.
-fn change(state: &mut State, request: &Request) -> Done {
+fn change(state: &mut State, request: &Request) -> Applied {
     let address = request.address();
     let starts = request.spec.get("pods") == Some(&Value::Bool(true));
     if !state.objects.contains_key(&address) {
         if !starts {
-            return Done::Nothing(Response::default());
+            return Applied::Nothing(Response::default());
         }
-        let found = Found {
+        let found = FoundObject {
             uid: state.next_uid(),
             tenant: request.tenant.clone(),
             step: request.step.clone(),
@@ -72,7 +72,7 @@ fn change(state: &mut State, request: &Request) -> Done {
             .objects
             .insert(address.clone(), Object { found, action: request.action.clone(), reads_left: 0 });
     }
-    let Some(object) = state.objects.get_mut(&address) else { return Done::Nothing(Response::default()) };
+    let Some(object) = state.objects.get_mut(&address) else { return Applied::Nothing(Response::default()) };
     let before = object.found.spec.clone();
     if let (Value::Object(spec), Value::Object(changes)) = (&mut object.found.spec, &request.spec) {
         spec.extend(changes.clone());
@@ -82,16 +82,16 @@ fn change(state: &mut State, request: &Request) -> Done {
     let response = Response { found: Some(object.found.clone()), value: Value::Null };
     let same = object.found.spec == before;
     state.note_seats(&address);
-    if same { Done::Nothing(response) } else { Done::Effect(response) }
+    if same { Applied::Nothing(response) } else { Applied::Effect(response) }
 }
 
-fn checkpoint(state: &mut State, request: &Request) -> Done {
+fn checkpoint(state: &mut State, request: &Request) -> Applied {
     let address = workload_address(&request.cluster, &request.name);
     let saved = Response { found: None, value: Value::Bool(true) };
-    let Some(object) = state.objects.get_mut(&address) else { return Done::Nothing(saved) };
-    let Value::Object(spec) = &mut object.found.spec else { return Done::Nothing(saved) };
+    let Some(object) = state.objects.get_mut(&address) else { return Applied::Nothing(saved) };
+    let Value::Object(spec) = &mut object.found.spec else { return Applied::Nothing(saved) };
     let before = spec.insert("checkpointed".into(), Value::Bool(true));
-    if before == Some(Value::Bool(true)) { Done::Nothing(saved) } else { Done::Effect(saved) }
+    if before == Some(Value::Bool(true)) { Applied::Nothing(saved) } else { Applied::Effect(saved) }
 }
 
 fn workload_address(cluster: &str, name: &str) -> String {
@@ -110,9 +110,11 @@ pub(in crate::simulated) fn evicts(request: &Request) -> bool {
 }
 
 /// Begins to end a workload's pods; by force they are gone at once.
-pub(in crate::simulated) fn evict(state: &mut State, request: &Request) -> Result<Done, ActionError> {
+pub(in crate::simulated) fn evict(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
-    let Some(object) = state.objects.get_mut(&address) else { return Ok(Done::Nothing(Response::default())) };
+    let Some(object) = state.objects.get_mut(&address) else {
+        return Ok(Applied::Nothing(Response::default()));
+    };
     if request.precondition_uid.as_ref().is_some_and(|uid| *uid != object.found.uid) {
         let why = format!("{address} was replaced meanwhile");
         return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
@@ -123,24 +125,26 @@ pub(in crate::simulated) fn evict(state: &mut State, request: &Request) -> Resul
         let why = format!("the node under {address} still answers: fence it off first");
         return Err(ActionError::permanent(codes::NODE_ALIVE, why));
     }
-    let Value::Object(spec) = &mut object.found.spec else { return Ok(Done::Nothing(Response::default())) };
+    let Value::Object(spec) = &mut object.found.spec else {
+        return Ok(Applied::Nothing(Response::default()));
+    };
     let before = spec.insert("active".into(), Value::Bool(false));
     if forced {
         spec.insert("pods".into(), Value::Bool(false));
         spec.insert("gpus".into(), json!({}));
         spec.remove("clings");
         object.found.terminating = false;
-        return Ok(Done::Effect(Response::default()));
+        return Ok(Applied::Effect(Response::default()));
     }
     if before == Some(Value::Bool(false)) {
-        return Ok(Done::Nothing(Response::default()));
+        return Ok(Applied::Nothing(Response::default()));
     }
     if scripted {
         spec.insert("clings".into(), Value::Bool(true));
     }
     object.found.terminating = true;
     object.reads_left = LOOKS_UNTIL_GONE;
-    Ok(Done::Effect(Response::default()))
+    Ok(Applied::Effect(Response::default()))
 }
 
 /// Looks at a workload; the looks are what lets its pods get on with ending. The flag says whether they did.
@@ -189,8 +193,10 @@ fn searched(state: &State, request: &Request, gpus: &BTreeSet<u16>) -> Vec<Strin
     open.filter_map(|(address, _)| address.strip_prefix(&prefix)).map(str::to_owned).collect()
 }
 
-fn scrub(state: &State, request: &Request) -> Result<Done, ActionError> {
-    let Value::Array(open) = clients(state, request) else { return Ok(Done::Nothing(Response::default())) };
+fn scrub(state: &State, request: &Request) -> Result<Applied, ActionError> {
+    let Value::Array(open) = clients(state, request) else {
+        return Ok(Applied::Nothing(Response::default()));
+    };
     let gpus = request.spec.get("gpus").and_then(Value::as_array).map_or(0, Vec::len);
     if !open.is_empty() && request.spec.get("fault").is_none() {
         let why = format!("GPUs of {} are open: {}", request.name, json!(open));
@@ -205,5 +211,5 @@ fn scrub(state: &State, request: &Request) -> Result<Done, ActionError> {
         "total_bytes": total,
         "leftovers": false,
     });
-    Ok(Done::Effect(Response { found: None, value: report }))
+    Ok(Applied::Effect(Response { found: None, value: report }))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// How a call goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FaultKind {
     /// Nothing happens, and it may be tried again.
     FailBefore,
     /// It happens, and an error is said that may be tried again.
@@ -83,7 +83,7 @@ pub struct Fault {
     #[serde(default = "one")]
     pub times: u32,
     /// What goes wrong.
-    pub what: What,
+    pub what: FaultKind,
 }
 
 fn one() -> u32 {
@@ -93,7 +93,7 @@ fn one() -> u32 {
 impl Fault {
     /// The first call of the action goes wrong.
     #[must_use]
-    pub fn on(action: &str, what: What) -> Self {
+    pub fn on(action: &str, what: FaultKind) -> Self {
         Self { action: Some(action.to_owned()), kind: None, name: None, verb: None, nth: 1, times: 1, what }
     }
 
@@ -137,13 +137,13 @@ fn like(pattern: &str, text: &str) -> bool {
 pub struct Random {
     /// The same seed and calls give the same faults.
     pub seed: u64,
-    /// Rate of [`What::FailBefore`].
+    /// Rate of [`FaultKind::FailBefore`].
     pub fail_before: u16,
-    /// Rate of [`What::FailAfter`].
+    /// Rate of [`FaultKind::FailAfter`].
     pub fail_after: u16,
-    /// Rate of [`What::AnswerLost`].
+    /// Rate of [`FaultKind::AnswerLost`].
     pub answer_lost: u16,
-    /// Rate of [`What::Slow`].
+    /// Rate of [`FaultKind::Slow`].
     pub slow: u16,
     /// How long a slow call takes, in milliseconds.
     pub slow_ms: u64,
@@ -174,7 +174,7 @@ impl Player {
     }
 
     /// What goes wrong with this call, if anything.
-    pub(in crate::simulated) fn next(&mut self, request: &Request) -> Option<What> {
+    pub(in crate::simulated) fn next(&mut self, request: &Request) -> Option<FaultKind> {
         let mut hit = None;
         for (fault, seen) in self.script.faults.iter().zip(&mut self.seen) {
             if fault.matches(request) {
@@ -188,15 +188,15 @@ impl Player {
         hit.or_else(|| self.draw(request))
     }
 
-    fn draw(&mut self, request: &Request) -> Option<What> {
+    fn draw(&mut self, request: &Request) -> Option<FaultKind> {
         let random = self.script.random.as_ref().filter(|_| request.verb.changes())?;
         self.drawn += 1;
         let mut left = u16::try_from(mix(random.seed.wrapping_add(self.drawn)) % 1_000).ok()?;
         let rates = [
-            (random.fail_before, What::FailBefore),
-            (random.fail_after, What::FailAfter),
-            (random.answer_lost, What::AnswerLost),
-            (random.slow, What::Slow { ms: random.slow_ms }),
+            (random.fail_before, FaultKind::FailBefore),
+            (random.fail_after, FaultKind::FailAfter),
+            (random.answer_lost, FaultKind::AnswerLost),
+            (random.slow, FaultKind::Slow { ms: random.slow_ms }),
         ];
         for (rate, what) in rates {
             if left < rate {
@@ -216,7 +216,7 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl What {
+impl FaultKind {
     /// The request as this fault bends it, for those that change what is asked.
     pub(in crate::simulated) fn bend(self, request: &mut Request) {
         let (field, value) = match self {
@@ -255,7 +255,7 @@ impl What {
 
 #[cfg(test)]
 mod tests {
-    use super::{Script, What, like};
+    use super::{FaultKind, Script, like};
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -273,8 +273,8 @@ mod tests {
 
         let script: Script = serde_json::from_str(json).unwrap();
 
-        let whats: Vec<What> = script.faults.iter().map(|fault| fault.what).collect();
-        assert_eq!(whats, [What::FailAfter, What::NodeUnfit, What::Slow { ms: 200 }]);
+        let whats: Vec<FaultKind> = script.faults.iter().map(|fault| fault.what).collect();
+        assert_eq!(whats, [FaultKind::FailAfter, FaultKind::NodeUnfit, FaultKind::Slow { ms: 200 }]);
         assert!(serde_json::from_str::<Script>(r#"{ "fault": [] }"#).is_err(), "a misspelt field is refused");
     }
 }

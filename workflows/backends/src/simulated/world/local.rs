@@ -1,9 +1,9 @@
 //! A world in this process, in memory or kept in a file.
 
 use crate::simulated::{
-    Owner, Refused, Request, Response, Script, What, World,
+    FaultKind, Owner, Refused, Request, Response, Script, World,
     state::{State, ownership_audit, recovery, workloads},
-    world::{faults::Player, request_log::Journal},
+    world::{faults::Player, request_log::RequestLog},
 };
 use async_trait::async_trait;
 use engine::ActionError;
@@ -16,15 +16,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use workflows::platform::{StartWorkload, Thing, codes};
+use workflows::platform::{StartWorkload, TenantResource, codes};
 
 /// A world in this process.
 #[derive(Debug, Default)]
 pub struct LocalWorld {
     state: Mutex<State>,
     player: Mutex<Player>,
-    judge: Mutex<ownership_audit::Judge>,
-    journal: Option<Arc<Journal>>,
+    judge: Mutex<ownership_audit::OwnershipAuditor>,
+    journal: Option<Arc<RequestLog>>,
 }
 
 impl LocalWorld {
@@ -39,7 +39,7 @@ impl LocalWorld {
     /// # Errors
     /// What the file system says, or `InvalidData` when the file is damaged before its last line.
     pub fn persistent(path: &Path) -> io::Result<Self> {
-        let (journal, requests) = Journal::open(path)?;
+        let (journal, requests) = RequestLog::open(path)?;
         let mut state = State::default();
         for request in &requests {
             let _answered_before = state.perform(request);
@@ -55,12 +55,12 @@ impl LocalWorld {
 
     /// Puts a tenant's thing into the world, or changes what it says of itself: what tenants do, and platforms do not.
     /// Not kept in a file.
-    pub fn furnish(&self, thing: &Thing, tenant: &str, spec: Value) {
+    pub fn furnish(&self, thing: &TenantResource, tenant: &str, spec: Value) {
         self.state().furnish(thing, tenant, spec);
     }
 
     /// Puts another tenant's thing in the place of one. Not kept in a file.
-    pub fn replace(&self, thing: &Thing, tenant: &str) {
+    pub fn replace(&self, thing: &TenantResource, tenant: &str) {
         let mut state = self.state();
         state.objects.remove(&thing.to_string());
         state.furnish(thing, tenant, serde_json::json!({}));
@@ -201,41 +201,41 @@ impl World for LocalWorld {
         let Some(what) = what else { return self.perform(&request).await };
         let said = format!("scripted for {} of {}", request.action, request.name);
         match what {
-            What::FailBefore => Err(ActionError::transient(codes::UNAVAILABLE, said)),
-            What::RefuseBefore => Err(ActionError::permanent(codes::REFUSED, said)),
-            What::FailAfter => {
+            FaultKind::FailBefore => Err(ActionError::transient(codes::UNAVAILABLE, said)),
+            FaultKind::RefuseBefore => Err(ActionError::permanent(codes::REFUSED, said)),
+            FaultKind::FailAfter => {
                 self.perform(&request).await?;
                 Err(ActionError::transient(codes::UNAVAILABLE, said))
             }
-            What::RefuseAfter => {
+            FaultKind::RefuseAfter => {
                 self.perform(&request).await?;
                 Err(ActionError::permanent(codes::REFUSED, said))
             }
-            What::AnswerLost => {
+            FaultKind::AnswerLost => {
                 self.perform(&request).await?;
                 Err(ActionError::unknown(codes::NO_ANSWER, said))
             }
-            What::Hang => std::future::pending().await,
-            What::Slow { ms } => {
+            FaultKind::Hang => std::future::pending().await,
+            FaultKind::Slow { ms } => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 self.perform(&request).await
             }
-            What::NodeUnfit
-            | What::AsksReset
-            | What::AsksReboot
-            | What::ProbeFails
-            | What::KeyExportable
-            | What::LayoutWedged
-            | What::LayoutFails
-            | What::WorkloadClings
-            | What::NodeAlive
-            | What::HandleLeaked
-            | What::ScrubFallsShort
-            | What::DriveFails
-            | What::DriveStalls
-            | What::DriveLies
-            | What::Flawed
-            | What::FinalizerStays => {
+            FaultKind::NodeUnfit
+            | FaultKind::AsksReset
+            | FaultKind::AsksReboot
+            | FaultKind::ProbeFails
+            | FaultKind::KeyExportable
+            | FaultKind::LayoutWedged
+            | FaultKind::LayoutFails
+            | FaultKind::WorkloadClings
+            | FaultKind::NodeAlive
+            | FaultKind::HandleLeaked
+            | FaultKind::ScrubFallsShort
+            | FaultKind::DriveFails
+            | FaultKind::DriveStalls
+            | FaultKind::DriveLies
+            | FaultKind::Flawed
+            | FaultKind::FinalizerStays => {
                 what.bend(&mut request);
                 self.perform(&request).await
             }

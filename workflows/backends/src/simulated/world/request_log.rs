@@ -15,14 +15,14 @@ use std::{
 };
 
 #[derive(Debug)]
-pub(in crate::simulated) struct Journal {
+pub(in crate::simulated) struct RequestLog {
     file: File,
     written: AtomicU64,
     synced: Mutex<u64>,
     broken: AtomicBool,
 }
 
-impl Journal {
+impl RequestLog {
     /// Opens or makes the file, and reads what it holds.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Journal {
         Ok((journal, requests))
     }
 
-    /// Appends a line and says up to where [`Journal::sync`] must get. The caller keeps the order. A line that could not be
+    /// Appends a line and says up to where [`RequestLog::sync`] must get. The caller keeps the order. A line that could not be
     /// written whole is taken back, so that the next one finds the file as it was.
     pub(in crate::simulated) fn append(&self, request: &Request) -> io::Result<u64> {
         if self.broken.load(Ordering::SeqCst) {

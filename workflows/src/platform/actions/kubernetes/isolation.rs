@@ -1,8 +1,8 @@
 //! What keeps a tenant apart, and the probes that try to break it.
 
 use crate::platform::{
-    Finding, IsolationKind, Kind, Manifest, Place, Platform, Removal, Stamp, at_cluster,
-    capabilities::kubernetes::remove, codes, workspace_name,
+    CallMetadata, IsolationKind, Manifest, ObjectKind, ObjectRef, Platform, ProbeFinding, Removal,
+    at_cluster, capabilities::kubernetes::remove, codes, workspace_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ impl Action for IsolateNetwork {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let mut names = Vec::new();
         for (part, place) in guards(&self.cluster, &self.tenant, &self.workspace)? {
             names.push(place.full_name());
@@ -49,23 +49,23 @@ impl Action for IsolateNetwork {
 }
 
 impl IsolateNetwork {
-    fn spec(&self, kind: Kind) -> Value {
+    fn spec(&self, kind: ObjectKind) -> Value {
         match kind {
-            Kind::NetworkPolicy => {
+            ObjectKind::NetworkPolicy => {
                 json!({ "policyTypes": ["Ingress", "Egress"], "allow": ["same-tenant", "dns"] })
             }
-            Kind::RoleBinding => json!({ "role": "edit", "groups": self.groups }),
-            Kind::ValidatingAdmissionPolicy => {
+            ObjectKind::RoleBinding => json!({ "role": "edit", "groups": self.groups }),
+            ObjectKind::ValidatingAdmissionPolicy => {
                 json!({ "registries": self.registries, "tolerations": [self.tenant], "failurePolicy": "Fail" })
             }
-            Kind::Namespace
-            | Kind::ResourceQuota
-            | Kind::LimitRange
-            | Kind::PriorityClass
-            | Kind::Cohort
-            | Kind::ResourceFlavor
-            | Kind::ClusterQueue
-            | Kind::LocalQueue => json!({}),
+            ObjectKind::Namespace
+            | ObjectKind::ResourceQuota
+            | ObjectKind::LimitRange
+            | ObjectKind::PriorityClass
+            | ObjectKind::Cohort
+            | ObjectKind::ResourceFlavor
+            | ObjectKind::ClusterQueue
+            | ObjectKind::LocalQueue => json!({}),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Action for RestoreNetwork {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<Removal>, ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let mut removed = Vec::new();
         for (part, place) in guards(&self.cluster, &self.tenant, &self.workspace)?.into_iter().rev() {
             removed.push(remove(on.kubernetes.as_ref(), &place, &self.tenant, &stamp.part(part)).await?);
@@ -103,12 +103,16 @@ impl Action for RestoreNetwork {
 }
 
 /// The guards with their parts' names, in the order in which they go up.
-fn guards(cluster: &str, tenant: &str, workspace: &str) -> Result<[(&'static str, Place); 3], ActionError> {
+fn guards(
+    cluster: &str,
+    tenant: &str,
+    workspace: &str,
+) -> Result<[(&'static str, ObjectRef); 3], ActionError> {
     let namespace = workspace_name(tenant, workspace)?;
     Ok([
-        ("network", Place::within(cluster, Kind::NetworkPolicy, &namespace, "default-deny")),
-        ("people", Place::within(cluster, Kind::RoleBinding, &namespace, "tenant")),
-        ("admission", Place::new(cluster, Kind::ValidatingAdmissionPolicy, &namespace)),
+        ("network", ObjectRef::within(cluster, ObjectKind::NetworkPolicy, &namespace, "default-deny")),
+        ("people", ObjectRef::within(cluster, ObjectKind::RoleBinding, &namespace, "tenant")),
+        ("admission", ObjectRef::new(cluster, ObjectKind::ValidatingAdmissionPolicy, &namespace)),
     ])
 }
 
@@ -130,14 +134,14 @@ pub struct ProbeIsolation {
 impl Action for ProbeIsolation {
     const NAME: &'static str = "ProbeIsolation";
     type Platform = Platform;
-    type Output = Finding;
+    type Output = ProbeFinding;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Finding, ActionError> {
-        let stamp = Stamp::of(self, call);
+    async fn run(&self, on: &Platform, call: &Call) -> Result<ProbeFinding, ActionError> {
+        let stamp = CallMetadata::of(self, call);
         let finding = match self.kind {
             IsolationKind::ForeignKey => on.keys.probe_isolation(&self.tenant, &stamp).await?,
             IsolationKind::ForeignCredentials

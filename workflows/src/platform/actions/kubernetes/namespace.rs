@@ -1,8 +1,8 @@
 //! A workspace's namespace.
 
 use crate::platform::{
-    Kind, Made, Manifest, Place, Platform, PriorityClass, Removal, Stamp, at_cluster,
-    capabilities::kubernetes::remove, workspace_name,
+    CallMetadata, CreatedObject, Manifest, ObjectKind, ObjectRef, Platform, PriorityClass, Removal,
+    at_cluster, capabilities::kubernetes::remove, workspace_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -33,25 +33,25 @@ pub struct CreateNamespace {
 impl Action for CreateNamespace {
     const NAME: &'static str = "CreateNamespace";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         if let Some(class) = &self.priority_class {
             class.made(on, &self.cluster, &stamp).await?;
         }
         let manifest = Manifest {
-            place: Place::new(&self.cluster, Kind::Namespace, &name),
+            place: ObjectRef::new(&self.cluster, ObjectKind::Namespace, &name),
             tenant: self.tenant.clone(),
             spec: json!({ "labels": self.labels, "podSecurity": "restricted" }),
         };
         let found = on.kubernetes.apply(&manifest, &stamp).await?;
-        Ok(Made { name, uid: found.uid })
+        Ok(CreatedObject { name, uid: found.uid })
     }
 }
 
@@ -80,7 +80,7 @@ impl Action for DeleteNamespace {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
-        let place = Place::new(&self.cluster, Kind::Namespace, &name);
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
+        let place = ObjectRef::new(&self.cluster, ObjectKind::Namespace, &name);
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::of(self, call)).await
     }
 }

@@ -1,6 +1,6 @@
 //! Whose a node is, as the cluster sees it.
 
-use crate::platform::{Ownership, Platform, Stamp, at_cluster};
+use crate::platform::{CallMetadata, Ownership, Platform, at_cluster};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct TakeNode {
 
 /// What [`TakeNode`] learns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct NodeTaken {
     /// Which node.
     pub node: String,
     /// The epoch that the node bears.
@@ -32,16 +32,17 @@ pub struct Taken {
 impl Action for TakeNode {
     const NAME: &'static str = "TakeNode";
     type Platform = Platform;
-    type Output = Taken;
+    type Output = NodeTaken;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Taken, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<NodeTaken, ActionError> {
         let to = owned(&self.tenant, self.owner_epoch);
-        let now = on.kubernetes.take_node(&self.cluster, &self.node, &to, &Stamp::of(self, call)).await?;
-        Ok(Taken { node: self.node.clone(), owner_epoch: now.owner_epoch })
+        let now =
+            on.kubernetes.take_node(&self.cluster, &self.node, &to, &CallMetadata::of(self, call)).await?;
+        Ok(NodeTaken { node: self.node.clone(), owner_epoch: now.owner_epoch })
     }
 }
 
@@ -63,7 +64,7 @@ pub struct ReturnNode {
 
 /// What [`ReturnNode`] learns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Returned {
+pub struct NodeReturned {
     /// Which node.
     pub node: String,
     /// Who owns it after all, if it had gone to another.
@@ -73,17 +74,17 @@ pub struct Returned {
 impl Action for ReturnNode {
     const NAME: &'static str = "ReturnNode";
     type Platform = Platform;
-    type Output = Returned;
+    type Output = NodeReturned;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Returned, ActionError> {
-        let (stamp, of) = (Stamp::of(self, call), owned(&self.tenant, self.owner_epoch));
+    async fn run(&self, on: &Platform, call: &Call) -> Result<NodeReturned, ActionError> {
+        let (stamp, of) = (CallMetadata::of(self, call), owned(&self.tenant, self.owner_epoch));
         on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &stamp.part("cordon")).await?;
         let now = on.kubernetes.return_node(&self.cluster, &self.node, &of, &stamp.part("return")).await?;
-        Ok(Returned { node: self.node.clone(), owner: now.tenant })
+        Ok(NodeReturned { node: self.node.clone(), owner: now.tenant })
     }
 }
 

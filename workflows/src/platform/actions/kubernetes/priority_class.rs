@@ -2,7 +2,7 @@
 //! takes it away.
 
 use crate::{
-    platform::{Kind, Manifest, Place, Platform, Stamp},
+    platform::{CallMetadata, Manifest, ObjectKind, ObjectRef, Platform},
     tenancy::PriorityClass,
 };
 use engine::ActionError;
@@ -18,10 +18,10 @@ impl PriorityClass {
         &self,
         on: &Platform,
         cluster: &str,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let manifest = Manifest {
-            place: Place::new(cluster, Kind::PriorityClass, &self.name),
+            place: ObjectRef::new(cluster, ObjectKind::PriorityClass, &self.name),
             tenant: String::new(),
             spec: json!({ "value": self.value, "preemption": "Never" }),
         };

@@ -3,7 +3,7 @@
 //! Made parent before child (cohort, flavor, queue) and removed child before parent.
 
 use crate::platform::{
-    FlavorQuota, Kind, Made, Manifest, Place, Platform, Removal, Stamp, at_cluster,
+    CallMetadata, CreatedObject, FlavorQuota, Manifest, ObjectKind, ObjectRef, Platform, Removal, at_cluster,
     capabilities::kubernetes::remove, flavor_name, tenant_name, workspace_name,
 };
 use engine::{Action, ActionError, Call};
@@ -30,20 +30,20 @@ pub struct CreateCohort {
 impl Action for CreateCohort {
     const NAME: &'static str = "CreateCohort";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = tenant_name(&self.tenant)?;
         make(
             on,
-            Place::new(&self.cluster, Kind::Cohort, &name),
+            ObjectRef::new(&self.cluster, ObjectKind::Cohort, &name),
             &self.tenant,
             json!({ "quotas": self.quotas }),
-            &Stamp::of(self, call),
+            &CallMetadata::of(self, call),
         )
         .await
     }
@@ -70,8 +70,8 @@ impl Action for DeleteCohort {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let place = Place::new(&self.cluster, Kind::Cohort, &tenant_name(&self.tenant)?);
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
+        let place = ObjectRef::new(&self.cluster, ObjectKind::Cohort, &tenant_name(&self.tenant)?);
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -92,16 +92,20 @@ pub struct CreateFlavor {
 impl Action for CreateFlavor {
     const NAME: &'static str = "CreateFlavor";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let place = ObjectRef::new(
+            &self.cluster,
+            ObjectKind::ResourceFlavor,
+            &flavor_name(&self.tenant, &self.model)?,
+        );
         let spec = json!({ "nodeLabels": { "tenant": self.tenant, "gpu": self.model } });
-        make(on, place, &self.tenant, spec, &Stamp::of(self, call)).await
+        make(on, place, &self.tenant, spec, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -128,8 +132,12 @@ impl Action for DeleteFlavor {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let place = Place::new(&self.cluster, Kind::ResourceFlavor, &flavor_name(&self.tenant, &self.model)?);
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &Stamp::of(self, call)).await
+        let place = ObjectRef::new(
+            &self.cluster,
+            ObjectKind::ResourceFlavor,
+            &flavor_name(&self.tenant, &self.model)?,
+        );
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -154,13 +162,13 @@ pub struct CreateQueue {
 impl Action for CreateQueue {
     const NAME: &'static str = "CreateQueue";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
         let mut groups = Vec::new();
         for quota in &self.quotas {
@@ -172,7 +180,7 @@ impl Action for CreateQueue {
             "stopPolicy": if self.hold { HOLD } else { OPEN },
         });
         let target = json!({ "clusterQueue": queue.name });
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let made = make(on, queue, &self.tenant, spec, &stamp.part("queue")).await?;
         make(on, entrance, &self.tenant, target, &stamp.part("entrance")).await?;
         Ok(made)
@@ -204,7 +212,7 @@ impl Action for DeleteQueue {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         remove(on.kubernetes.as_ref(), &entrance, &self.tenant, &stamp.part("entrance")).await?;
         remove(on.kubernetes.as_ref(), &queue, &self.tenant, &stamp.part("queue")).await
     }
@@ -227,19 +235,19 @@ pub struct OpenQueue {
 impl Action for OpenQueue {
     const NAME: &'static str = "OpenQueue";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
         let name = queue.name.clone();
         let change =
             Manifest { place: queue, tenant: self.tenant.clone(), spec: json!({ "stopPolicy": OPEN }) };
-        let found = on.kubernetes.patch(&change, &Stamp::of(self, call)).await?;
-        Ok(Made { name, uid: found.uid })
+        let found = on.kubernetes.patch(&change, &CallMetadata::of(self, call)).await?;
+        Ok(CreatedObject { name, uid: found.uid })
     }
 }
 
@@ -260,22 +268,22 @@ pub struct HoldQueue {
 impl Action for HoldQueue {
     const NAME: &'static str = "HoldQueue";
     type Platform = Platform;
-    type Output = Option<Made>;
+    type Output = Option<CreatedObject>;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Option<Made>, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Option<CreatedObject>, ActionError> {
         let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let found = on.kubernetes.read(&queue, &stamp).await?;
         let Some(found) = found.filter(|found| found.tenant == self.tenant) else { return Ok(None) };
         let name = queue.name.clone();
         let change =
             Manifest { place: queue, tenant: self.tenant.clone(), spec: json!({ "stopPolicy": HOLD }) };
         on.kubernetes.patch(&change, &stamp).await?;
-        Ok(Some(Made { name, uid: found.uid }))
+        Ok(Some(CreatedObject { name, uid: found.uid }))
     }
 }
 
@@ -283,24 +291,24 @@ const HOLD: &str = "Hold";
 const OPEN: &str = "None";
 
 /// The queue of a workspace and the entrance to it.
-fn queue_places(cluster: &str, tenant: &str, workspace: &str) -> Result<(Place, Place), ActionError> {
+fn queue_places(cluster: &str, tenant: &str, workspace: &str) -> Result<(ObjectRef, ObjectRef), ActionError> {
     let name = workspace_name(tenant, workspace)?;
     Ok((
-        Place::new(cluster, Kind::ClusterQueue, &name),
-        Place::within(cluster, Kind::LocalQueue, &name, "gpus"),
+        ObjectRef::new(cluster, ObjectKind::ClusterQueue, &name),
+        ObjectRef::within(cluster, ObjectKind::LocalQueue, &name, "gpus"),
     ))
 }
 
 async fn make(
     on: &Platform,
-    place: Place,
+    place: ObjectRef,
     tenant: &str,
     spec: Value,
-    stamp: &Stamp,
-) -> Result<Made, ActionError> {
+    stamp: &CallMetadata,
+) -> Result<CreatedObject, ActionError> {
     let name = place.name.clone();
     let found = on.kubernetes.apply(&Manifest { place, tenant: tenant.to_owned(), spec }, stamp).await?;
-    Ok(Made { name, uid: found.uid })
+    Ok(CreatedObject { name, uid: found.uid })
 }
 
 /// A flavor's part of a queue, as [`CreateQueue`](crate::platform::CreateQueue) writes it.

@@ -1,8 +1,8 @@
 //! A workspace's hard limits, below every scheduler: of the namespace in all, and of each container in it.
 
 use crate::platform::{
-    Kind, Made, Manifest, Place, Platform, Removal, Stamp, at_cluster, capabilities::kubernetes::remove,
-    workspace_name,
+    CallMetadata, CreatedObject, Manifest, ObjectKind, ObjectRef, Platform, Removal, at_cluster,
+    capabilities::kubernetes::remove, workspace_name,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -70,14 +70,14 @@ pub struct SetResourceQuota {
 impl Action for SetResourceQuota {
     const NAME: &'static str = "SetResourceQuota";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let (stamp, tenant) = (Stamp::of(self, call), || self.tenant.clone());
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let (stamp, tenant) = (CallMetadata::of(self, call), || self.tenant.clone());
         let [quota, range] = places(&self.cluster, &self.tenant, &self.workspace)?;
         let name = quota.full_name();
         let manifest = Manifest { place: quota, tenant: tenant(), spec: json!({ "hard": self.hard }) };
@@ -86,7 +86,7 @@ impl Action for SetResourceQuota {
             let manifest = Manifest { place: range, tenant: tenant(), spec: containers.spec() };
             on.kubernetes.apply(&manifest, &stamp.part("range")).await?;
         }
-        Ok(Made { name, uid: found.uid })
+        Ok(CreatedObject { name, uid: found.uid })
     }
 }
 
@@ -116,7 +116,7 @@ impl Action for ClearResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let [quota, range] = places(&self.cluster, &self.tenant, &self.workspace)?;
         let mut seen = Removal::Gone;
         if self.containers {
@@ -128,7 +128,8 @@ impl Action for ClearResourceQuota {
 }
 
 /// Where the quota stands, and the limit range.
-fn places(cluster: &str, tenant: &str, workspace: &str) -> Result<[Place; 2], ActionError> {
+fn places(cluster: &str, tenant: &str, workspace: &str) -> Result<[ObjectRef; 2], ActionError> {
     let namespace = workspace_name(tenant, workspace)?;
-    Ok([Kind::ResourceQuota, Kind::LimitRange].map(|kind| Place::within(cluster, kind, &namespace, NAME)))
+    Ok([ObjectKind::ResourceQuota, ObjectKind::LimitRange]
+        .map(|kind| ObjectRef::within(cluster, kind, &namespace, NAME)))
 }

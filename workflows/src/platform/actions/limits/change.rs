@@ -1,8 +1,9 @@
 //! Changes of one layer, each a comparison and a write in one call, and their undos.
 
 use crate::platform::{
-    FlavorQuota, Kind, LimitNames, Made, Place, Platform, PriorityClass, Restored, Stamp,
-    actions::limits::quota_field::{At, Line, Path, change, entry, restore},
+    CallMetadata, CreatedObject, FlavorQuota, LimitNames, LimitRestored, ObjectKind, ObjectRef, Platform,
+    PriorityClass,
+    actions::limits::quota_field::{FieldOwner, FieldPath, QuotaField, change, entry, restore},
     at_cluster, workspace_name,
 };
 use engine::{Action, ActionError, Call};
@@ -102,76 +103,78 @@ pub struct RestoreAssociationLimit {
 impl Action for ChangeCohortQuota {
     const NAME: &'static str = "ChangeCohortQuota";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let line = Line::cohort(&self.of)?;
-        change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let line = QuotaField::cohort(&self.of)?;
+        change(on, &self.of, line, (json!(self.from), json!(self.to)), &CallMetadata::of(self, call)).await
     }
 }
 
 impl Action for RestoreCohortQuota {
     const NAME: &'static str = "RestoreCohortQuota";
     type Platform = Platform;
-    type Output = Restored;
+    type Output = LimitRestored;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeCohortQuota { of, from, to } = &self.change;
-        restore(on, of, Line::cohort(of)?, (json!(from), json!(to)), &Stamp::of(self, call)).await
+        restore(on, of, QuotaField::cohort(of)?, (json!(from), json!(to)), &CallMetadata::of(self, call))
+            .await
     }
 }
 
 impl Action for ChangeQueueQuota {
     const NAME: &'static str = "ChangeQueueQuota";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let lines = (entry(&self.of, self.from.as_ref())?, entry(&self.of, self.to.as_ref())?);
-        change(on, &self.of, Line::queue(&self.of)?, lines, &Stamp::of(self, call)).await
+        change(on, &self.of, QuotaField::queue(&self.of)?, lines, &CallMetadata::of(self, call)).await
     }
 }
 
 impl Action for RestoreQueueQuota {
     const NAME: &'static str = "RestoreQueueQuota";
     type Platform = Platform;
-    type Output = Restored;
+    type Output = LimitRestored;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeQueueQuota { of, from, to } = &self.change;
         let lines = (entry(of, from.as_ref())?, entry(of, to.as_ref())?);
-        restore(on, of, Line::queue(of)?, lines, &Stamp::of(self, call)).await
+        restore(on, of, QuotaField::queue(of)?, lines, &CallMetadata::of(self, call)).await
     }
 }
 
 impl Action for ChangeResourceQuota {
     const NAME: &'static str = "ChangeResourceQuota";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let (stamp, says) = (Stamp::of(self, call), || (json!(self.from), json!(self.to)));
-        let (hard, range, part) = (Line::hard(&self.of)?, Line::range(&self.of)?, stamp.part("range"));
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let (stamp, says) = (CallMetadata::of(self, call), || (json!(self.from), json!(self.to)));
+        let (hard, range, part) =
+            (QuotaField::hard(&self.of)?, QuotaField::range(&self.of)?, stamp.part("range"));
         if lowers(self.from, self.to) {
             change(on, &self.of, range, says(), &part).await?;
             return change(on, &self.of, hard, says(), &stamp).await;
@@ -185,16 +188,16 @@ impl Action for ChangeResourceQuota {
 impl Action for RestoreResourceQuota {
     const NAME: &'static str = "RestoreResourceQuota";
     type Platform = Platform;
-    type Output = Restored;
+    type Output = LimitRestored;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeResourceQuota { of, from, to } = &self.change;
-        let (stamp, says) = (Stamp::of(self, call), || (json!(from), json!(to)));
-        let (hard, range, part) = (Line::hard(of)?, Line::range(of)?, stamp.part("range"));
+        let (stamp, says) = (CallMetadata::of(self, call), || (json!(from), json!(to)));
+        let (hard, range, part) = (QuotaField::hard(of)?, QuotaField::range(of)?, stamp.part("range"));
         if lowers(*to, *from) {
             restore(on, of, range, says(), &part).await?;
             return restore(on, of, hard, says(), &stamp).await;
@@ -208,30 +211,31 @@ impl Action for RestoreResourceQuota {
 impl Action for ChangeAssociationLimit {
     const NAME: &'static str = "ChangeAssociationLimit";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let line = Line::association(&self.of)?;
-        change(on, &self.of, line, (json!(self.from), json!(self.to)), &Stamp::of(self, call)).await
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let line = QuotaField::association(&self.of)?;
+        change(on, &self.of, line, (json!(self.from), json!(self.to)), &CallMetadata::of(self, call)).await
     }
 }
 
 impl Action for RestoreAssociationLimit {
     const NAME: &'static str = "RestoreAssociationLimit";
     type Platform = Platform;
-    type Output = Restored;
+    type Output = LimitRestored;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeAssociationLimit { of, from, to } = &self.change;
-        restore(on, of, Line::association(of)?, (json!(from), json!(to)), &Stamp::of(self, call)).await
+        restore(on, of, QuotaField::association(of)?, (json!(from), json!(to)), &CallMetadata::of(self, call))
+            .await
     }
 }
 
@@ -271,25 +275,25 @@ pub struct RestoreNamespaceLabels {
 }
 
 impl ChangeNamespaceLabels {
-    fn line(&self) -> Result<(LimitNames, Line), ActionError> {
+    fn line(&self) -> Result<(LimitNames, QuotaField), ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
-        let at = At::Object(Place::new(&self.cluster, Kind::Namespace, &name));
+        let at = FieldOwner::Object(ObjectRef::new(&self.cluster, ObjectKind::Namespace, &name));
         let of = LimitNames { tenant: self.tenant.clone(), ..LimitNames::default() };
-        Ok((of, Line { at, field: "labels", path: Path::Whole }))
+        Ok((of, QuotaField { at, field: "labels", path: FieldPath::Whole }))
     }
 }
 
 impl Action for ChangeNamespaceLabels {
     const NAME: &'static str = "ChangeNamespaceLabels";
     type Platform = Platform;
-    type Output = Made;
+    type Output = CreatedObject;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Made, ActionError> {
-        let ((of, line), stamp) = (self.line()?, Stamp::of(self, call));
+    async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
+        let ((of, line), stamp) = (self.line()?, CallMetadata::of(self, call));
         if let Some(class) = &self.priority_class {
             class.made(on, &self.cluster, &stamp).await?;
         }
@@ -300,14 +304,15 @@ impl Action for ChangeNamespaceLabels {
 impl Action for RestoreNamespaceLabels {
     const NAME: &'static str = "RestoreNamespaceLabels";
     type Platform = Platform;
-    type Output = Restored;
+    type Output = LimitRestored;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Restored, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ((of, line), change) = (self.change.line()?, &self.change);
-        restore(on, &of, Some(line), (json!(change.from), json!(change.to)), &Stamp::of(self, call)).await
+        restore(on, &of, Some(line), (json!(change.from), json!(change.to)), &CallMetadata::of(self, call))
+            .await
     }
 }

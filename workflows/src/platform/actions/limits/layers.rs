@@ -25,7 +25,7 @@ pub struct LimitNames {
 
 /// What the layers say of one resource; `None` where one says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct LayerLimits {
     /// In the record of the tenant's cohort.
     pub cohort: Option<u64>,
     /// In the workspace's queue.
@@ -39,7 +39,7 @@ pub struct Limits {
 /// What an undo of a change learns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Restored {
+pub enum LimitRestored {
     /// It is as it was before the change.
     Before,
     /// Somebody has set it to something else since: it was left so.

@@ -1,8 +1,9 @@
 //! One line of one object of a platform that says what may be used: found, compared, set.
 
 use crate::platform::{
-    FlavorQuota, Found, Kind, LimitNames, Limits, Made, Place, Platform, Restored, Stamp, Swap,
-    actions::kubernetes::queues::group, codes, flavor_name, tenant_name, workspace_name,
+    CallMetadata, CreatedObject, FieldSwap, FlavorQuota, FoundObject, LayerLimits, LimitNames, LimitRestored,
+    ObjectKind, ObjectRef, Platform, actions::kubernetes::queues::group, codes, flavor_name, tenant_name,
+    workspace_name,
 };
 use engine::ActionError;
 use serde::Deserialize;
@@ -11,14 +12,14 @@ use serde_json::{Map, Value, json};
 pub(in crate::platform) async fn change(
     on: &Platform,
     of: &LimitNames,
-    line: Option<Line>,
+    line: Option<QuotaField>,
     (from, to): (Value, Value),
-    stamp: &Stamp,
-) -> Result<Made, ActionError> {
-    let none = || Made { name: String::new(), uid: String::new() };
+    stamp: &CallMetadata,
+) -> Result<CreatedObject, ActionError> {
+    let none = || CreatedObject { name: String::new(), uid: String::new() };
     let Some(line) = line else { return Ok(none()) };
     let Some(found) = line.standing(on, &of.tenant, stamp).await? else { return Ok(none()) };
-    let made = Made { name: line.name(), uid: found.uid.clone() };
+    let made = CreatedObject { name: line.name(), uid: found.uid.clone() };
     let now = line.of(&found.spec);
     if now == to {
         return Ok(made);
@@ -34,42 +35,44 @@ pub(in crate::platform) async fn change(
 pub(in crate::platform) async fn restore(
     on: &Platform,
     of: &LimitNames,
-    line: Option<Line>,
+    line: Option<QuotaField>,
     (from, to): (Value, Value),
-    stamp: &Stamp,
-) -> Result<Restored, ActionError> {
-    let Some(line) = line else { return Ok(Restored::Before) };
-    let Some(found) = line.look(on, stamp).await? else { return Ok(Restored::Left { now: Value::Null }) };
+    stamp: &CallMetadata,
+) -> Result<LimitRestored, ActionError> {
+    let Some(line) = line else { return Ok(LimitRestored::Before) };
+    let Some(found) = line.look(on, stamp).await? else {
+        return Ok(LimitRestored::Left { now: Value::Null });
+    };
     let now = line.of(&found.spec);
     if now == from {
-        return Ok(Restored::Before);
+        return Ok(LimitRestored::Before);
     }
     if now != to || found.tenant != of.tenant {
         tracing::warn!(limit = line.name(), %now, %to, "a limit was changed by others since: it was left as it is");
-        return Ok(Restored::Left { now });
+        return Ok(LimitRestored::Left { now });
     }
     line.set(on, &of.tenant, &found, from, stamp).await?;
-    Ok(Restored::Before)
+    Ok(LimitRestored::Before)
 }
 
 /// The field of a limit range that follows the hard limits.
 const RANGE: &str = "max";
 
 /// One line of one object.
-pub(in crate::platform) struct Line {
-    pub(in crate::platform) at: At,
+pub(in crate::platform) struct QuotaField {
+    pub(in crate::platform) at: FieldOwner,
     /// The field of the object's spec that holds it.
     pub(in crate::platform) field: &'static str,
     /// The way to it from there.
-    pub(in crate::platform) path: Path,
+    pub(in crate::platform) path: FieldPath,
 }
 
-pub(in crate::platform) enum At {
-    Object(Place),
+pub(in crate::platform) enum FieldOwner {
+    Object(ObjectRef),
     Account { cluster: String, name: String },
 }
 
-pub(in crate::platform) enum Path {
+pub(in crate::platform) enum FieldPath {
     Key(String),
     Inner(String, String),
     Flavor(String),
@@ -77,7 +80,7 @@ pub(in crate::platform) enum Path {
     Whole,
 }
 
-impl Line {
+impl QuotaField {
     /// Every layer that counts the resource, parent before child.
     pub(in crate::platform) fn all(of: &LimitNames) -> Result<Vec<Self>, ActionError> {
         let lines =
@@ -87,27 +90,35 @@ impl Line {
 
     pub(in crate::platform) fn cohort(of: &LimitNames) -> Result<Option<Self>, ActionError> {
         let Some(key) = &of.cohort else { return Ok(None) };
-        let place = Place::new(&of.cluster, Kind::Cohort, &tenant_name(&of.tenant)?);
-        Ok(Some(Self { at: At::Object(place), field: "quotas", path: Path::Key(key.clone()) }))
+        let place = ObjectRef::new(&of.cluster, ObjectKind::Cohort, &tenant_name(&of.tenant)?);
+        Ok(Some(Self { at: FieldOwner::Object(place), field: "quotas", path: FieldPath::Key(key.clone()) }))
     }
 
     pub(in crate::platform) fn queue(of: &LimitNames) -> Result<Option<Self>, ActionError> {
         let Some(model) = &of.queue else { return Ok(None) };
-        let place = Place::new(&of.cluster, Kind::ClusterQueue, &workspace_name(&of.tenant, &of.workspace)?);
+        let place = ObjectRef::new(
+            &of.cluster,
+            ObjectKind::ClusterQueue,
+            &workspace_name(&of.tenant, &of.workspace)?,
+        );
         let flavor = flavor_name(&of.tenant, model)?;
-        Ok(Some(Self { at: At::Object(place), field: "resourceGroups", path: Path::Flavor(flavor) }))
+        Ok(Some(Self {
+            at: FieldOwner::Object(place),
+            field: "resourceGroups",
+            path: FieldPath::Flavor(flavor),
+        }))
     }
 
     pub(in crate::platform) fn hard(of: &LimitNames) -> Result<Option<Self>, ActionError> {
         let Some(key) = &of.hard else { return Ok(None) };
         let namespace = workspace_name(&of.tenant, &of.workspace)?;
-        let place = Place::within(
+        let place = ObjectRef::within(
             &of.cluster,
-            Kind::ResourceQuota,
+            ObjectKind::ResourceQuota,
             &namespace,
             crate::platform::actions::kubernetes::resource_quota::NAME,
         );
-        Ok(Some(Self { at: At::Object(place), field: "hard", path: Path::Key(key.clone()) }))
+        Ok(Some(Self { at: FieldOwner::Object(place), field: "hard", path: FieldPath::Key(key.clone()) }))
     }
 
     /// How large a container may be: as large as the hard limit of the same resource, where it is one that containers ask for.
@@ -118,37 +129,41 @@ impl Line {
             return Ok(None);
         };
         let namespace = workspace_name(&of.tenant, &of.workspace)?;
-        let place = Place::within(
+        let place = ObjectRef::within(
             &of.cluster,
-            Kind::LimitRange,
+            ObjectKind::LimitRange,
             &namespace,
             crate::platform::actions::kubernetes::resource_quota::NAME,
         );
-        Ok(Some(Self { at: At::Object(place), field: RANGE, path: Path::Key(key.to_owned()) }))
+        Ok(Some(Self { at: FieldOwner::Object(place), field: RANGE, path: FieldPath::Key(key.to_owned()) }))
     }
 
     pub(in crate::platform) fn association(of: &LimitNames) -> Result<Option<Self>, ActionError> {
         let Some(key) = &of.association else { return Ok(None) };
-        let at = At::Account { cluster: of.cluster.clone(), name: tenant_name(&of.tenant)? };
-        Ok(Some(Self { at, field: "associations", path: Path::Inner(of.workspace.clone(), key.clone()) }))
+        let at = FieldOwner::Account { cluster: of.cluster.clone(), name: tenant_name(&of.tenant)? };
+        Ok(Some(Self {
+            at,
+            field: "associations",
+            path: FieldPath::Inner(of.workspace.clone(), key.clone()),
+        }))
     }
 
     pub(in crate::platform) fn name(&self) -> String {
         let object = match &self.at {
-            At::Object(place) => format!("{} {}", <&str>::from(place.kind), place.full_name()),
-            At::Account { name, .. } => format!("Account {name}"),
+            FieldOwner::Object(place) => format!("{} {}", <&str>::from(place.kind), place.full_name()),
+            FieldOwner::Account { name, .. } => format!("Account {name}"),
         };
         match &self.path {
-            Path::Key(key) | Path::Flavor(key) => format!("{object}: {key}"),
-            Path::Inner(outer, key) => format!("{object}: {outer} {key}"),
-            Path::Whole => format!("{object}: {}", self.field),
+            FieldPath::Key(key) | FieldPath::Flavor(key) => format!("{object}: {key}"),
+            FieldPath::Inner(outer, key) => format!("{object}: {outer} {key}"),
+            FieldPath::Whole => format!("{object}: {}", self.field),
         }
     }
 
-    async fn look(&self, on: &Platform, stamp: &Stamp) -> Result<Option<Found>, ActionError> {
+    async fn look(&self, on: &Platform, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
         match &self.at {
-            At::Object(place) => on.kubernetes.read(place, stamp).await,
-            At::Account { cluster, name } => on.slurm.account(cluster, name, stamp).await,
+            FieldOwner::Object(place) => on.kubernetes.read(place, stamp).await,
+            FieldOwner::Account { cluster, name } => on.slurm.account(cluster, name, stamp).await,
         }
     }
 
@@ -157,8 +172,8 @@ impl Line {
         &self,
         on: &Platform,
         tenant: &str,
-        stamp: &Stamp,
-    ) -> Result<Option<Found>, ActionError> {
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         if self.field == RANGE && self.look(on, stamp).await?.is_none() {
             return Ok(None);
         }
@@ -166,7 +181,12 @@ impl Line {
     }
 
     /// The tenant's object.
-    async fn found(&self, on: &Platform, tenant: &str, stamp: &Stamp) -> Result<Found, ActionError> {
+    async fn found(
+        &self,
+        on: &Platform,
+        tenant: &str,
+        stamp: &CallMetadata,
+    ) -> Result<FoundObject, ActionError> {
         let Some(found) = self.look(on, stamp).await? else {
             return Err(ActionError::permanent(
                 codes::OBJECT_MISSING,
@@ -184,23 +204,25 @@ impl Line {
     pub(in crate::platform) fn of(&self, spec: &Value) -> Value {
         let field = spec.get(self.field);
         let line = match &self.path {
-            Path::Key(key) => field.and_then(|field| field.get(key)),
-            Path::Inner(outer, key) => field.and_then(|field| field.get(outer)?.get(key)),
-            Path::Flavor(flavor) => field.and_then(Value::as_array).and_then(|all| entry_of(all, flavor)),
-            Path::Whole => field,
+            FieldPath::Key(key) => field.and_then(|field| field.get(key)),
+            FieldPath::Inner(outer, key) => field.and_then(|field| field.get(outer)?.get(key)),
+            FieldPath::Flavor(flavor) => {
+                field.and_then(Value::as_array).and_then(|all| entry_of(all, flavor))
+            }
+            FieldPath::Whole => field,
         };
         line.cloned().unwrap_or(Value::Null)
     }
 
-    pub(in crate::platform) fn wanted(&self, limits: &Limits) -> Value {
+    pub(in crate::platform) fn wanted(&self, limits: &LayerLimits) -> Value {
         match (&self.path, self.field) {
-            (Path::Flavor(flavor), _) => {
+            (FieldPath::Flavor(flavor), _) => {
                 limits.queue.as_ref().map_or(Value::Null, |quota| group(flavor, quota))
             }
-            (Path::Inner(..), _) => json!(limits.association),
-            (Path::Whole, _) => Value::Null,
-            (Path::Key(_), "hard" | RANGE) => json!(limits.hard),
-            (Path::Key(_), _) => json!(limits.cohort),
+            (FieldPath::Inner(..), _) => json!(limits.association),
+            (FieldPath::Whole, _) => Value::Null,
+            (FieldPath::Key(_), "hard" | RANGE) => json!(limits.hard),
+            (FieldPath::Key(_), _) => json!(limits.cohort),
         }
     }
 
@@ -208,15 +230,15 @@ impl Line {
         &self,
         on: &Platform,
         tenant: &str,
-        found: &Found,
+        found: &FoundObject,
         to: Value,
-        stamp: &Stamp,
+        stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let from = found.spec.get(self.field).cloned().unwrap_or(Value::Null);
-        let swap = Swap { field: self.field.to_owned(), to: self.with(from.clone(), to), from };
+        let swap = FieldSwap { field: self.field.to_owned(), to: self.with(from.clone(), to), from };
         match &self.at {
-            At::Object(place) => on.kubernetes.swap(place, tenant, &swap, stamp).await.map(drop),
-            At::Account { cluster, name } => {
+            FieldOwner::Object(place) => on.kubernetes.swap(place, tenant, &swap, stamp).await.map(drop),
+            FieldOwner::Account { cluster, name } => {
                 on.slurm.swap(cluster, name, tenant, &swap, stamp).await.map(drop)
             }
         }
@@ -225,12 +247,12 @@ impl Line {
     /// The field with the line set to `to`; a field without lines is null.
     fn with(&self, field: Value, to: Value) -> Value {
         match &self.path {
-            Path::Key(key) => keyed(field, key, to),
-            Path::Inner(outer, key) => {
+            FieldPath::Key(key) => keyed(field, key, to),
+            FieldPath::Inner(outer, key) => {
                 let inner = field.get(outer).cloned().unwrap_or(Value::Null);
                 keyed(field, outer, keyed(inner, key, to))
             }
-            Path::Flavor(flavor) => {
+            FieldPath::Flavor(flavor) => {
                 let mut all = if let Value::Array(all) = field { all } else { Vec::new() };
                 match all.iter_mut().find(|group| is_of(group, flavor)) {
                     Some(group) if !to.is_null() => *group = to,
@@ -239,24 +261,24 @@ impl Line {
                 }
                 Value::Array(all)
             }
-            Path::Whole => to,
+            FieldPath::Whole => to,
         }
     }
 }
 
-impl Limits {
+impl LayerLimits {
     pub(in crate::platform) fn note(
         &mut self,
-        line: &Line,
+        line: &QuotaField,
         of: &LimitNames,
         said: Value,
     ) -> Result<(), ActionError> {
         let unreadable = |e| ActionError::permanent(codes::UNREADABLE, format!("{}: {e}", line.name()));
         let number = || serde_json::from_value::<Option<u64>>(said.clone()).map_err(unreadable);
         match (&line.path, line.field) {
-            (Path::Flavor(_), _) if said.is_null() => {}
-            (Path::Flavor(_), _) => {
-                let said: Group = serde_json::from_value(said).map_err(unreadable)?;
+            (FieldPath::Flavor(_), _) if said.is_null() => {}
+            (FieldPath::Flavor(_), _) => {
+                let said: FlavorGroup = serde_json::from_value(said).map_err(unreadable)?;
                 self.queue = Some(FlavorQuota {
                     model: of.queue.clone().unwrap_or_default(),
                     nominal: said.nominal,
@@ -264,10 +286,10 @@ impl Limits {
                     lending_limit: said.lending_limit,
                 });
             }
-            (Path::Whole, _) | (Path::Key(_), RANGE) => {}
-            (Path::Inner(..), _) => self.association = number()?,
-            (Path::Key(_), "hard") => self.hard = number()?,
-            (Path::Key(_), _) => self.cohort = number()?,
+            (FieldPath::Whole, _) | (FieldPath::Key(_), RANGE) => {}
+            (FieldPath::Inner(..), _) => self.association = number()?,
+            (FieldPath::Key(_), "hard") => self.hard = number()?,
+            (FieldPath::Key(_), _) => self.cohort = number()?,
         }
         Ok(())
     }
@@ -275,7 +297,7 @@ impl Limits {
 
 /// A flavor's part of a queue, as the queue says it.
 #[derive(Deserialize)]
-struct Group {
+struct FlavorGroup {
     #[serde(rename = "nominalQuota")]
     nominal: u64,
     #[serde(rename = "borrowingLimit")]

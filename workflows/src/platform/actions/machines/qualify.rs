@@ -1,6 +1,6 @@
 //! Whether a node may serve tenants, as a finding instead of a failure.
 
-use crate::platform::{DiagnoseNode, Level, Platform, codes};
+use crate::platform::{DiagnoseNode, DiagnosisLevel, Platform, codes};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ pub struct QualifyNode {
     /// Which node.
     pub node: String,
     /// How deep.
-    pub level: Level,
+    pub level: DiagnosisLevel,
 }
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Qualified {
+pub struct QualifyFinding {
     /// Which node.
     pub node: String,
     /// Whether it may serve tenants.
@@ -32,14 +32,14 @@ pub struct Qualified {
 impl Action for QualifyNode {
     const NAME: &'static str = "QualifyNode";
     type Platform = Platform;
-    type Output = Qualified;
+    type Output = QualifyFinding;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Qualified, ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<QualifyFinding, ActionError> {
         let (cluster, node, level) = (self.cluster.clone(), self.node.clone(), self.level);
         match (DiagnoseNode { cluster, node, level }).run(on, call).await {
-            Ok(found) => Ok(Qualified { node: self.node.clone(), fit: found.fit, report: found.report }),
+            Ok(found) => Ok(QualifyFinding { node: self.node.clone(), fit: found.fit, report: found.report }),
             Err(error) if error.code == codes::NODE_UNFIT => {
-                Ok(Qualified { node: self.node.clone(), fit: false, report: error.message })
+                Ok(QualifyFinding { node: self.node.clone(), fit: false, report: error.message })
             }
             Err(error) => Err(error),
         }

@@ -1,7 +1,8 @@
 //! GPUs that report errors: what the driver says of them, and the two things that can be done about it on the node.
 
 use crate::platform::{
-    Diagnosis, GpuHealth, Level, Ownership, Platform, Stamp, at_cluster, call_metadata::look_again, codes,
+    CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, Ownership, Platform, at_cluster,
+    call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ impl Action for InspectGpus {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuHealth, ActionError> {
-        on.gpus.health(&self.cluster, &self.node, &Stamp::of(self, call)).await
+        on.gpus.health(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -52,7 +53,7 @@ impl Action for ResetGpus {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.gpus.reset(&self.cluster, &self.node, &Stamp::of(self, call)).await
+        on.gpus.reset(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -79,7 +80,7 @@ impl Action for RebootNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         if on.gpus.health(&self.cluster, &self.node, &stamp).await?.boot != self.boot {
             return Ok(());
         }
@@ -109,7 +110,7 @@ impl Action for ExamineNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Diagnosis, ActionError> {
-        on.gpus.diagnose(&self.cluster, &self.node, Level::Long, &Stamp::of(self, call)).await
+        on.gpus.diagnose(&self.cluster, &self.node, DiagnosisLevel::Long, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -143,7 +144,7 @@ impl Action for UncordonNode {
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let of =
             Ownership { tenant: Some(self.tenant.clone()), owner_epoch: self.owner_epoch, cordoned: false };
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let by = self.by.as_deref().unwrap_or(&stamp.step);
         on.kubernetes.uncordon_node(&self.cluster, &self.node, &of, by, &stamp).await.map(drop)
     }

@@ -1,8 +1,8 @@
 //! Cleaning a machine, one device at a time. What is begun and cannot be known to have ended is looked at, never begun again.
 
 use crate::platform::{
-    Devices, DriveTechnique, Environment, FilledGpu, Platform, Reset, Samples, SanitiseLog, SanitiseStatus,
-    Segment, Stamp, at_cluster, call_metadata::look_again, codes,
+    CallMetadata, Devices, DriveTechnique, Environment, FilledGpu, Platform, Reset, Samples, SanitiseLog,
+    SanitiseStatus, Segment, at_cluster, call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl Action for CordonNode {
             owner_epoch: self.owner_epoch,
             cordoned: false,
         };
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let now = on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &stamp).await?;
         if now.owner_epoch > self.owner_epoch {
             let why = format!("{} is at owner epoch {}", self.node, now.owner_epoch);
@@ -80,7 +80,7 @@ impl Action for ReadDevices {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<NodeDevices, ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let devices = on.machines.devices(&self.cluster, &self.node, self.gpus, &stamp).await?;
         Ok(NodeDevices { node: self.node.clone(), devices })
     }
@@ -107,7 +107,8 @@ impl Action for AwaitDrained {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let devices = on.machines.devices(&self.cluster, &self.node, 0, &Stamp::of(self, call)).await?;
+        let devices =
+            on.machines.devices(&self.cluster, &self.node, 0, &CallMetadata::of(self, call)).await?;
         if devices.workloads == 0 { Ok(()) } else { Err(look_again(codes::DRAINING)) }
     }
 }
@@ -133,7 +134,7 @@ impl Action for EnterScrub {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         on.machines.connect(&self.cluster, &self.node, Segment::Scrub, &stamp.part("network")).await?;
         on.machines.boot(&self.cluster, &self.node, Environment::Scrub, &stamp.part("boot")).await
     }
@@ -164,7 +165,7 @@ impl Action for ScrubGpu {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<FilledGpu, ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         on.machines.scrub_gpu(&self.cluster, &self.node, &self.uuid, self.reset, &stamp).await
     }
 }
@@ -198,7 +199,7 @@ impl Action for BeginSanitise {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = Stamp::of(self, call);
+        let stamp = CallMetadata::of(self, call);
         let log = on.machines.log(&self.cluster, &self.node, &self.serial, &stamp).await?;
         if self.taken(&log) {
             return Ok(());
@@ -211,7 +212,8 @@ impl Action for BeginSanitise {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<()>, ActionError> {
-        let log = on.machines.log(&self.cluster, &self.node, &self.serial, &Stamp::of(self, call)).await?;
+        let log =
+            on.machines.log(&self.cluster, &self.node, &self.serial, &CallMetadata::of(self, call)).await?;
         Ok(if self.taken(&log) { Probe::Done(()) } else { Probe::NotDone })
     }
 }
@@ -237,7 +239,7 @@ pub struct ReadProgress {
 
 /// How far a drive is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct DriveStatus {
     /// Which drive.
     pub serial: String,
     /// What its log says.
@@ -247,15 +249,16 @@ pub struct Progress {
 impl Action for ReadProgress {
     const NAME: &'static str = "ReadProgress";
     type Platform = Platform;
-    type Output = Progress;
+    type Output = DriveStatus;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
     }
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Progress, ActionError> {
-        let log = on.machines.log(&self.cluster, &self.node, &self.serial, &Stamp::of(self, call)).await?;
-        Ok(Progress { serial: self.serial.clone(), log })
+    async fn run(&self, on: &Platform, call: &Call) -> Result<DriveStatus, ActionError> {
+        let log =
+            on.machines.log(&self.cluster, &self.node, &self.serial, &CallMetadata::of(self, call)).await?;
+        Ok(DriveStatus { serial: self.serial.clone(), log })
     }
 }
 
@@ -282,7 +285,7 @@ impl Action for SampleDrive {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Samples, ActionError> {
-        let (stamp, seed) = (Stamp::of(self, call), call.key());
+        let (stamp, seed) = (CallMetadata::of(self, call), call.key());
         on.machines.sample(&self.cluster, &self.node, &self.serial, &seed, &stamp).await
     }
 }
@@ -308,7 +311,7 @@ impl Action for ResetMachine {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Reset, ActionError> {
-        on.machines.reset(&self.cluster, &self.node, &Stamp::of(self, call)).await
+        on.machines.reset(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
     }
 }
 
@@ -333,6 +336,6 @@ impl Action for ReimageNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.machines.boot(&self.cluster, &self.node, Environment::Image, &Stamp::of(self, call)).await
+        on.machines.boot(&self.cluster, &self.node, Environment::Image, &CallMetadata::of(self, call)).await
     }
 }

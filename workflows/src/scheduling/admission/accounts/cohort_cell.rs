@@ -2,7 +2,7 @@
 
 use crate::{
     scheduling::admission::accounts::metering,
-    tenancy::{Balance, Cohort, Usage},
+    tenancy::{Balance, Cohort, MonthlyUsage},
 };
 use std::{
     ops::{Deref, DerefMut},
@@ -12,15 +12,18 @@ use store::Timestamp;
 
 /// The account. What is only read is neither copied, nor counted, nor written.
 #[derive(Clone, Debug)]
-pub(in crate::scheduling::admission) struct Books {
+pub(in crate::scheduling::admission) struct CohortCell {
     cohort: Arc<Cohort>,
     now: Timestamp,
     changed: bool,
 }
 
-impl Books {
+impl CohortCell {
     /// Opens the account at `now`; months that ended are closed, and answered.
-    pub(in crate::scheduling::admission) fn open(cohort: Arc<Cohort>, now: Timestamp) -> (Self, Vec<Usage>) {
+    pub(in crate::scheduling::admission) fn open(
+        cohort: Arc<Cohort>,
+        now: Timestamp,
+    ) -> (Self, Vec<MonthlyUsage>) {
         let mut books = Self { cohort, now, changed: false };
         if !metering::month_ended(&books.cohort, now) {
             return (books, Vec::new());
@@ -53,7 +56,7 @@ impl Books {
     }
 }
 
-impl Deref for Books {
+impl Deref for CohortCell {
     type Target = Cohort;
 
     fn deref(&self) -> &Cohort {
@@ -61,7 +64,7 @@ impl Deref for Books {
     }
 }
 
-impl DerefMut for Books {
+impl DerefMut for CohortCell {
     fn deref_mut(&mut self) -> &mut Cohort {
         let cohort = Arc::make_mut(&mut self.cohort);
         if !std::mem::replace(&mut self.changed, true) {

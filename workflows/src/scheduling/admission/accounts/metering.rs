@@ -1,6 +1,6 @@
 //! Counting what is used, from timestamps: exact, in the commits that change it, closed month by month.
 
-use crate::tenancy::{Balance, Cohort, Resource, Spent, Usage, WorkspaceName};
+use crate::tenancy::{Balance, Cohort, MonthlyUsage, Resource, UsageCounters, WorkspaceName};
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 use std::collections::BTreeMap;
 use store::Timestamp;
@@ -15,11 +15,11 @@ fn month(at: Timestamp) -> Option<(String, Timestamp)> {
 }
 
 /// What `balance` comes to in `millis`. Its own, borrowed, over and in transit sum up to what is taken.
-fn spent(balance: &Balance, millis: u64) -> Spent {
+fn spent(balance: &Balance, millis: u64) -> UsageCounters {
     let within = balance.taken().saturating_sub(balance.beyond());
     let own = within.saturating_sub(balance.in_transit);
     let times = |pieces: u64| pieces.saturating_mul(millis);
-    Spent {
+    UsageCounters {
         own: times(own),
         borrowed: times(balance.borrowed),
         over: times(balance.over()),
@@ -28,7 +28,7 @@ fn spent(balance: &Balance, millis: u64) -> Spent {
     }
 }
 
-impl Spent {
+impl UsageCounters {
     /// This and `more`.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
@@ -72,13 +72,13 @@ pub(in crate::scheduling::admission) fn month_ended(cohort: &Cohort, now: Timest
 }
 
 /// Counts up to `now`, closing every month that ended; answers the closed months of workspaces that used something.
-pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<Usage> {
+pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<MonthlyUsage> {
     let mut closed = Vec::new();
     while let Some((month, end)) = month(cohort.since).filter(|(_, end)| *end <= now) {
         count_to(cohort, end);
         closed.extend(usages(cohort, &month));
         for balance in cohort.accounts.values_mut().flat_map(|account| account.balances.values_mut()) {
-            balance.spent = Spent::default();
+            balance.spent = UsageCounters::default();
         }
         cohort.since = end;
     }
@@ -87,8 +87,8 @@ pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<Usage> {
 }
 
 /// What each workspace used since the account counts, as documents of `month`.
-fn usages(cohort: &Cohort, month: &str) -> Vec<Usage> {
-    let of = |(workspace, spent): (&WorkspaceName, BTreeMap<Resource, Spent>)| Usage {
+fn usages(cohort: &Cohort, month: &str) -> Vec<MonthlyUsage> {
+    let of = |(workspace, spent): (&WorkspaceName, BTreeMap<Resource, UsageCounters>)| MonthlyUsage {
         tenant: cohort.tenant.clone(),
         workspace: workspace.clone(),
         month: month.to_owned(),
@@ -97,7 +97,7 @@ fn usages(cohort: &Cohort, month: &str) -> Vec<Usage> {
         spent,
     };
     let spent = cohort.accounts.iter().map(|(workspace, account)| {
-        let some = account.balances.iter().filter(|(_, balance)| balance.spent != Spent::default());
+        let some = account.balances.iter().filter(|(_, balance)| balance.spent != UsageCounters::default());
         (workspace, some.map(|(resource, balance)| (resource.clone(), balance.spent)).collect())
     });
     spent.filter(|(_, spent): &(_, BTreeMap<_, _>)| !spent.is_empty()).map(of).collect()
@@ -105,7 +105,7 @@ fn usages(cohort: &Cohort, month: &str) -> Vec<Usage> {
 
 /// What each workspace has used in the month that runs, up to `now`.
 #[must_use]
-pub fn usage_so_far(cohort: &Cohort, now: Timestamp) -> Vec<Usage> {
+pub fn usage_so_far(cohort: &Cohort, now: Timestamp) -> Vec<MonthlyUsage> {
     let mut cohort = cohort.clone();
     let mut closed = count(&mut cohort, now);
     let label = month(cohort.since).map(|(month, _)| month).unwrap_or_default();

@@ -2,10 +2,10 @@
 
 use crate::{
     placement::best_fit,
-    scheduling::admission::{Rules, decision::evaluate::may_borrow_at_all, unit_of_work::Desk},
+    scheduling::admission::{Rules, decision::evaluate::may_borrow_at_all, unit_of_work::AdmissionTx},
     tenancy::{
-        Account, Admitting, Amounts, Ground, InLine, Line, Resource, Workload, WorkloadClass, WorkspaceName,
-        workspace_key,
+        Account, AccountState, Amounts, QueuedWorkload, Resource, ResourceFacts, Workload, WorkloadClass,
+        WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{Undecided, View};
@@ -13,18 +13,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// A place in line: the older comes first, then by name.
-pub(in crate::scheduling::admission) type Place = (Timestamp, String);
+pub(in crate::scheduling::admission) type QueuePosition = (Timestamp, String);
 type PlaceOf<'a> = (Timestamp, &'a str);
 
 /// Who asks, of which workspace, for how much.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::scheduling::admission) struct Asker<'a> {
+pub(in crate::scheduling::admission) struct Claimant<'a> {
     workspace: &'a WorkspaceName,
     place: PlaceOf<'a>,
     asked: u64,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> Claimant<'a> {
     /// A workload that asks for `resource`.
     pub(in crate::scheduling::admission) fn new(workload: &'a Workload, resource: &Resource) -> Self {
         let asked = workload.requests.get(resource).copied().unwrap_or(0);
@@ -35,41 +35,45 @@ impl<'a> Asker<'a> {
 
 /// Who must be served first, of those who ask for the same kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::scheduling::admission) struct Ahead {
+pub(in crate::scheduling::admission) struct Blocker {
     /// Whoever is younger in the line of the one who asks waits behind this one.
-    pub(in crate::scheduling::admission) of_line: Option<Place>,
+    pub(in crate::scheduling::admission) of_line: Option<QueuePosition>,
     /// Whoever is younger and borrows waits behind this one, wherever it is.
-    pub(in crate::scheduling::admission) of_all: Option<Place>,
+    pub(in crate::scheduling::admission) of_all: Option<QueuePosition>,
 }
 
-impl Ahead {
+impl Blocker {
     /// The oldest of them.
-    pub(in crate::scheduling::admission) fn first(&self) -> Option<&Place> {
+    pub(in crate::scheduling::admission) fn first(&self) -> Option<&QueuePosition> {
         [&self.of_line, &self.of_all].into_iter().flatten().min()
     }
 }
 
 /// Who waits behind somebody overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
+enum BlockScope {
     /// Those of the same line.
     Line,
     /// Those who borrow, of all workspaces.
     All,
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Whether one that waits must wait behind another for something, to be asked before all else is weighed.
     pub(in crate::scheduling::admission) fn is_behind(
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
-        waits: &InLine,
-    ) -> Result<Option<(Resource, Ahead)>, Undecided> {
+        waits: &QueuedWorkload,
+    ) -> Result<Option<(Resource, Blocker)>, Undecided> {
         for (resource, asked) in &waits.requests {
             let balance = self.effective(workspace, resource)?;
-            let ground = Ground { allowance: balance.allowance, taken: balance.taken(), ..Ground::default() };
-            let asker = Asker { workspace, place: place_of(waits), asked: *asked };
+            let ground = ResourceFacts {
+                allowance: balance.allowance,
+                taken: balance.taken(),
+                ..ResourceFacts::default()
+            };
+            let asker = Claimant { workspace, place: place_of(waits), asked: *asked };
             let ahead = self.ahead(view, asker, resource, &ground)?;
             if ahead.first().is_some() {
                 return Ok(Some((resource.clone(), ahead)));
@@ -82,11 +86,11 @@ impl Desk {
     pub(in crate::scheduling::admission) fn ahead(
         &mut self,
         view: &mut View,
-        asker: Asker<'_>,
+        asker: Claimant<'_>,
         resource: &Resource,
-        ground: &Ground,
-    ) -> Result<Ahead, Undecided> {
-        let mut ahead = Ahead::default();
+        ground: &ResourceFacts,
+    ) -> Result<Blocker, Undecided> {
+        let mut ahead = Blocker::default();
         if resource.gpu().is_none() || asker.asked == 0 {
             return Ok(ahead);
         }
@@ -96,7 +100,7 @@ impl Desk {
             counts && account.oldest.is_some_and(|since| overdue(&self.rules, self.now, since))
         });
         let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
-        view.want::<Line>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
+        view.want::<WorkspaceQueue>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
         for workspace in &old {
             self.line(view, workspace)?;
             let first = self.first(workspace, resource, asker.place)?;
@@ -118,22 +122,22 @@ impl Desk {
         workspace: &WorkspaceName,
         resource: &Resource,
         place: PlaceOf<'_>,
-    ) -> Result<Ahead, Undecided> {
-        let mut ahead = Ahead::default();
+    ) -> Result<Blocker, Undecided> {
+        let mut ahead = Blocker::default();
         let account = self.account(workspace)?;
-        if account.admitting != Admitting::Open {
+        if account.admitting != AccountState::Open {
             return Ok(ahead);
         }
         let line = self.kept_line(workspace);
-        let asks = |waits: &InLine| gpus(waits).any(|asked| asked == resource);
+        let asks = |waits: &QueuedWorkload| gpus(waits).any(|asked| asked == resource);
         // One that waits for another kind holds back none who asks for `resource`, but through one who asks for both.
         let chained = line.iter().any(|waits| gpus(waits).nth(1).is_some());
-        let counts = |waits: &&InLine| {
+        let counts = |waits: &&QueuedWorkload| {
             (chained || asks(waits))
                 && place_of(waits) < place
                 && overdue(&self.rules, self.now, waits.entered_at)
         };
-        let mut old: Vec<&InLine> = line.iter().filter(counts).collect();
+        let mut old: Vec<&QueuedWorkload> = line.iter().filter(counts).collect();
         old.sort_by_key(|waits| place_of(waits));
         let mut known = BTreeMap::new();
         let mut serves = |waits, whose| -> Result<bool, Undecided> {
@@ -147,14 +151,14 @@ impl Desk {
         };
         let mut held: BTreeSet<&Resource> = BTreeSet::new();
         for waits in old {
-            if !serves(waits, Whose::Line)? {
+            if !serves(waits, BlockScope::Line)? {
                 continue;
             }
             let free = !gpus(waits).any(|asked| held.contains(asked));
             if asks(waits) {
                 let owned = || (waits.since, waits.workload.clone());
                 ahead.of_line.get_or_insert_with(owned);
-                if free && serves(waits, Whose::All)? {
+                if free && serves(waits, BlockScope::All)? {
                     ahead.of_all = Some(owned());
                     break;
                 }
@@ -168,7 +172,7 @@ impl Desk {
     }
 
     /// What [`serves`](Self::serves) looks at of one that waits.
-    fn case<'a>(&self, account: &Account, waits: &'a InLine) -> (&'a Amounts, u64, bool, bool) {
+    fn case<'a>(&self, account: &Account, waits: &'a QueuedWorkload) -> (&'a Amounts, u64, bool, bool) {
         (&waits.requests, waits.together, self.may_borrow(account, waits), self.cools(waits))
     }
 
@@ -178,14 +182,14 @@ impl Desk {
         &self,
         workspace: &WorkspaceName,
         account: &Account,
-        waits: &InLine,
-        whose: Whose,
+        waits: &QueuedWorkload,
+        whose: BlockScope,
     ) -> Result<bool, Undecided> {
         let may_borrow = self.may_borrow(account, waits);
         for (resource, amount) in &waits.requests {
             let (balance, taken, barred) = match whose {
-                Whose::Line => (account.balance(resource), 0, false),
-                Whose::All => {
+                BlockScope::Line => (account.balance(resource), 0, false),
+                BlockScope::All => {
                     let balance = self.effective(workspace, resource)?;
                     let borrows = balance.taken().saturating_add(*amount) > balance.allowance.nominal;
                     let may = may_borrow && !self.cools(waits) && !self.lendable(workspace, resource).1;
@@ -207,7 +211,11 @@ impl Desk {
     }
 
     /// Whether one that waits may use what is others', once it has cooled down.
-    pub(in crate::scheduling::admission) fn may_borrow(&self, account: &Account, waits: &InLine) -> bool {
+    pub(in crate::scheduling::admission) fn may_borrow(
+        &self,
+        account: &Account,
+        waits: &QueuedWorkload,
+    ) -> bool {
         match waits.class {
             Some(class) => self.borrows(account, waits.preemptible, class),
             None => waits.preemptible && may_borrow_at_all(&self.tenant, account, &self.rules),
@@ -227,17 +235,17 @@ impl Desk {
     }
 
     /// Whether one that waits was called back so lately that it borrows nothing.
-    pub(in crate::scheduling::admission) fn cools(&self, waits: &InLine) -> bool {
+    pub(in crate::scheduling::admission) fn cools(&self, waits: &QueuedWorkload) -> bool {
         waits.cooling_until.is_some_and(|until| self.now < until)
     }
 }
 
-fn place_of(waits: &InLine) -> PlaceOf<'_> {
+fn place_of(waits: &QueuedWorkload) -> PlaceOf<'_> {
     (waits.since, waits.workload.as_str())
 }
 
 /// The GPUs that it asks for.
-fn gpus(waits: &InLine) -> impl Iterator<Item = &Resource> {
+fn gpus(waits: &QueuedWorkload) -> impl Iterator<Item = &Resource> {
     waits.requests.iter().filter(|(name, amount)| name.gpu().is_some() && **amount > 0).map(|(name, _)| name)
 }
 

@@ -4,13 +4,14 @@ use crate::{
     policy::sha256,
     scheduling::admission::{
         admit,
-        apply_loans::Cause,
-        decision::aging::Asker,
-        gpu_allocation::{Choice, kinds},
-        unit_of_work::{Desk, differ},
+        apply_loans::SettlementCause,
+        decision::aging::Claimant,
+        gpu_allocation::{GpuChoice, kinds},
+        unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        Admission, Ground, Grounds, Resource, Room, Roster, Running, Workload, WorkloadState, WorkspaceName,
+        Admission, AdmissionFacts, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList, Workload,
+        WorkloadState, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -18,14 +19,14 @@ use std::collections::BTreeMap;
 use store::Timestamp;
 
 /// A decision not yet written down, and where the workload would run.
-pub(in crate::scheduling::admission) struct Decided {
+pub(in crate::scheduling::admission) struct PendingDecision {
     pub(in crate::scheduling::admission) admission: Admission,
-    pub(in crate::scheduling::admission) choice: Option<Choice>,
+    pub(in crate::scheduling::admission) choice: Option<GpuChoice>,
 }
 
 /// How a workload comes to be decided on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::scheduling::admission) enum Turn {
+pub(in crate::scheduling::admission) enum DecisionOrigin {
     /// As any other.
     Now {
         /// It may not borrow until then.
@@ -35,14 +36,14 @@ pub(in crate::scheduling::admission) enum Turn {
     Granted,
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Decides on a workload, and changes nothing.
     pub(in crate::scheduling::admission) fn decide(
         &mut self,
         view: &mut View,
         workload: &Workload,
-        turn: Turn,
-    ) -> Result<Decided, Undecided> {
+        turn: DecisionOrigin,
+    ) -> Result<PendingDecision, Undecided> {
         let choice = self.choose(view, workload)?;
         let grounds = self.grounds(view, workload, turn, choice.is_some())?;
         let (answer, weighed) = admit(&grounds, &self.rules);
@@ -60,7 +61,7 @@ impl Desk {
             grounds,
             at: self.now,
         };
-        Ok(Decided { admission, choice })
+        Ok(PendingDecision { admission, choice })
     }
 
     /// Writes a decision down; answers its id.
@@ -75,45 +76,45 @@ impl Desk {
         &mut self,
         view: &mut View,
         workload: &Workload,
-        turn: Turn,
+        turn: DecisionOrigin,
         fits: bool,
-    ) -> Result<Grounds, Undecided> {
+    ) -> Result<AdmissionFacts, Undecided> {
         let mut resources = BTreeMap::new();
         for (resource, amount) in &workload.requests {
             let mut ground = self.ground(view, workload, resource, *amount, fits)?;
             match turn {
-                Turn::Now { .. } => {
-                    let ahead = self.ahead(view, Asker::new(workload, resource), resource, &ground)?;
+                DecisionOrigin::Now { .. } => {
+                    let ahead = self.ahead(view, Claimant::new(workload, resource), resource, &ground)?;
                     ground.ahead = ahead.first().map(|(_, name)| name.clone());
                 }
                 // What was set aside is of its workspace's own; others of that have their loans from now on.
-                Turn::Granted if resource.gpu().is_some() => {
+                DecisionOrigin::Granted if resource.gpu().is_some() => {
                     if *amount <= self.own(view, &workload.workspace, resource)? {
                         let rest = ground.allowance.nominal.saturating_sub(*amount);
                         ground.taken = ground.taken.min(rest);
                     }
                 }
-                Turn::Granted => {}
+                DecisionOrigin::Granted => {}
             }
             resources.insert(resource.clone(), ground);
         }
         let cooling_until = match turn {
-            Turn::Now { cooling_until } => cooling_until,
-            Turn::Granted => None,
+            DecisionOrigin::Now { cooling_until } => cooling_until,
+            DecisionOrigin::Granted => None,
         };
-        let part = Roster::part_of(&workload.name);
-        let listable = self.roster(view, &workload.workspace, part)?.running.len() < Roster::MOST;
+        let part = RunningList::part_of(&workload.name);
+        let listable = self.roster(view, &workload.workspace, part)?.running.len() < RunningList::MOST;
         let account = self.account(&workload.workspace)?;
         let occupancy = self.occupancy.as_deref();
         let tags = self.tenant.compliance.iter().map(|tag| <&str>::from(*tag).to_owned());
-        Ok(Grounds {
+        Ok(AdmissionFacts {
             requests: workload.requests.clone(),
             together: workload.together,
             class: workload.class,
             preemptible: workload.preemptible,
             labels: workload.labels.iter().cloned().chain(tags).collect(),
             workspace_class: account.class,
-            open: account.admitting == crate::tenancy::Admitting::Open,
+            open: account.admitting == crate::tenancy::AccountState::Open,
             allow_preemption: self.tenant.allow_preemption,
             cooling: cooling_until.is_some_and(|until| self.now < until),
             place: occupancy.map(|nodes| (nodes.region.clone(), nodes.cluster.clone())),
@@ -147,19 +148,19 @@ impl Desk {
         resource: &Resource,
         amount: u64,
         fits: bool,
-    ) -> Result<Ground, Undecided> {
+    ) -> Result<ResourceFacts, Undecided> {
         let workspace = &workload.workspace;
         let balance = self.effective(workspace, resource)?;
         let account = self.account(workspace)?;
         let lasting = account.balance(resource).allowance;
-        let mut ground = Ground {
+        let mut ground = ResourceFacts {
             allowance: balance.allowance,
             slowed: balance.allowance != lasting,
             ceiling: lasting.borrowing_limit.map(|limit| lasting.nominal.saturating_add(limit)),
             taken: balance.taken(),
             available: self.cohort.available_within(&balance, resource),
             potential: self.potential(workspace, &lasting, resource),
-            ..Ground::default()
+            ..ResourceFacts::default()
         };
         let Some(kind) = resource.gpu().cloned() else { return Ok(ground) };
         ground.reserved = account.reserved(resource, self.now);
@@ -170,7 +171,7 @@ impl Desk {
             ground.loans = u64::try_from(self.loans(view, resource)?.open.len()).unwrap_or(u64::MAX);
         }
         let rooms = || self.occupancy.iter().flat_map(|nodes| nodes.nodes.values());
-        let sum = |of: &dyn Fn(&Room) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
+        let sum = |of: &dyn Fn(&NodeRoom) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
         ground.serving = sum(&|room| room.capacity);
         ground.free = sum(&|room| room.open());
         ground.fits = fits;
@@ -182,11 +183,11 @@ impl Desk {
         &mut self,
         view: &mut View,
         mut workload: Workload,
-        decided: Decided,
+        decided: PendingDecision,
     ) -> Result<Admission, Undecided> {
         let admission = self.record(decided.admission);
         let choice =
-            decided.choice.ok_or_else(|| differ(format!("{} is admitted to nowhere", workload.name)))?;
+            decided.choice.ok_or_else(|| corrupt(format!("{} is admitted to nowhere", workload.name)))?;
         self.give(view, &workload.name, &workload.workspace, &choice, false)?;
         let mut nodes: Vec<_> = choice.values().flat_map(BTreeMap::keys).cloned().collect();
         nodes.sort();
@@ -201,7 +202,7 @@ impl Desk {
             self.use_more(&workload.workspace, resource, *amount)?;
         }
         for (kind, _) in kinds(&workload) {
-            self.settle(view, &Resource::Gpu(kind.clone()), Cause::Admitted(&workload))?;
+            self.settle(view, &Resource::Gpu(kind.clone()), SettlementCause::Admitted(&workload))?;
         }
         Ok(admission)
     }
@@ -214,7 +215,7 @@ impl Desk {
     ) -> Result<(), Undecided> {
         let now = self.now;
         let roster = self.roster_mut(view, &workload.workspace, &workload.name)?;
-        let running = Running {
+        let running = RunningEntry {
             class: workload.class,
             priority: workload.priority,
             preemptible: workload.preemptible,

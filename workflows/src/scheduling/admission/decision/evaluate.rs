@@ -2,19 +2,22 @@
 
 use crate::{
     scheduling::admission::Rules,
-    tenancy::{Account, Answer, Dimension, Ground, Grounds, Resource, Tenant, Weighed},
+    tenancy::{
+        Account, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, Resource, ResourceFacts,
+        Tenant,
+    },
 };
 
 /// Decides on a workload (S-37 to S-42). It is rejected only if it can never be admitted as it is: it asks for more than the
 /// nominal and the borrowing limit, or than all workspaces together, or policy forbids it. Else it waits until nothing stands
 /// in its way.
 #[must_use]
-pub fn admit(grounds: &Grounds, rules: &Rules) -> (Answer, Vec<Weighed>) {
+pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<DimensionFinding>) {
     let mut weighed = Vec::new();
     let may_borrow = may_borrow(grounds, rules);
     for (resource, ground) in &grounds.resources {
         let asked = grounds.requests.get(resource).copied().unwrap_or(0);
-        let scale = Scale { resource, ground, asked, may_borrow: may_borrow.is_ok() };
+        let scale = Evaluator { resource, ground, asked, may_borrow: may_borrow.is_ok() };
         weighed.push(scale.quota());
         if resource.gpu().is_some() {
             weighed.push(scale.reservation());
@@ -29,7 +32,7 @@ pub fn admit(grounds: &Grounds, rules: &Rules) -> (Answer, Vec<Weighed>) {
     weighed.push(freshness(grounds, rules));
     weighed.extend(policy(grounds, rules));
     let answer = weighed.iter().map(|finding| finding.answer).max_by_key(|answer| severity(*answer));
-    (answer.unwrap_or(Answer::Admit), weighed)
+    (answer.unwrap_or(AdmissionVerdict::Admit), weighed)
 }
 
 /// Whether the workload may use what is others', or why not.
@@ -37,7 +40,7 @@ pub fn admit(grounds: &Grounds, rules: &Rules) -> (Answer, Vec<Weighed>) {
 /// # Errors
 /// A code and a sentence.
 pub(in crate::scheduling::admission) fn may_borrow(
-    grounds: &Grounds,
+    grounds: &AdmissionFacts,
     rules: &Rules,
 ) -> Result<(), (&'static str, &'static str)> {
     if !grounds.preemptible {
@@ -67,33 +70,33 @@ pub(in crate::scheduling::admission) fn may_borrow_at_all(
     tenant.allow_preemption && rules.borrowers.contains(&account.class)
 }
 
-fn severity(answer: Answer) -> u8 {
+fn severity(answer: AdmissionVerdict) -> u8 {
     match answer {
-        Answer::Admit => 0,
-        Answer::Queue => 1,
-        Answer::Reject => 2,
+        AdmissionVerdict::Admit => 0,
+        AdmissionVerdict::Queue => 1,
+        AdmissionVerdict::Reject => 2,
     }
 }
 
 /// One resource on the scale.
-struct Scale<'a> {
+struct Evaluator<'a> {
     resource: &'a Resource,
-    ground: &'a Ground,
+    ground: &'a ResourceFacts,
     asked: u64,
     may_borrow: bool,
 }
 
-impl Scale<'_> {
+impl Evaluator<'_> {
     fn finding(
         &self,
         dimension: Dimension,
-        (answer, code): (Answer, &str),
+        (answer, code): (AdmissionVerdict, &str),
         value: u64,
         limit: Option<u64>,
         why: String,
-    ) -> Weighed {
+    ) -> DimensionFinding {
         let (resource, value, code) = (Some(self.resource.clone()), Some(value), code.to_owned());
-        Weighed { dimension, resource, answer, value, limit, code, why }
+        DimensionFinding { dimension, resource, answer, value, limit, code, why }
     }
 
     fn nominal(&self) -> u64 {
@@ -115,7 +118,7 @@ impl Scale<'_> {
         self.beyond().min(self.asked)
     }
 
-    fn quota(&self) -> Weighed {
+    fn quota(&self) -> DimensionFinding {
         let (asked, taken, resource) = (self.asked, self.ground.taken, self.resource);
         let most = self.most();
         let (answer, why) = match (self.ground.ceiling, most) {
@@ -123,7 +126,7 @@ impl Scale<'_> {
                 let why = format!(
                     "{asked} of {resource} can never be used: nominal and borrowing limit come to {ceiling}"
                 );
-                ((Answer::Reject, "quota.exceeded"), why)
+                ((AdmissionVerdict::Reject, "quota.exceeded"), why)
             }
             // What is cut for an hour must not turn away for ever what may be borrowed after it.
             (_, Some(most)) if self.ground.slowed && taken.saturating_add(asked) > most => {
@@ -131,13 +134,13 @@ impl Scale<'_> {
                     "{taken} of {resource} are in use, and {asked} more would exceed {most}: the workspace borrows less \
                      for a while, because loans had to be called back from it again and again"
                 );
-                ((Answer::Queue, "quota.slowed"), why)
+                ((AdmissionVerdict::Queue, "quota.slowed"), why)
             }
             (_, Some(most)) if taken.saturating_add(asked) > most => {
                 let why = format!("{taken} of {resource} are in use, and {asked} more would exceed {most}");
-                ((Answer::Queue, "quota.used_up"), why)
+                ((AdmissionVerdict::Queue, "quota.used_up"), why)
             }
-            _ => ((Answer::Admit, "ok"), format!("{asked} of {resource} are within the limits")),
+            _ => ((AdmissionVerdict::Admit, "ok"), format!("{asked} of {resource} are within the limits")),
         };
         self.finding(Dimension::Quota, answer, taken.saturating_add(asked), most, why)
     }
@@ -147,91 +150,92 @@ impl Scale<'_> {
         self.beyond() == 0
     }
 
-    fn reservation(&self) -> Weighed {
+    fn reservation(&self) -> DimensionFinding {
         let (ground, resource) = (self.ground, self.resource);
         let limit = Some(if self.inside() { ground.available } else { ground.reserved });
         let (answer, why) = if let Some(ahead) = &ground.ahead {
             let why =
                 format!("{ahead} has waited too long for younger workloads to take {resource} before it");
-            ((Answer::Queue, "line.ahead"), why)
+            ((AdmissionVerdict::Queue, "line.ahead"), why)
         } else if self.inside() && (self.asked > ground.available || ground.uncovered > 0) {
             let why = format!("{resource} of its own quota is lent to others and has to be called back");
-            ((Answer::Queue, "reservation.lent"), why)
+            ((AdmissionVerdict::Queue, "reservation.lent"), why)
         } else {
-            ((Answer::Admit, "ok"), "nothing that is promised to others is taken".to_owned())
+            ((AdmissionVerdict::Admit, "ok"), "nothing that is promised to others is taken".to_owned())
         };
         self.finding(Dimension::Reservation, answer, self.asked, limit, why)
     }
 
-    fn borrowable(&self) -> Weighed {
+    fn borrowable(&self) -> DimensionFinding {
         let (ground, resource, borrow) = (self.ground, self.resource, self.borrow());
         let limit = Some(ground.lendable);
         let full = ground.loans >= crate::tenancy::OpenLoans::MOST as u64;
         let short = ground.uncovered > 0 || borrow > ground.lendable;
         let (answer, why) = if !self.may_borrow || self.inside() {
-            ((Answer::Admit, "ok"), format!("no {resource} has to be borrowed"))
+            ((AdmissionVerdict::Admit, "ok"), format!("no {resource} has to be borrowed"))
         } else if self.asked > ground.potential && !ground.kept_apart {
             let potential = ground.potential;
             let why = format!(
                 "all who may lend to it lend so little {resource} that no more than {potential} can be used"
             );
-            ((Answer::Reject, "borrow.never"), why)
+            ((AdmissionVerdict::Reject, "borrow.never"), why)
         } else if full {
             let why = format!("{} loans of {resource} are open, and no more are listed", ground.loans);
-            ((Answer::Queue, "borrow.too_many"), why)
+            ((AdmissionVerdict::Queue, "borrow.too_many"), why)
         } else if self.asked > ground.available || !ground.kept_apart && short {
             let why = format!(
                 "{borrow} of {resource} would have to be borrowed, and others lend no more than {}",
                 ground.lendable
             );
-            ((Answer::Queue, "borrow.none_idle"), why)
+            ((AdmissionVerdict::Queue, "borrow.none_idle"), why)
         } else {
-            ((Answer::Admit, "ok"), format!("{borrow} of {resource} are borrowed"))
+            ((AdmissionVerdict::Admit, "ok"), format!("{borrow} of {resource} are borrowed"))
         };
         self.finding(Dimension::Borrowable, answer, borrow, limit, why)
     }
 
-    fn ownership(&self) -> Weighed {
+    fn ownership(&self) -> DimensionFinding {
         let (ground, resource, asked) = (self.ground, self.resource, self.asked);
         let short = ground.serving < asked;
-        let answer = if short { (Answer::Queue, "nodes.too_few") } else { (Answer::Admit, "ok") };
+        let answer =
+            if short { (AdmissionVerdict::Queue, "nodes.too_few") } else { (AdmissionVerdict::Admit, "ok") };
         let why = format!("the tenant's own nodes have {} of {resource}", ground.serving);
         self.finding(Dimension::Ownership, answer, asked, Some(ground.serving), why)
     }
 
-    fn availability(&self, together: u64) -> Weighed {
+    fn availability(&self, together: u64) -> DimensionFinding {
         let (ground, resource, asked) = (self.ground, self.resource, self.asked);
         let (answer, why) = if ground.serving < asked {
-            ((Answer::Admit, "ok"), format!("the tenant has too little {resource}, free or not"))
+            ((AdmissionVerdict::Admit, "ok"), format!("the tenant has too little {resource}, free or not"))
         } else if ground.free < asked {
-            ((Answer::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
+            ((AdmissionVerdict::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
         } else if !ground.fits {
             let why = format!(
                 "{} of {resource} are free, but not {together} together or not to be shared",
                 ground.free
             );
-            ((Answer::Queue, "gpus.fragmented"), why)
+            ((AdmissionVerdict::Queue, "gpus.fragmented"), why)
         } else {
-            ((Answer::Admit, "ok"), format!("{} of {resource} are free", ground.free))
+            ((AdmissionVerdict::Admit, "ok"), format!("{} of {resource} are free", ground.free))
         };
         self.finding(Dimension::Availability, answer, asked, Some(ground.free), why)
     }
 
     /// One who may not borrow waits until its own is enough, and is rejected if it never is.
-    fn borrowing(&self, (code, why): (&'static str, &'static str)) -> Weighed {
+    fn borrowing(&self, (code, why): (&'static str, &'static str)) -> DimensionFinding {
         let answer = if self.asked > self.nominal() {
-            (Answer::Reject, code)
+            (AdmissionVerdict::Reject, code)
         } else if !self.inside() {
-            (Answer::Queue, code)
+            (AdmissionVerdict::Queue, code)
         } else {
-            (Answer::Admit, "ok")
+            (AdmissionVerdict::Admit, "ok")
         };
         self.finding(Dimension::Policy, answer, self.borrow(), Some(0), why.to_owned())
     }
 }
 
 /// S-41: what was seen too long ago admits nothing.
-fn freshness(grounds: &Grounds, rules: &Rules) -> Weighed {
+fn freshness(grounds: &AdmissionFacts, rules: &Rules) -> DimensionFinding {
     let gpus = grounds.requests.iter().any(|(resource, amount)| resource.gpu().is_some() && *amount > 0);
     let stale = gpus && grounds.seen.is_none_or(|seen| seen > rules.max_staleness);
     let secs = |span: std::time::Duration| span.as_secs();
@@ -239,10 +243,10 @@ fn freshness(grounds: &Grounds, rules: &Rules) -> Weighed {
         Some(seen) => format!("the platform was seen {} s ago", secs(seen)),
         None => "the platform has not been seen yet".to_owned(),
     };
-    Weighed {
+    DimensionFinding {
         dimension: Dimension::Availability,
         resource: None,
-        answer: if stale { Answer::Queue } else { Answer::Admit },
+        answer: if stale { AdmissionVerdict::Queue } else { AdmissionVerdict::Admit },
         value: grounds.seen.map(secs),
         limit: Some(secs(rules.max_staleness)),
         code: if stale { "facts.stale" } else { "ok" }.to_owned(),
@@ -251,22 +255,22 @@ fn freshness(grounds: &Grounds, rules: &Rules) -> Weighed {
 }
 
 /// The rules of policy; one finding that nothing stands in the way if nothing does.
-fn policy(grounds: &Grounds, rules: &Rules) -> Vec<Weighed> {
+fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
     let mut weighed = Vec::new();
     if !grounds.open {
         let why = "the workspace takes no new workloads".to_owned();
-        weighed.push(rule(Answer::Queue, None, "workspace.frozen", why));
+        weighed.push(rule(AdmissionVerdict::Queue, None, "workspace.frozen", why));
     }
     if !grounds.listable {
         let why = "the workspace runs as many workloads as can be listed".to_owned();
-        weighed.push(rule(Answer::Queue, None, "roster.full", why));
+        weighed.push(rule(AdmissionVerdict::Queue, None, "roster.full", why));
     }
     for pin in rules.pins.iter().filter(|pin| grounds.labels.contains(&pin.label)) {
         if let Some((_, cluster)) = grounds.place.as_ref().filter(|(_, cluster)| *cluster != pin.cluster) {
             let (label, only) = (&pin.label, &pin.cluster);
             let why =
                 format!("work labelled {label} must stay in {only}, and the tenant's nodes lie in {cluster}");
-            weighed.push(rule(Answer::Reject, None, "policy.pinned", why));
+            weighed.push(rule(AdmissionVerdict::Reject, None, "policy.pinned", why));
         }
     }
     for (resource, ground) in grounds.resources.iter().filter(|(resource, _)| resource.gpu().is_some()) {
@@ -274,22 +278,26 @@ fn policy(grounds: &Grounds, rules: &Rules) -> Vec<Weighed> {
         let borrows = ground.taken.saturating_add(asked) > ground.allowance.nominal;
         if borrows && grounds.cooling {
             let why = "it was called back a moment ago and borrows later".to_owned();
-            weighed.push(rule(Answer::Queue, Some(resource), "borrow.cooling", why));
+            weighed.push(rule(AdmissionVerdict::Queue, Some(resource), "borrow.cooling", why));
         }
         if borrows && ground.kept_apart {
-            let answer = if asked > ground.allowance.nominal { Answer::Reject } else { Answer::Queue };
+            let answer = if asked > ground.allowance.nominal {
+                AdmissionVerdict::Reject
+            } else {
+                AdmissionVerdict::Queue
+            };
             let why = format!("policy keeps this class apart from everyone who lends {resource} here");
             weighed.push(rule(answer, Some(resource), "policy.kept_apart", why));
         }
     }
     if weighed.is_empty() {
         let why = format!("policy {}@{} lets it in", rules.policy.name, rules.policy.version);
-        weighed.push(rule(Answer::Admit, None, "ok", why));
+        weighed.push(rule(AdmissionVerdict::Admit, None, "ok", why));
     }
     weighed
 }
 
-fn rule(answer: Answer, resource: Option<&Resource>, code: &str, why: String) -> Weighed {
+fn rule(answer: AdmissionVerdict, resource: Option<&Resource>, code: &str, why: String) -> DimensionFinding {
     let (dimension, resource, code) = (Dimension::Policy, resource.cloned(), code.to_owned());
-    Weighed { dimension, resource, answer, value: None, limit: None, code, why }
+    DimensionFinding { dimension, resource, answer, value: None, limit: None, code, why }
 }

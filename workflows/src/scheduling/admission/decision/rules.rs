@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// How waiting raises a request in its line. One that it cannot raise further is overdue: no younger one borrows before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ageing {
+pub struct QueueAging {
     /// After each such span. Default 10 min.
     pub every: Duration,
     /// By so much. Default 1.
@@ -28,7 +28,7 @@ pub struct Ageing {
 
 /// A threshold of usage that is told and never blocks, in thousandths of the nominal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Soft {
+pub struct UsageThreshold {
     /// Told when usage rises to this.
     pub at: u64,
     /// Armed again when it falls below this.
@@ -37,7 +37,7 @@ pub struct Soft {
 
 /// When a borrower that is reclaimed from again and again borrows less for a while (P-9).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thrash {
+pub struct ThrashLimits {
     /// So many reclaims for one lender. Default 3.
     pub reclaims: usize,
     /// Within so long. Default 1 h.
@@ -55,12 +55,12 @@ pub struct Rules {
     pub policy: PolicyRef,
     /// Older observations admit nothing (S-41). Default 2 min.
     pub max_staleness: Duration,
-    /// Workloads of one workspace that may wait. Default 1,000; never more than [`Line::MOST`](crate::tenancy::Line::MOST).
+    /// Workloads of one workspace that may wait. Default 1,000; never more than [`WorkspaceQueue::MOST`](crate::tenancy::WorkspaceQueue::MOST).
     pub line_limit: u32,
     /// How waiting raises a request.
-    pub ageing: Ageing,
+    pub ageing: QueueAging,
     /// Soft thresholds, lowest first; the first 16 count.
-    pub soft: Vec<Soft>,
+    pub soft: Vec<UsageThreshold>,
     /// Workspaces that may borrow, by class. Default all.
     pub borrowers: BTreeSet<WorkspaceClass>,
     /// Workloads that may borrow, by class. Default batch and interactive (S-59).
@@ -72,7 +72,7 @@ pub struct Rules {
     /// How long a victim may not borrow again. Default 10 min.
     pub cool_down: Duration,
     /// When a borrower is slowed.
-    pub thrash: Thrash,
+    pub thrash: ThrashLimits,
     /// Who is kept apart.
     pub apart: Vec<AntiColocate>,
     /// What must stay where it is.
@@ -91,7 +91,7 @@ impl Rules {
             policy,
             max_staleness: 2 * MINUTE,
             line_limit: 1_000,
-            ageing: Ageing { every: 10 * MINUTE, priority: 1, at_most: 50 },
+            ageing: QueueAging { every: 10 * MINUTE, priority: 1, at_most: 50 },
             soft: Vec::new(),
             borrowers: [
                 WorkspaceClass::Production,
@@ -104,7 +104,7 @@ impl Rules {
             max_duration: 24 * HOUR,
             min_runtime: Duration::ZERO,
             cool_down: 10 * MINUTE,
-            thrash: Thrash { reclaims: 3, within: HOUR, share: 500, hold: HOUR },
+            thrash: ThrashLimits { reclaims: 3, within: HOUR, share: 500, hold: HOUR },
             apart: Vec::new(),
             pins: Vec::new(),
             reclaim_deadline: 15 * MINUTE,
@@ -121,7 +121,7 @@ impl Rules {
     /// How much waiting for `waited` has raised a priority, and whether it can raise it no further.
     #[must_use]
     pub fn raised(&self, waited: Duration) -> (u32, bool) {
-        let Ageing { every, priority, at_most } = self.ageing;
+        let QueueAging { every, priority, at_most } = self.ageing;
         let spans = waited.as_millis().checked_div(every.as_millis()).unwrap_or(0);
         let raised = spans.saturating_mul(u128::from(priority));
         let most = u128::from(at_most);
@@ -169,7 +169,7 @@ static BUILT_IN: OnceLock<PolicyRef> = OnceLock::new();
 impl From<&PlatformPolicy> for Rules {
     fn from(policy: &PlatformPolicy) -> Self {
         let (lending, admission) = (&policy.lending, &policy.admission);
-        let soft = |soft: &SoftThreshold| Soft {
+        let soft = |soft: &SoftThreshold| UsageThreshold {
             at: soft.at.thousandths.into(),
             clear: soft.clear.thousandths.into(),
         };
@@ -177,7 +177,7 @@ impl From<&PlatformPolicy> for Rules {
         Self {
             max_staleness: admission.max_staleness,
             line_limit: admission.line_limit,
-            ageing: Ageing {
+            ageing: QueueAging {
                 every: admission.ageing.every,
                 priority: admission.ageing.priority,
                 at_most: admission.ageing.at_most,
@@ -188,7 +188,7 @@ impl From<&PlatformPolicy> for Rules {
             max_duration: lending.max_duration,
             min_runtime: lending.min_runtime,
             cool_down: lending.cool_down,
-            thrash: Thrash {
+            thrash: ThrashLimits {
                 reclaims: usize::try_from(thrash.reclaims).unwrap_or(usize::MAX),
                 within: thrash.within,
                 share: thrash.limit_share.thousandths.into(),

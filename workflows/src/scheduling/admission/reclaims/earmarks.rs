@@ -4,21 +4,22 @@
 use crate::{
     placement::best_fit,
     scheduling::admission::{
-        apply_loans::Cause, decision::decide::Turn, gpu_allocation::Choice, unit_of_work::Desk,
+        apply_loans::SettlementCause, decision::decide::DecisionOrigin, gpu_allocation::GpuChoice,
+        unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Admitting, Answer, NodeId, Reclaiming, Resource, Roster, Served, Workload, WorkloadState,
-        WorkspaceName,
+        AccountState, ActiveReclaim, AdmissionVerdict, Beneficiary, NodeId, Resource, RunningList, Workload,
+        WorkloadState, WorkspaceName,
     },
 };
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ExecutionId;
 
-impl Desk {
+impl AdmissionTx {
     /// Whom a reclaim serves, the demand first, with what is set aside for each.
-    fn serving(&self, resource: &Resource, reclaim: &Reclaiming) -> Result<Vec<Served>, Undecided> {
-        let mut serving: Vec<Served> = reclaim.served().collect();
+    fn serving(&self, resource: &Resource, reclaim: &ActiveReclaim) -> Result<Vec<Beneficiary>, Undecided> {
+        let mut serving: Vec<Beneficiary> = reclaim.served().collect();
         if let (Some(demand), Some(_)) = (serving.first_mut(), &reclaim.workload) {
             demand.aside = self.account(&demand.workspace)?.balance(resource).in_transit;
         }
@@ -26,7 +27,7 @@ impl Desk {
     }
 
     /// The same of every kind that is being reclaimed.
-    fn all_serving(&self) -> Result<Vec<(Resource, Served)>, Undecided> {
+    fn all_serving(&self) -> Result<Vec<(Resource, Beneficiary)>, Undecided> {
         let mut all = Vec::new();
         for (resource, reclaim) in &self.cohort.reclaims {
             let serving = self.serving(resource, reclaim)?.into_iter();
@@ -58,8 +59,8 @@ impl Desk {
             return Ok(available);
         }
         let mut room = nominal.saturating_sub(balance.in_transit);
-        view.want::<Roster>(Roster::keys(&self.tenant.id, workspace))?;
-        for part in 0..Roster::PARTS {
+        view.want::<RunningList>(RunningList::keys(&self.tenant.id, workspace))?;
+        for part in 0..RunningList::PARTS {
             let running: Vec<_> = self.roster(view, workspace, part)?.running.values().cloned().collect();
             let account = self.account(workspace)?;
             let firm = running.iter().filter(|one| !self.borrows(account, one.preemptible, one.class));
@@ -74,7 +75,7 @@ impl Desk {
         &mut self,
         view: &mut View,
         resource: &Resource,
-        served: &Served,
+        served: &Beneficiary,
         most: u64,
         nodes: Option<&Workload>,
     ) -> Result<u64, Undecided> {
@@ -101,10 +102,10 @@ impl Desk {
                 reclaim.nodes.extend(chosen.keys().cloned());
             }
             self.count_aside(resource, served, |aside| aside.saturating_add(some))?;
-            let choice = Choice::from([(kind.clone(), chosen)]);
+            let choice = GpuChoice::from([(kind.clone(), chosen)]);
             self.give(view, &served.workload, &served.workspace, &choice, true)?;
         }
-        self.settle(view, resource, Cause::Allowance)?;
+        self.settle(view, resource, SettlementCause::Allowance)?;
         Ok(all - rest)
     }
 
@@ -112,7 +113,7 @@ impl Desk {
     pub(in crate::scheduling::admission) fn count_aside(
         &mut self,
         resource: &Resource,
-        served: &Served,
+        served: &Beneficiary,
         change: impl Fn(u64) -> u64,
     ) -> Result<(), Undecided> {
         let account = self.account_mut(&served.workspace)?;
@@ -127,7 +128,12 @@ impl Desk {
     }
 
     /// What was set aside for one is free.
-    fn let_go(&mut self, view: &mut View, resource: &Resource, served: &Served) -> Result<(), Undecided> {
+    fn let_go(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        served: &Beneficiary,
+    ) -> Result<(), Undecided> {
         let nodes = self.cohort.reclaims.get(resource).map(|reclaim| reclaim.nodes.clone());
         let placed = self.placed(view, &served.workload, nodes.into_iter().flatten())?;
         self.take(view, &served.workload, resource.gpu(), &placed)?;
@@ -135,12 +141,12 @@ impl Desk {
     }
 
     /// One is served no longer besides a demand: what was set aside for it is free.
-    fn leave(&mut self, view: &mut View, resource: &Resource, served: &Served) -> Result<(), Undecided> {
+    fn leave(&mut self, view: &mut View, resource: &Resource, served: &Beneficiary) -> Result<(), Undecided> {
         self.let_go(view, resource, served)?;
         if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
             reclaim.others.retain(|other| other.workload != served.workload);
         }
-        self.settle(view, resource, Cause::Allowance)
+        self.settle(view, resource, SettlementCause::Allowance)
     }
 
     /// Admits those whom reclaims serve besides their demands and for whom all is set aside: on that, whoever else waits. Where no
@@ -155,7 +161,7 @@ impl Desk {
         for (resource, reclaim) in self.cohort.reclaims.clone() {
             for served in &reclaim.others {
                 let complete = served.aside >= served.wanted;
-                let open = self.account(&served.workspace)?.admitting == Admitting::Open;
+                let open = self.account(&served.workspace)?.admitting == AccountState::Open;
                 if complete && fresh && open {
                     self.leave(view, &resource, served)?;
                     self.admit_served(view, served)?;
@@ -169,13 +175,13 @@ impl Desk {
     }
 
     /// Admits one for whom GPUs were freed, if nothing else stands against it; else it waits on in its place.
-    fn admit_served(&mut self, view: &mut View, served: &Served) -> Result<(), Undecided> {
+    fn admit_served(&mut self, view: &mut View, served: &Beneficiary) -> Result<(), Undecided> {
         let workload = self.need_workload(view, &served.workload)?;
         if workload.state != WorkloadState::Waiting {
             return Ok(());
         }
-        let decided = self.decide(view, &workload, Turn::Granted)?;
-        if decided.admission.answer == Answer::Admit {
+        let decided = self.decide(view, &workload, DecisionOrigin::Granted)?;
+        if decided.admission.answer == AdmissionVerdict::Admit {
             self.change_line(view, &served.workspace, |line| {
                 line.waiting.retain(|waits| waits.workload != served.workload);
             })?;
@@ -220,7 +226,7 @@ impl Desk {
             self.let_go(view, resource, &served)?;
         }
         self.cohort.reclaims.remove(resource);
-        self.settle(view, resource, Cause::Allowance)?;
+        self.settle(view, resource, SettlementCause::Allowance)?;
         Ok(reclaim.victims)
     }
 
@@ -270,7 +276,7 @@ impl Desk {
             self.take(view, &served.workload, resource.gpu(), &placed)?;
             let lost = there(self).saturating_sub(before);
             self.count_aside(&resource, &served, |aside| aside.saturating_sub(lost))?;
-            self.settle(view, &resource, Cause::Allowance)?;
+            self.settle(view, &resource, SettlementCause::Allowance)?;
         }
         Ok(())
     }

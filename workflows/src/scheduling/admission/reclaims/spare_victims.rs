@@ -1,8 +1,8 @@
 //! Who need not give way after all: nobody whom the reclaim serves lacks anything, in the moment before an eviction begins.
 
 use crate::{
-    scheduling::admission::{reclaims::steps::Tried, unit_of_work::Desk},
-    tenancy::{Answer, LoanState, Reclaiming, Resource, TenantId, Workload, WorkloadState},
+    scheduling::admission::{reclaims::steps::GrantAttempt, unit_of_work::AdmissionTx},
+    tenancy::{ActiveReclaim, AdmissionVerdict, LoanState, Resource, TenantId, Workload, WorkloadState},
 };
 use engine::{Undecided, View};
 use store::ExecutionId;
@@ -19,7 +19,7 @@ pub fn drain_victim(
     victim: &str,
     exited: bool,
 ) -> Result<Option<String>, Undecided> {
-    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
+    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
     let Some(workload) = desk.workload(view, victim)?.cloned() else { return Ok(None) };
     match workload.state {
         WorkloadState::Reclaimed { by } if by == execution => {}
@@ -45,7 +45,7 @@ pub fn drain_victim(
     Ok(None)
 }
 
-impl Desk {
+impl AdmissionTx {
     /// Why no victim of a reclaim is needed any more, if none is.
     ///
     /// How much is to come is not weighed against what is lacking: what others would give up may not come, and whoever counted on it would
@@ -54,7 +54,7 @@ impl Desk {
         &mut self,
         view: &mut View,
         resource: &Resource,
-        reclaim: &Reclaiming,
+        reclaim: &ActiveReclaim,
     ) -> Result<Option<&'static str>, Undecided> {
         let for_somebody = reclaim.workload.is_some() || reclaim.withdrawn;
         let complete = reclaim.others.iter().all(|other| other.aside >= other.wanted);
@@ -68,9 +68,9 @@ impl Desk {
         let mut trial = Self::open(view, &self.tenant.id, [])?;
         trial.seen_at = Some(trial.now);
         let granted = match trial.try_grant(view, resource, reclaim)? {
-            Tried::Gone => true,
-            Tried::Missing(_) => false,
-            Tried::Decided { decided, .. } => decided.admission.answer == Answer::Admit,
+            GrantAttempt::Gone => true,
+            GrantAttempt::Missing(_) => false,
+            GrantAttempt::Decided { decided, .. } => decided.admission.answer == AdmissionVerdict::Admit,
         };
         Ok(granted.then_some("whoever it was called back for has all without it"))
     }
@@ -80,7 +80,7 @@ impl Desk {
         &mut self,
         view: &mut View,
         resource: &Resource,
-        reclaim: &Reclaiming,
+        reclaim: &ActiveReclaim,
     ) -> Result<bool, Undecided> {
         let balance = self.account(&reclaim.workspace)?.balance(resource);
         let room = balance.allowance.nominal.saturating_sub(balance.taken());

@@ -7,15 +7,15 @@
 
 use crate::{
     scheduling::admission::{
-        News,
-        apply_loans::Cause,
+        AdmissionEffects,
+        apply_loans::SettlementCause,
         codes,
-        decision::decide::{Decided, Turn},
-        unit_of_work::Desk,
+        decision::decide::{DecisionOrigin, PendingDecision},
+        unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Admission, Answer, LoanState, Reclaiming, Resource, Served, TenantId, Workload, WorkloadState,
-        WorkspaceName,
+        ActiveReclaim, Admission, AdmissionVerdict, Beneficiary, LoanState, Resource, TenantId, Workload,
+        WorkloadState, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -39,7 +39,7 @@ pub struct Fence {
     /// What is freed for others of its line besides.
     pub more: u64,
     /// Workloads of other workspaces that it frees for. Called again, those of the first time stay.
-    pub others: Vec<Served>,
+    pub others: Vec<Beneficiary>,
     /// Workloads to be evicted, as planned. Called again with more, these are added (P-8).
     pub victims: BTreeSet<String>,
     /// When the promise is broken.
@@ -49,7 +49,7 @@ pub struct Fence {
 /// What fencing came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fenced {
+pub enum FenceOutcome {
     /// The victims are marked, and what is free is set aside.
     Done {
         /// Set aside so far.
@@ -74,7 +74,7 @@ pub enum Fenced {
 /// What became of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gone {
+pub enum VictimExit {
     /// It was evicted: back to its old place in line, and it may not borrow until it has cooled down.
     Evicted,
     /// It ended by itself.
@@ -84,7 +84,7 @@ pub enum Gone {
 /// What granting came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Granted {
+pub enum GrantOutcome {
     /// The demand runs; the reclaim is over, and victims that still ran are theirs again.
     Done {
         /// The decision that admits it; `None` if it served no workload, or that had been admitted or withdrawn before.
@@ -92,7 +92,7 @@ pub enum Granted {
         /// Victims that were spared.
         spared: BTreeSet<String>,
         /// What else happened.
-        news: News,
+        news: AdmissionEffects,
     },
     /// Not yet. Nothing was changed but what could be set aside.
     NotYet {
@@ -105,44 +105,44 @@ pub enum Granted {
 
 /// What the end of a reclaim came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfenced {
+pub struct UnfenceOutcome {
     /// Victims that were spared.
     pub spared: BTreeSet<String>,
     /// What else happened.
-    pub news: News,
+    pub news: AdmissionEffects,
 }
 
 /// Begins a reclaim, or adds victims to it: marks the victims, notes the reclaim in the account, sets aside what is free.
 ///
 /// # Errors
 /// What the view lacks.
-pub fn fence(view: &mut View, fence: &Fence) -> Result<Fenced, Undecided> {
+pub fn fence(view: &mut View, fence: &Fence) -> Result<FenceOutcome, Undecided> {
     let keys = fence.victims.iter().chain(&fence.workload).map(|name| Workload::key(&fence.tenant, name));
-    let mut desk = Desk::open(view, &fence.tenant, [view.want::<Workload>(keys)])?;
+    let mut desk = AdmissionTx::open(view, &fence.tenant, [view.want::<Workload>(keys)])?;
     if let Some(other) = desk.cohort.reclaims.get(&fence.resource).filter(|r| r.execution != fence.execution)
     {
-        return Ok(Fenced::Busy { by: other.execution });
+        return Ok(FenceOutcome::Busy { by: other.execution });
     }
     let mut wanted = 0;
     if let Some(name) = &fence.workload {
         let demand = desk.workload(view, name)?.filter(|demand| demand.state == WorkloadState::Waiting);
-        let Some(demand) = demand else { return Ok(Fenced::NothingToDo) };
+        let Some(demand) = demand else { return Ok(FenceOutcome::NothingToDo) };
         wanted = demand.requests.get(&fence.resource).copied().unwrap_or(0);
         let line = desk.line(view, &fence.workspace)?;
         if !line.waiting.iter().any(|waits| waits.workload == *name) {
-            return Ok(Fenced::Stale { why: format!("{name} does not wait in {}", fence.workspace) });
+            return Ok(FenceOutcome::Stale { why: format!("{name} does not wait in {}", fence.workspace) });
         }
     }
     let ours = desk.cohort.reclaims.get(&fence.resource).map(|reclaim| reclaim.victims.clone());
     let fresh: Vec<_> = fence.victims.difference(&ours.unwrap_or_default()).cloned().collect();
     if let Some(why) = desk.objection(view, fence, &fresh, wanted.saturating_add(fence.more))? {
-        return Ok(Fenced::Stale { why });
+        return Ok(FenceOutcome::Stale { why });
     }
     desk.mark(view, fence, &fresh, wanted)?;
     desk.top_up(view)?;
     let aside = desk.account(&fence.workspace)?.balance(&fence.resource).in_transit;
     desk.save(view)?;
-    Ok(Fenced::Done { aside, wanted })
+    Ok(FenceOutcome::Done { aside, wanted })
 }
 
 /// A victim was observed to be gone and its GPUs free: they are in transit to the demand, and it is back in line. Called again,
@@ -155,24 +155,26 @@ pub fn release_victim(
     tenant: &TenantId,
     execution: ExecutionId,
     victim: &str,
-    gone: Gone,
-) -> Result<News, Undecided> {
-    let mut desk = Desk::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
-    let Some(workload) = desk.workload(view, victim)?.cloned() else { return Ok(News::default()) };
+    gone: VictimExit,
+) -> Result<AdmissionEffects, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
+    let Some(workload) = desk.workload(view, victim)?.cloned() else {
+        return Ok(AdmissionEffects::default());
+    };
     match &workload.state {
         WorkloadState::Reclaimed { by } if *by == execution => {}
         WorkloadState::Reclaimed { by } => return Err(not_ours(format!("{victim} is reclaimed by {by}"))),
         WorkloadState::Waiting
         | WorkloadState::Admitted
         | WorkloadState::Finished
-        | WorkloadState::Rejected => return Ok(News::default()),
+        | WorkloadState::Rejected => return Ok(AdmissionEffects::default()),
     }
-    desk.vacate(view, &workload, Cause::Ended(victim))?;
+    desk.vacate(view, &workload, SettlementCause::Ended(victim))?;
     match gone {
-        Gone::Ended => {
+        VictimExit::Ended => {
             desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
         }
-        Gone::Evicted => {
+        VictimExit::Evicted => {
             let cooling_until = Some(desk.now.after(desk.rules.cool_down));
             desk.requeue(view, workload, cooling_until)?;
         }
@@ -190,24 +192,25 @@ pub fn grant(
     tenant: &TenantId,
     resource: &Resource,
     execution: ExecutionId,
-) -> Result<Granted, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+) -> Result<GrantOutcome, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     let reclaim = desk.ours(resource, execution)?;
     let (demand, decided, spared) = match desk.try_grant(view, resource, &reclaim)? {
-        Tried::Gone => {
+        GrantAttempt::Gone => {
             let spared = desk.unfence(view, resource)?;
             desk.wake(view)?;
-            return Ok(Granted::Done { admission: None, spared, news: desk.save(view)? });
+            return Ok(GrantOutcome::Done { admission: None, spared, news: desk.save(view)? });
         }
-        Tried::Missing(missing) => {
+        GrantAttempt::Missing(missing) => {
             desk.save(view)?;
-            return Ok(Granted::NotYet { missing, codes: Vec::new() });
+            return Ok(GrantOutcome::NotYet { missing, codes: Vec::new() });
         }
-        Tried::Decided { demand, decided, spared } => (*demand, *decided, spared),
+        GrantAttempt::Decided { demand, decided, spared } => (*demand, *decided, spared),
     };
-    if decided.admission.answer != Answer::Admit {
-        let against = decided.admission.weighed.iter().filter(|finding| finding.answer != Answer::Admit);
-        return Ok(Granted::NotYet {
+    if decided.admission.answer != AdmissionVerdict::Admit {
+        let against =
+            decided.admission.weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
+        return Ok(GrantOutcome::NotYet {
             missing: 0,
             codes: against.map(|finding| finding.code.clone()).collect(),
         });
@@ -217,11 +220,11 @@ pub fn grant(
     })?;
     let admission = desk.admit(view, demand, decided)?;
     desk.wake(view)?;
-    Ok(Granted::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
+    Ok(GrantOutcome::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
 }
 
 /// How far a grant comes.
-pub(in crate::scheduling::admission) enum Tried {
+pub(in crate::scheduling::admission) enum GrantAttempt {
     /// Nobody demands any more; nothing was changed.
     Gone,
     /// So much of the kind is missing; what could be set aside is.
@@ -231,7 +234,7 @@ pub(in crate::scheduling::admission) enum Tried {
         /// It.
         demand: Box<Workload>,
         /// The decision, which need not admit it.
-        decided: Box<Decided>,
+        decided: Box<PendingDecision>,
         /// Victims that still ran.
         spared: BTreeSet<String>,
     },
@@ -247,22 +250,22 @@ pub fn unfence(
     tenant: &TenantId,
     resource: &Resource,
     execution: ExecutionId,
-) -> Result<Unfenced, Undecided> {
-    let mut desk = Desk::open(view, tenant, [])?;
+) -> Result<UnfenceOutcome, Undecided> {
+    let mut desk = AdmissionTx::open(view, tenant, [])?;
     if desk.cohort.reclaims.get(resource).is_none_or(|reclaim| reclaim.execution != execution) {
-        return Ok(Unfenced::default());
+        return Ok(UnfenceOutcome::default());
     }
     let spared = desk.unfence(view, resource)?;
     desk.wake(view)?;
-    Ok(Unfenced { spared, news: desk.save(view)? })
+    Ok(UnfenceOutcome { spared, news: desk.save(view)? })
 }
 
 fn not_ours(problem: String) -> Undecided {
     ActionError::permanent(codes::RECLAIM_NOT_OURS, problem).into()
 }
 
-impl Desk {
-    fn ours(&self, resource: &Resource, execution: ExecutionId) -> Result<Reclaiming, Undecided> {
+impl AdmissionTx {
+    fn ours(&self, resource: &Resource, execution: ExecutionId) -> Result<ActiveReclaim, Undecided> {
         let reclaim = self.cohort.reclaims.get(resource).filter(|reclaim| reclaim.execution == execution);
         let problem =
             || not_ours(format!("{execution} does not reclaim {resource} of tenant {}", self.tenant.id));
@@ -274,23 +277,23 @@ impl Desk {
         &mut self,
         view: &mut View,
         resource: &Resource,
-        reclaim: &Reclaiming,
-    ) -> Result<Tried, Undecided> {
+        reclaim: &ActiveReclaim,
+    ) -> Result<GrantAttempt, Undecided> {
         self.top_up(view)?;
         let demand = match &reclaim.workload {
             Some(name) => self.workload(view, name)?.filter(|w| w.state == WorkloadState::Waiting).cloned(),
             None => None,
         };
-        let Some(demand) = demand else { return Ok(Tried::Gone) };
+        let Some(demand) = demand else { return Ok(GrantAttempt::Gone) };
         let aside = self.account(&reclaim.workspace)?.balance(resource).in_transit;
         let missing = reclaim.wanted.saturating_sub(aside);
         if missing > 0 {
-            return Ok(Tried::Missing(missing));
+            return Ok(GrantAttempt::Missing(missing));
         }
         self.serve_others(view)?;
         let spared = self.unfence(view, resource)?;
-        let decided = self.decide(view, &demand, Turn::Granted)?;
-        Ok(Tried::Decided { demand: Box::new(demand), decided: Box::new(decided), spared })
+        let decided = self.decide(view, &demand, DecisionOrigin::Granted)?;
+        Ok(GrantAttempt::Decided { demand: Box::new(demand), decided: Box::new(decided), spared })
     }
 
     fn mark(
@@ -310,7 +313,7 @@ impl Desk {
             self.enrol(view, &victim)?;
             self.keep(victim);
         }
-        let reclaim = self.cohort.reclaims.entry(fence.resource.clone()).or_insert_with(|| Reclaiming {
+        let reclaim = self.cohort.reclaims.entry(fence.resource.clone()).or_insert_with(|| ActiveReclaim {
             execution: fence.execution,
             workspace: fence.workspace.clone(),
             workload: fence.workload.clone(),
@@ -366,12 +369,14 @@ impl Desk {
         let evictions = workload.evictions.saturating_add(1);
         let mut workload =
             Workload { state: WorkloadState::Waiting, placed: Vec::new(), evictions, ..workload };
-        let decided = self.decide(view, &workload, Turn::Now { cooling_until })?;
+        let decided = self.decide(view, &workload, DecisionOrigin::Now { cooling_until })?;
         match decided.admission.answer {
-            Answer::Reject => workload.state = WorkloadState::Rejected,
-            Answer::Admit | Answer::Queue => self.stand(view, &workload, cooling_until)?,
+            AdmissionVerdict::Reject => workload.state = WorkloadState::Rejected,
+            AdmissionVerdict::Admit | AdmissionVerdict::Queue => {
+                self.stand(view, &workload, cooling_until)?
+            }
         }
-        if decided.admission.answer != Answer::Admit {
+        if decided.admission.answer != AdmissionVerdict::Admit {
             let admission = self.record(decided.admission);
             workload.decision = Admission::key(&self.tenant.id, admission.number);
         }

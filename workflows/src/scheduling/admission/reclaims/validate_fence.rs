@@ -1,13 +1,13 @@
 //! What stands against a reclaim's fence: the books have moved on since it was planned.
 
 use crate::{
-    scheduling::admission::{Fence, unit_of_work::Desk},
-    tenancy::{Admitting, Line, Resource, Served, WorkloadState, workspace_key},
+    scheduling::admission::{Fence, unit_of_work::AdmissionTx},
+    tenancy::{AccountState, Beneficiary, Resource, WorkloadState, WorkspaceQueue, workspace_key},
 };
 use engine::{Undecided, View};
 use std::collections::BTreeMap;
 
-impl Desk {
+impl AdmissionTx {
     /// Why the planned victims may not be taken, or would not be enough (I-11, I-12), or one whom they are for waits no more.
     pub(in crate::scheduling::admission) fn objection(
         &mut self,
@@ -34,9 +34,10 @@ impl Desk {
             return Ok(None);
         }
         let keys = fence.others.iter().map(|other| workspace_key(&fence.tenant, &other.workspace));
-        view.want::<Line>(keys)?;
-        for Served { workspace, workload, .. } in &fence.others {
-            let open = self.cohort.accounts.get(workspace).is_some_and(|it| it.admitting == Admitting::Open);
+        view.want::<WorkspaceQueue>(keys)?;
+        for Beneficiary { workspace, workload, .. } in &fence.others {
+            let open =
+                self.cohort.accounts.get(workspace).is_some_and(|it| it.admitting == AccountState::Open);
             let waits = open && self.line(view, workspace)?.waiting.iter().any(|it| it.workload == *workload);
             if !waits {
                 return Ok(Some(format!("{workload} does not wait in {workspace}")));

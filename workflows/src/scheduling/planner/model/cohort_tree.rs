@@ -16,7 +16,7 @@ pub(in crate::scheduling::planner) type KindIx = usize;
 
 /// One kind's quota at one node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::scheduling::planner) struct Row {
+pub(in crate::scheduling::planner) struct NodeQuota {
     /// Whether a quota was ever set here or, for a cohort, below. Fair shares look at nothing else.
     pub(in crate::scheduling::planner) declared: bool,
     pub(in crate::scheduling::planner) quota: Quota,
@@ -24,7 +24,7 @@ pub(in crate::scheduling::planner) struct Row {
     pub(in crate::scheduling::planner) subtree: i128,
 }
 
-impl Row {
+impl NodeQuota {
     /// What the node keeps for itself whoever asks.
     pub(in crate::scheduling::planner) fn local(&self) -> i128 {
         self.quota.lending_limit.map_or(0, |limit| (self.subtree - i128::from(limit)).max(0))
@@ -33,16 +33,16 @@ impl Row {
 
 /// One kind over all nodes.
 #[derive(Clone, Debug, Default)]
-pub(in crate::scheduling::planner) struct Column {
-    pub(in crate::scheduling::planner) rows: Vec<Row>,
+pub(in crate::scheduling::planner) struct KindColumn {
+    pub(in crate::scheduling::planner) rows: Vec<NodeQuota>,
     pub(in crate::scheduling::planner) usage: Vec<i128>,
 }
 
 /// The tree: who is whose child, and what they own and use.
 #[derive(Clone, Debug, Default)]
-pub(in crate::scheduling::planner) struct Tree {
+pub(in crate::scheduling::planner) struct CohortTree {
     pub(in crate::scheduling::planner) parents: Vec<Option<NodeIx>>,
-    pub(in crate::scheduling::planner) columns: Vec<Column>,
+    pub(in crate::scheduling::planner) columns: Vec<KindColumn>,
     /// Children that use more than is theirs, by parent and kind.
     pub(in crate::scheduling::planner) over: BTreeMap<(NodeIx, KindIx), BTreeSet<NodeIx>>,
 }
@@ -51,12 +51,12 @@ pub(in crate::scheduling::planner) fn slot(node: NodeIx) -> usize {
     node as usize
 }
 
-impl Tree {
+impl CohortTree {
     pub(in crate::scheduling::planner) fn add(&mut self, parent: Option<NodeIx>) -> NodeIx {
         let node = NodeIx::try_from(self.parents.len()).unwrap_or(NodeIx::MAX);
         self.parents.push(parent);
         for column in &mut self.columns {
-            column.rows.push(Row::default());
+            column.rows.push(NodeQuota::default());
             column.usage.push(0);
         }
         node
@@ -64,7 +64,7 @@ impl Tree {
 
     pub(in crate::scheduling::planner) fn add_kind(&mut self) -> KindIx {
         let nodes = self.parents.len();
-        self.columns.push(Column { rows: vec![Row::default(); nodes], usage: vec![0; nodes] });
+        self.columns.push(KindColumn { rows: vec![NodeQuota::default(); nodes], usage: vec![0; nodes] });
         self.columns.len() - 1
     }
 
@@ -81,7 +81,7 @@ impl Tree {
         self.path(node).last().unwrap_or(node)
     }
 
-    pub(in crate::scheduling::planner) fn row(&self, node: NodeIx, kind: KindIx) -> Row {
+    pub(in crate::scheduling::planner) fn row(&self, node: NodeIx, kind: KindIx) -> NodeQuota {
         self.columns.get(kind).and_then(|column| column.rows.get(slot(node))).copied().unwrap_or_default()
     }
 
@@ -142,7 +142,7 @@ impl Tree {
 
 fn charge(
     parents: &[Option<NodeIx>],
-    rows: &[Row],
+    rows: &[NodeQuota],
     usage: &mut [i128],
     node: NodeIx,
     amount: i128,
@@ -163,13 +163,13 @@ fn charge(
 
 /// The tree with workloads taken away and put back, without touching the snapshot. A kind's usage is copied when it
 /// is first changed.
-pub(in crate::scheduling::planner) struct Sim<'a> {
-    pub(in crate::scheduling::planner) tree: &'a Tree,
+pub(in crate::scheduling::planner) struct TreeOverlay<'a> {
+    pub(in crate::scheduling::planner) tree: &'a CohortTree,
     usage: Vec<Cow<'a, [i128]>>,
 }
 
-impl<'a> Sim<'a> {
-    pub(in crate::scheduling::planner) fn new(tree: &'a Tree) -> Self {
+impl<'a> TreeOverlay<'a> {
+    pub(in crate::scheduling::planner) fn new(tree: &'a CohortTree) -> Self {
         Self {
             tree,
             usage: tree.columns.iter().map(|column| Cow::Borrowed(column.usage.as_slice())).collect(),

@@ -1,11 +1,11 @@
 //! What a snapshot is made of: quotas, preemption policies, running workloads, nodes.
 
-use crate::scheduling::planner::Kind;
+use crate::scheduling::planner::ResourceKind;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Amounts by kind.
-pub type Amounts = BTreeMap<Kind, u64>;
+pub type Amounts = BTreeMap<ResourceKind, u64>;
 
 /// What a workspace or a cohort owns of one kind, and how far it may borrow and lends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Quota {
 
 /// Whom a demand may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Preempt {
+pub enum PreemptPolicy {
     /// Nobody.
     #[default]
     Never,
@@ -87,16 +87,16 @@ pub struct Sharing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemption {
     /// In its own workspace.
-    pub within_workspace: Preempt,
+    pub within_workspace: PreemptPolicy,
     /// In others of its cohort that use more than their nominal.
-    pub reclaim_within_cohort: Preempt,
+    pub reclaim_within_cohort: PreemptPolicy,
     /// In others, when it would still be borrowing afterwards. Classical only.
     pub borrow_within_cohort: BorrowWithinCohort,
 }
 
 /// A part of a workload on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct WorkloadPart {
     /// The node.
     pub node: String,
     /// The GPU on it, where the part is slices of one.
@@ -145,7 +145,7 @@ pub struct Workload {
     /// The gang it is a member of.
     pub gang: Option<Gang>,
     /// Where it runs.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WorkloadPart>,
 }
 
 impl Workload {
@@ -186,7 +186,7 @@ pub struct Node {
 
 /// A part of a demand that must lie on one node or on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct DemandPiece {
     /// What it needs.
     pub needs: Amounts,
     /// Whether its slices must lie on one GPU.
@@ -210,9 +210,9 @@ pub struct Demand {
     /// What it needs in all.
     pub requests: Amounts,
     /// The kinds that cannot be had without preemption; none: told from the snapshot.
-    pub contested: Option<BTreeSet<Kind>>,
+    pub contested: Option<BTreeSet<ResourceKind>>,
     /// How it must lie on nodes; none: anywhere.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<DemandPiece>,
     /// Workloads freed for this demand that do not end: others are sought in their place.
     pub stuck: BTreeSet<String>,
 }

@@ -14,12 +14,12 @@ const SLICE: &str = "nvidia.com/mig-";
 /// the layout of their GPU stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Kind {
+pub struct ResourceKind {
     flavor: String,
     resource: String,
 }
 
-impl Kind {
+impl ResourceKind {
     /// Whole GPUs of a model.
     #[must_use]
     pub fn gpu(model: &str) -> Self {
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.flavor, self.resource)
     }
@@ -78,31 +78,31 @@ impl fmt::Display for Kind {
 /// A text that is no kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no kind; write it as flavor/resource, for example h100/nvidia.com/gpu")]
-pub struct NoKind(String);
+pub struct ParseKindError(String);
 
-impl FromStr for Kind {
-    type Err = NoKind;
+impl FromStr for ResourceKind {
+    type Err = ParseKindError;
 
-    fn from_str(text: &str) -> Result<Self, NoKind> {
+    fn from_str(text: &str) -> Result<Self, ParseKindError> {
         match text.split_once('/') {
             Some((flavor, resource)) if !flavor.is_empty() && !resource.is_empty() => {
                 Ok(Self { flavor: flavor.to_owned(), resource: resource.to_owned() })
             }
-            Some(_) | None => Err(NoKind(text.to_owned())),
+            Some(_) | None => Err(ParseKindError(text.to_owned())),
         }
     }
 }
 
-impl TryFrom<String> for Kind {
-    type Error = NoKind;
+impl TryFrom<String> for ResourceKind {
+    type Error = ParseKindError;
 
-    fn try_from(text: String) -> Result<Self, NoKind> {
+    fn try_from(text: String) -> Result<Self, ParseKindError> {
         text.parse()
     }
 }
 
-impl From<Kind> for String {
-    fn from(kind: Kind) -> Self {
+impl From<ResourceKind> for String {
+    fn from(kind: ResourceKind) -> Self {
         kind.to_string()
     }
 }

@@ -1,8 +1,8 @@
 //! Who owns and uses what, kept up change by change, so that a plan never counts anything again.
 
 use crate::scheduling::planner::{
-    Kind, Node, Preemption, Quota, Sharing, Workload,
-    model::cohort_tree::{KindIx, NodeIx, Tree, slot},
+    Node, Preemption, Quota, ResourceKind, Sharing, Workload,
+    model::cohort_tree::{CohortTree, KindIx, NodeIx, slot},
 };
 use std::{
     cmp::Reverse,
@@ -24,7 +24,7 @@ pub(in crate::scheduling::planner) struct Key {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::scheduling::planner) struct Load {
+pub(in crate::scheduling::planner) struct RunningLoad {
     pub(in crate::scheduling::planner) workload: Workload,
     pub(in crate::scheduling::planner) node: NodeIx,
     pub(in crate::scheduling::planner) usage: Vec<(KindIx, i128)>,
@@ -69,17 +69,17 @@ pub enum Unknown {
 /// Each change costs the depth of the tree and the logarithm of the workspace's workloads.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    pub(in crate::scheduling::planner) tree: Tree,
+    pub(in crate::scheduling::planner) tree: CohortTree,
     pub(in crate::scheduling::planner) entries: Vec<Entry>,
     pub(in crate::scheduling::planner) cohorts: BTreeMap<String, NodeIx>,
     pub(in crate::scheduling::planner) workspaces: BTreeMap<String, NodeIx>,
     /// What there is of a kind, where that was said.
-    pub(in crate::scheduling::planner) owned: BTreeMap<Kind, u64>,
-    pub(in crate::scheduling::planner) kinds: BTreeMap<Kind, KindIx>,
-    pub(in crate::scheduling::planner) names: Vec<Kind>,
+    pub(in crate::scheduling::planner) owned: BTreeMap<ResourceKind, u64>,
+    pub(in crate::scheduling::planner) kinds: BTreeMap<ResourceKind, KindIx>,
+    pub(in crate::scheduling::planner) names: Vec<ResourceKind>,
     /// The resource of each kind, as a number.
     pub(in crate::scheduling::planner) resources: Vec<usize>,
-    loads: Vec<Option<Load>>,
+    loads: Vec<Option<RunningLoad>>,
     spare: Vec<LoadIx>,
     ids: HashMap<Arc<str>, LoadIx>,
     pub(in crate::scheduling::planner) gangs: HashMap<(NodeIx, String), BTreeSet<LoadIx>>,
@@ -156,7 +156,7 @@ impl Snapshot {
     }
 
     /// Says how much there is of a kind in all. Of one of which that was not said there is what its quotas make available to all.
-    pub fn set_owned(&mut self, kind: Kind, amount: u64) {
+    pub fn set_owned(&mut self, kind: ResourceKind, amount: u64) {
         self.owned.insert(kind, amount);
     }
 
@@ -164,7 +164,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If there is no such workspace.
-    pub fn set_quota(&mut self, workspace: &str, kind: &Kind, quota: Quota) -> Result<(), Unknown> {
+    pub fn set_quota(&mut self, workspace: &str, kind: &ResourceKind, quota: Quota) -> Result<(), Unknown> {
         let node = self.workspace(workspace)?;
         let kind = self.intern(kind);
         self.tree.set_quota(node, kind, quota);
@@ -175,7 +175,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// If there is no such cohort.
-    pub fn set_cohort_quota(&mut self, cohort: &str, kind: &Kind, quota: Quota) -> Result<(), Unknown> {
+    pub fn set_cohort_quota(
+        &mut self,
+        cohort: &str,
+        kind: &ResourceKind,
+        quota: Quota,
+    ) -> Result<(), Unknown> {
         let node = *self.cohorts.get(cohort).ok_or_else(|| Unknown::Cohort(cohort.to_owned()))?;
         let kind = self.intern(kind);
         self.tree.set_quota(node, kind, quota);
@@ -229,7 +234,7 @@ impl Snapshot {
             self.tree.charge(node, *kind, *amount);
         }
         self.ids.insert(id, load);
-        let load_of = Load { workload, node, usage, key };
+        let load_of = RunningLoad { workload, node, usage, key };
         self.index(&load_of, load, true);
         if let Some(place) = self.loads.get_mut(load as usize) {
             *place = Some(load_of);
@@ -272,18 +277,18 @@ impl Snapshot {
 
     /// What a workspace could be given of a kind at this moment, with what it may borrow.
     #[must_use]
-    pub fn available(&self, workspace: &str, kind: &Kind) -> u64 {
+    pub fn available(&self, workspace: &str, kind: &ResourceKind) -> u64 {
         let (Some(node), Some(kind)) = (self.workspaces.get(workspace), self.kinds.get(kind)) else {
             return 0;
         };
-        let available =
-            crate::scheduling::planner::model::cohort_tree::Sim::new(&self.tree).available(*node, *kind);
+        let available = crate::scheduling::planner::model::cohort_tree::TreeOverlay::new(&self.tree)
+            .available(*node, *kind);
         u64::try_from(available).unwrap_or(u64::MAX)
     }
 
     /// What a workspace uses of a kind.
     #[must_use]
-    pub fn usage(&self, workspace: &str, kind: &Kind) -> u64 {
+    pub fn usage(&self, workspace: &str, kind: &ResourceKind) -> u64 {
         let (Some(node), Some(kind)) = (self.workspaces.get(workspace), self.kinds.get(kind)) else {
             return 0;
         };
@@ -304,7 +309,7 @@ impl Snapshot {
 
     /// The nominal quota of a workspace.
     #[must_use]
-    pub fn nominal(&self, workspace: &str, kind: &Kind) -> u64 {
+    pub fn nominal(&self, workspace: &str, kind: &ResourceKind) -> u64 {
         let (Some(node), Some(kind)) = (self.workspaces.get(workspace), self.kinds.get(kind)) else {
             return 0;
         };
@@ -315,7 +320,7 @@ impl Snapshot {
         self.workspaces.get(name).copied().ok_or_else(|| Unknown::Workspace(name.to_owned()))
     }
 
-    pub(in crate::scheduling::planner) fn load(&self, load: LoadIx) -> Option<&Load> {
+    pub(in crate::scheduling::planner) fn load(&self, load: LoadIx) -> Option<&RunningLoad> {
         self.loads.get(load as usize).and_then(Option::as_ref)
     }
 
@@ -345,7 +350,7 @@ impl Snapshot {
         }
     }
 
-    fn intern(&mut self, kind: &Kind) -> KindIx {
+    fn intern(&mut self, kind: &ResourceKind) -> KindIx {
         if let Some(known) = self.kinds.get(kind) {
             return *known;
         }
@@ -359,7 +364,7 @@ impl Snapshot {
         added
     }
 
-    fn index(&mut self, load: &Load, at: LoadIx, add: bool) {
+    fn index(&mut self, load: &RunningLoad, at: LoadIx, add: bool) {
         fn put<K: Ord + Clone>(map: &mut BTreeMap<K, BTreeSet<LoadIx>>, key: &K, at: LoadIx, add: bool) {
             if add {
                 map.entry(key.clone()).or_default().insert(at);

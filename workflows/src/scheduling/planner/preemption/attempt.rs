@@ -3,27 +3,27 @@
 use crate::scheduling::planner::{
     Reason, Verdict,
     model::{
-        cohort_tree::Sim,
-        snapshot::{Load, LoadIx},
+        cohort_tree::TreeOverlay,
+        snapshot::{LoadIx, RunningLoad},
     },
     placement,
-    preemption::preemptor::Ask,
+    preemption::preemptor::Preemptor,
 };
 use std::collections::HashSet;
 
 /// What is taken and given back as one: a workload, or the gang that it breaks.
 #[derive(Clone, Debug)]
-pub(in crate::scheduling::planner) struct Unit {
+pub(in crate::scheduling::planner) struct PreemptionUnit {
     pub(in crate::scheduling::planner) lead: LoadIx,
     pub(in crate::scheduling::planner) members: Vec<LoadIx>,
     pub(in crate::scheduling::planner) reason: Reason,
 }
 
 /// The state of an attempt.
-pub(in crate::scheduling::planner) struct Run<'a, 'b> {
-    pub(in crate::scheduling::planner) ask: &'b Ask<'a>,
-    pub(in crate::scheduling::planner) sim: Sim<'a>,
-    pub(in crate::scheduling::planner) units: Vec<Unit>,
+pub(in crate::scheduling::planner) struct PreemptionRun<'a, 'b> {
+    pub(in crate::scheduling::planner) ask: &'b Preemptor<'a>,
+    pub(in crate::scheduling::planner) sim: TreeOverlay<'a>,
+    pub(in crate::scheduling::planner) units: Vec<PreemptionUnit>,
     taken: HashSet<LoadIx>,
     /// How each candidate was judged, in order.
     pub(in crate::scheduling::planner) judged: Vec<(LoadIx, Verdict)>,
@@ -33,9 +33,9 @@ pub(in crate::scheduling::planner) struct Run<'a, 'b> {
     pub(in crate::scheduling::planner) first: HashSet<LoadIx>,
 }
 
-impl<'a, 'b> Run<'a, 'b> {
+impl<'a, 'b> PreemptionRun<'a, 'b> {
     pub(in crate::scheduling::planner) fn new(
-        ask: &'b Ask<'a>,
+        ask: &'b Preemptor<'a>,
         placed: bool,
         first: HashSet<LoadIx>,
     ) -> Self {
@@ -43,11 +43,11 @@ impl<'a, 'b> Run<'a, 'b> {
         Self { ask, sim: ask.sim(), units, taken: HashSet::new(), judged, placed, first }
     }
 
-    pub(in crate::scheduling::planner) fn is_taken(&self, load: &Load) -> bool {
+    pub(in crate::scheduling::planner) fn is_taken(&self, load: &RunningLoad) -> bool {
         self.taken.contains(&load.key.load)
     }
 
-    pub(in crate::scheduling::planner) fn judge(&mut self, load: &Load, verdict: Verdict) {
+    pub(in crate::scheduling::planner) fn judge(&mut self, load: &RunningLoad, verdict: Verdict) {
         self.judged.push((load.key.load, verdict));
     }
 
@@ -64,7 +64,7 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     /// Takes a candidate away, with its gang if that cannot run on; not if one of the gang is to be left alone.
-    pub(in crate::scheduling::planner) fn take(&mut self, load: &'a Load, reason: Reason) -> bool {
+    pub(in crate::scheduling::planner) fn take(&mut self, load: &'a RunningLoad, reason: Reason) -> bool {
         let at = load.key.load;
         let mut members = vec![at];
         if let Some(broken) = self.broken(load) {
@@ -87,16 +87,16 @@ impl<'a, 'b> Run<'a, 'b> {
             }
         }
         self.judge(load, Verdict::Taken { reason });
-        self.units.push(Unit { lead: at, members, reason });
+        self.units.push(PreemptionUnit { lead: at, members, reason });
         true
     }
 
     /// The others of a gang that has too few members without this one.
-    fn broken(&self, load: &Load) -> Option<Vec<&'a Load>> {
+    fn broken(&self, load: &RunningLoad) -> Option<Vec<&'a RunningLoad>> {
         let gang = load.workload.gang.as_ref()?;
         let members = self.ask.snapshot.gangs.get(&(load.node, gang.id.clone()))?;
         let others = members.iter().filter(|at| **at != load.key.load);
-        let mut others: Vec<&Load> = others.filter_map(|at| self.ask.snapshot.load(*at)).collect();
+        let mut others: Vec<&RunningLoad> = others.filter_map(|at| self.ask.snapshot.load(*at)).collect();
         others.sort_by(|a, b| a.key.cmp(&b.key));
         let left = others.iter().filter(|other| !self.is_taken(other)).count();
         (left < usize::try_from(gang.min_available).unwrap_or(usize::MAX)).then_some(others)

@@ -3,9 +3,9 @@
 use crate::scheduling::planner::{
     model::{
         cohort_tree::NodeIx,
-        snapshot::{Key, Load, LoadIx},
+        snapshot::{Key, LoadIx, RunningLoad},
     },
-    preemption::preemptor::Ask,
+    preemption::preemptor::Preemptor,
 };
 use std::{
     cmp::{Ordering, Reverse},
@@ -50,7 +50,7 @@ impl Eq for Stream<'_> {}
 /// The workloads of several workspaces that hold something contested, in order. Those that policy cannot allow are
 /// left out as soon as a workspace has no others.
 pub(in crate::scheduling::planner) struct Merge<'a, 'b> {
-    ask: &'b Ask<'a>,
+    ask: &'b Preemptor<'a>,
     heap: BinaryHeap<Reverse<Stream<'a>>>,
     last: Option<LoadIx>,
     /// Whether those that policy or a filter protects are left out.
@@ -58,18 +58,18 @@ pub(in crate::scheduling::planner) struct Merge<'a, 'b> {
 }
 
 impl<'a, 'b> Merge<'a, 'b> {
-    pub(in crate::scheduling::planner) fn new(ask: &'b Ask<'a>, sources: &[Source]) -> Self {
+    pub(in crate::scheduling::planner) fn new(ask: &'b Preemptor<'a>, sources: &[Source]) -> Self {
         let streams = sources.iter().flat_map(|source| streams(ask, *source));
         Self { ask, heap: streams.map(Reverse).collect(), last: None, free_to_go: false }
     }
 
     /// Only those that neither policy nor a filter protects.
-    pub(in crate::scheduling::planner) fn free_to_go(ask: &'b Ask<'a>, sources: &[Source]) -> Self {
+    pub(in crate::scheduling::planner) fn free_to_go(ask: &'b Preemptor<'a>, sources: &[Source]) -> Self {
         Self { free_to_go: true, ..Self::new(ask, sources) }
     }
 }
 
-fn streams<'a>(ask: &Ask<'a>, source: Source) -> impl Iterator<Item = Stream<'a>> {
+fn streams<'a>(ask: &Preemptor<'a>, source: Source) -> impl Iterator<Item = Stream<'a>> {
     let snapshot = ask.snapshot;
     ask.contested.iter().filter_map(move |kind| {
         let mut rest = snapshot.running(source.node, *kind)?.iter();
@@ -78,7 +78,7 @@ fn streams<'a>(ask: &Ask<'a>, source: Source) -> impl Iterator<Item = Stream<'a>
 }
 
 impl<'a> Iterator for Merge<'a, '_> {
-    type Item = (&'a Load, Source);
+    type Item = (&'a RunningLoad, Source);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -106,6 +106,6 @@ impl<'a> Iterator for Merge<'a, '_> {
 pub(in crate::scheduling::planner) type Queue<'a, 'b> = Peekable<Merge<'a, 'b>>;
 
 /// Whether any workload of these workspaces may be preempted.
-pub(in crate::scheduling::planner) fn any(ask: &Ask<'_>, sources: &[Source]) -> bool {
+pub(in crate::scheduling::planner) fn any(ask: &Preemptor<'_>, sources: &[Source]) -> bool {
     sources.iter().any(|source| Merge::free_to_go(ask, std::slice::from_ref(source)).next().is_some())
 }

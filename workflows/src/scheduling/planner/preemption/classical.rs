@@ -3,13 +3,13 @@
 use crate::scheduling::planner::{
     Attempt, Reason, Verdict,
     model::{
-        cohort_tree::{KindIx, NodeIx, Sim},
-        snapshot::{Load, LoadIx},
+        cohort_tree::{KindIx, NodeIx, TreeOverlay},
+        snapshot::{LoadIx, RunningLoad},
     },
     preemption::{
-        attempt::Run,
+        attempt::PreemptionRun,
         candidates::{self, Merge, Queue, Source},
-        preemptor::Ask,
+        preemptor::Preemptor,
     },
 };
 use std::collections::HashSet;
@@ -25,16 +25,16 @@ struct Found {
 
 /// Tries the attempts in order; answers the last, and whether it found room.
 pub(in crate::scheduling::planner) fn run<'a, 'b>(
-    ask: &'b Ask<'a>,
+    ask: &'b Preemptor<'a>,
     placed: bool,
     first: &HashSet<LoadIx>,
     attempts: &mut Vec<Attempt>,
-) -> (Run<'a, 'b>, Option<bool>) {
+) -> (PreemptionRun<'a, 'b>, Option<bool>) {
     let sim = ask.sim();
     let found = find(ask, &sim);
-    let mut run = Run::new(ask, placed, first.clone());
+    let mut run = PreemptionRun::new(ask, placed, first.clone());
     for borrowing in modes(ask, &sim, &found) {
-        run = Run::new(ask, placed, first.clone());
+        run = PreemptionRun::new(ask, placed, first.clone());
         let fits = attempt(&mut run, &found, borrowing);
         attempts.push(Attempt { borrowing, nodes: Vec::new(), fits });
         if fits {
@@ -49,7 +49,7 @@ pub(in crate::scheduling::planner) fn run<'a, 'b>(
 /// Whether to borrow, in the order in which it is tried. Fixed by what Kueue did before it knew precedence.
 ///
 /// Staying within its own is not tried where the demand alone is more than that.
-fn modes(ask: &Ask<'_>, sim: &Sim<'_>, found: &Found) -> Vec<bool> {
+fn modes(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, found: &Found) -> Vec<bool> {
     let hierarchical = candidates::any(ask, &found.hierarchical);
     let others = hierarchical || candidates::any(ask, &found.priority);
     let under = ask.contested.iter().all(|kind| below(ask, sim, *kind));
@@ -67,11 +67,11 @@ fn modes(ask: &Ask<'_>, sim: &Sim<'_>, found: &Found) -> Vec<bool> {
 }
 
 /// Whether the workspace uses less than its nominal.
-fn below(ask: &Ask<'_>, sim: &Sim<'_>, kind: KindIx) -> bool {
+fn below(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, kind: KindIx) -> bool {
     sim.usage(ask.node, kind) < ask.snapshot.tree.row(ask.node, kind).subtree
 }
 
-fn find(ask: &Ask<'_>, sim: &Sim<'_>) -> Found {
+fn find(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>) -> Found {
     let own = if ask.never(true) { Vec::new() } else { vec![Source { node: ask.node, common: None }] };
     let mut found = Found { hierarchical: Vec::new(), priority: Vec::new(), own };
     if ask.never(false) {
@@ -91,7 +91,11 @@ fn find(ask: &Ask<'_>, sim: &Sim<'_>) -> Found {
 }
 
 /// Whether requests fit into a node's own quota, and what of them is left for the node above.
-fn covers(sim: &Sim<'_>, node: NodeIx, mut requests: Vec<(KindIx, i128)>) -> (bool, Vec<(KindIx, i128)>) {
+fn covers(
+    sim: &TreeOverlay<'_>,
+    node: NodeIx,
+    mut requests: Vec<(KindIx, i128)>,
+) -> (bool, Vec<(KindIx, i128)>) {
     let mut fits = true;
     for (kind, amount) in &mut requests {
         fits &= !sim.borrows_with(node, *kind, *amount);
@@ -102,7 +106,13 @@ fn covers(sim: &Sim<'_>, node: NodeIx, mut requests: Vec<(KindIx, i128)>) -> (bo
 }
 
 /// Workspaces below a cohort that use more than their own, through cohorts that do.
-fn collect(ask: &Ask<'_>, sim: &Sim<'_>, common: NodeIx, skip: Option<NodeIx>, into: &mut Vec<Source>) {
+fn collect(
+    ask: &Preemptor<'_>,
+    sim: &TreeOverlay<'_>,
+    common: NodeIx,
+    skip: Option<NodeIx>,
+    into: &mut Vec<Source>,
+) {
     let mut open = vec![common];
     while let Some(cohort) = open.pop() {
         for child in ask.over(sim, cohort) {
@@ -115,7 +125,7 @@ fn collect(ask: &Ask<'_>, sim: &Sim<'_>, common: NodeIx, skip: Option<NodeIx>, i
     }
 }
 
-fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
+fn attempt<'a>(run: &mut PreemptionRun<'a, '_>, found: &Found, borrowing: bool) -> bool {
     let hopeless = !could_fit(run.ask, found, borrowing);
     let preferred: &[bool] = if run.first.is_empty() { &[false] } else { &[true, false] };
     for preferred in preferred {
@@ -142,7 +152,7 @@ fn attempt<'a>(run: &mut Run<'a, '_>, found: &Found, borrowing: bool) -> bool {
 
 /// Whether the demand could fit if everything went that may go in this attempt. If not, nobody has to be looked at, but for
 /// the evidence.
-fn could_fit(ask: &Ask<'_>, found: &Found, borrowing: bool) -> bool {
+fn could_fit(ask: &Preemptor<'_>, found: &Found, borrowing: bool) -> bool {
     let mut sim = ask.sim();
     let by_priority = !borrowing || !ask.borrowing_forbidden();
     let by_priority = found.priority.iter().filter(|_| by_priority);
@@ -157,8 +167,8 @@ fn could_fit(ask: &Ask<'_>, found: &Found, borrowing: bool) -> bool {
 
 /// Takes a candidate if it may go in this attempt and as things are by now.
 fn consider<'a>(
-    run: &mut Run<'a, '_>,
-    load: &'a Load,
+    run: &mut PreemptionRun<'a, '_>,
+    load: &'a RunningLoad,
     source: Source,
     precedence: bool,
     borrowing: bool,
@@ -197,7 +207,7 @@ fn consider<'a>(
 }
 
 /// Whether the workload's workspace and every cohort below the common one still use more than their own.
-fn still_above(run: &Run<'_, '_>, load: &Load, common: NodeIx) -> bool {
+fn still_above(run: &PreemptionRun<'_, '_>, load: &RunningLoad, common: NodeIx) -> bool {
     let path = run.ask.snapshot.tree.path(load.node).take_while(|node| *node != common);
     path.into_iter().all(|node| !run.sim.within(node, &run.ask.contested))
 }

@@ -2,7 +2,7 @@
 
 use crate::scheduling::planner::{
     Weight,
-    model::cohort_tree::{KindIx, NodeIx, Sim},
+    model::cohort_tree::{KindIx, NodeIx, TreeOverlay},
 };
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -63,7 +63,7 @@ impl<'a> Shares<'a> {
         Self { resources, lendable: HashMap::new() }
     }
 
-    fn lendable(&mut self, sim: &Sim<'_>, parent: NodeIx) -> &[i128] {
+    fn lendable(&mut self, sim: &TreeOverlay<'_>, parent: NodeIx) -> &[i128] {
         let resources = self.resources;
         self.lendable.entry(parent).or_insert_with(|| {
             let root = sim.tree.root(parent);
@@ -82,7 +82,7 @@ impl<'a> Shares<'a> {
     /// The share of a node in this state of the tree.
     pub(in crate::scheduling::planner) fn of(
         &mut self,
-        sim: &Sim<'_>,
+        sim: &TreeOverlay<'_>,
         node: NodeIx,
         weight: Weight,
     ) -> Share {
@@ -117,7 +117,7 @@ impl<'a> Shares<'a> {
     }
 }
 
-fn above(sim: &Sim<'_>, node: NodeIx, kind: KindIx) -> i128 {
+fn above(sim: &TreeOverlay<'_>, node: NodeIx, kind: KindIx) -> i128 {
     let row = sim.tree.row(node, kind);
     if row.declared { sim.usage(node, kind) - row.subtree } else { 0 }
 }

@@ -4,22 +4,23 @@ use crate::scheduling::planner::{
     Algorithm, Attempt, Reason, Strategy, Verdict,
     model::{
         cohort_tree::NodeIx,
-        snapshot::{Load, LoadIx},
+        snapshot::{LoadIx, RunningLoad},
     },
     preemption::{
-        attempt::Run, candidates::Source, dominant_share::Share, preemptor::Ask, tournament::Tournament,
+        attempt::PreemptionRun, candidates::Source, dominant_share::Share, preemptor::Preemptor,
+        tournament::Tournament,
     },
 };
 use std::collections::HashSet;
 
 /// Takes in turn from those with the highest share until the demand fits; answers whether it does.
 pub(in crate::scheduling::planner) fn run<'a, 'b>(
-    ask: &'b Ask<'a>,
+    ask: &'b Preemptor<'a>,
     placed: bool,
     first: &HashSet<LoadIx>,
     attempts: &mut Vec<Attempt>,
-) -> (Run<'a, 'b>, Option<bool>) {
-    let mut run = Run::new(ask, placed, first.clone());
+) -> (PreemptionRun<'a, 'b>, Option<bool>) {
+    let mut run = PreemptionRun::new(ask, placed, first.clone());
     let sources = sources(ask, &run);
     // Shares count the demand as if it were there.
     arrive(&mut run, 1);
@@ -34,7 +35,7 @@ pub(in crate::scheduling::planner) fn run<'a, 'b>(
     let preferred: &[bool] = if first.is_empty() { &[false] } else { &[true, false] };
     let mut kept = Vec::new();
     let mut fits = preferred.iter().any(|preferred| {
-        let only = |load: &Load| first.contains(&load.key.load) == *preferred;
+        let only = |load: &RunningLoad| first.contains(&load.key.load) == *preferred;
         take_in_turn(&mut run, &sources, within, strategy, only, &mut kept)
     });
     if !fits && second {
@@ -55,7 +56,7 @@ pub(in crate::scheduling::planner) fn run<'a, 'b>(
     (run, fits.then_some(true))
 }
 
-fn sources(ask: &Ask<'_>, run: &Run<'_, '_>) -> Vec<Source> {
+fn sources(ask: &Preemptor<'_>, run: &PreemptionRun<'_, '_>) -> Vec<Source> {
     let mut sources = Vec::new();
     if !ask.never(true) {
         sources.push(Source { node: ask.node, common: None });
@@ -69,14 +70,14 @@ fn sources(ask: &Ask<'_>, run: &Run<'_, '_>) -> Vec<Source> {
     sources
 }
 
-fn arrive(run: &mut Run<'_, '_>, sign: i128) {
+fn arrive(run: &mut PreemptionRun<'_, '_>, sign: i128) {
     for (kind, amount) in &run.ask.requests {
         run.sim.charge(run.ask.node, *kind, sign * amount);
     }
 }
 
 /// Whether the demand, counted in the shares, fits.
-fn fits(run: &mut Run<'_, '_>) -> bool {
+fn fits(run: &mut PreemptionRun<'_, '_>) -> bool {
     arrive(run, -1);
     let fits = run.fits(true);
     arrive(run, 1);
@@ -86,12 +87,12 @@ fn fits(run: &mut Run<'_, '_>) -> bool {
 /// The first rule: own workloads by priority, others while the rule allows or, if the demand is the workspace's own
 /// quota, whatever the shares.
 fn take_in_turn<'a>(
-    run: &mut Run<'a, '_>,
+    run: &mut PreemptionRun<'a, '_>,
     sources: &[Source],
     within: bool,
     strategy: Strategy,
-    only: impl Fn(&Load) -> bool,
-    kept: &mut Vec<&'a Load>,
+    only: impl Fn(&RunningLoad) -> bool,
+    kept: &mut Vec<&'a RunningLoad>,
 ) -> bool {
     let ask = run.ask;
     let mut turn = Tournament::of_running(ask, &run.sim, sources);
@@ -140,8 +141,8 @@ fn take_in_turn<'a>(
 
 fn passes(
     turn: &mut Tournament<'_, '_>,
-    run: &mut Run<'_, '_>,
-    load: &Load,
+    run: &mut PreemptionRun<'_, '_>,
+    load: &RunningLoad,
     strategy: Strategy,
     ours: Share,
     before: Share,
@@ -158,14 +159,14 @@ fn passes(
     }
 }
 
-fn charge(run: &mut Run<'_, '_>, load: &Load, sign: i128) {
+fn charge(run: &mut PreemptionRun<'_, '_>, load: &RunningLoad, sign: i128) {
     for (kind, amount) in &load.usage {
         run.sim.charge(load.node, *kind, sign * amount);
     }
 }
 
 /// The second rule, for those that the first left: one from each workspace that has more than the demand's would.
-fn second_chance<'a>(run: &mut Run<'a, '_>, kept: Vec<&'a Load>) -> bool {
+fn second_chance<'a>(run: &mut PreemptionRun<'a, '_>, kept: Vec<&'a RunningLoad>) -> bool {
     let mut turn = Tournament::of_kept(run.ask, &run.sim, kept);
     while let Some(node) = turn.next() {
         let (ours, before) = both(&mut turn, run, node);
@@ -184,12 +185,12 @@ fn second_chance<'a>(run: &mut Run<'a, '_>, kept: Vec<&'a Load>) -> bool {
 }
 
 /// The shares of the two branches, the demand's and the other's, just below the cohort they have in common.
-fn both(turn: &mut Tournament<'_, '_>, run: &Run<'_, '_>, node: NodeIx) -> (Share, Share) {
+fn both(turn: &mut Tournament<'_, '_>, run: &PreemptionRun<'_, '_>, node: NodeIx) -> (Share, Share) {
     let (ours, theirs) = below_common(run.ask, node);
     (turn.share(&run.sim, ours), turn.share(&run.sim, theirs))
 }
 
-fn below_common(ask: &Ask<'_>, node: NodeIx) -> (NodeIx, NodeIx) {
+fn below_common(ask: &Preemptor<'_>, node: NodeIx) -> (NodeIx, NodeIx) {
     let tree = &ask.snapshot.tree;
     let mut theirs = node;
     for cohort in tree.path(node).skip(1) {

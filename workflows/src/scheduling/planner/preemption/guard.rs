@@ -1,24 +1,24 @@
 //! What a plan may do without an approval.
 
 use crate::scheduling::planner::{
-    Breach, Guard, Kind, Snapshot,
+    Breach, Guard, ResourceKind, Snapshot,
     model::{
         cohort_tree::NodeIx,
-        snapshot::{Load, LoadIx},
+        snapshot::{LoadIx, RunningLoad},
     },
-    preemption::preemptor::Ask,
+    preemption::preemptor::Preemptor,
 };
 use std::collections::BTreeMap;
 
 /// What the loads break, in a fixed order.
 pub(in crate::scheduling::planner) fn breaches(
-    ask: &Ask<'_>,
+    ask: &Preemptor<'_>,
     guard: &Guard,
     loads: &[LoadIx],
 ) -> Vec<Breach> {
-    let loads: Vec<&Load> = loads.iter().filter_map(|load| ask.snapshot.load(*load)).collect();
+    let loads: Vec<&RunningLoad> = loads.iter().filter_map(|load| ask.snapshot.load(*load)).collect();
     let mut found = ratios(ask, guard, &loads);
-    let held = |kind: &Kind| {
+    let held = |kind: &ResourceKind| {
         let held = loads.iter().filter_map(|load| load.workload.usage.get(kind));
         held.map(|amount| u128::from(*amount)).sum()
     };
@@ -29,7 +29,11 @@ pub(in crate::scheduling::planner) fn breaches(
 }
 
 /// Whether a load breaks the guard whatever else goes with it.
-pub(in crate::scheduling::planner) fn breaks_alone(ask: &Ask<'_>, guard: &Guard, load: &Load) -> bool {
+pub(in crate::scheduling::planner) fn breaks_alone(
+    ask: &Preemptor<'_>,
+    guard: &Guard,
+    load: &RunningLoad,
+) -> bool {
     gpus(load) > u128::from(guard.max_victim_gpus) || long(ask, guard, load).is_some()
 }
 
@@ -37,12 +41,12 @@ fn short(amount: u128) -> u64 {
     u64::try_from(amount).unwrap_or(u64::MAX)
 }
 
-fn gpus(load: &Load) -> u128 {
+fn gpus(load: &RunningLoad) -> u128 {
     let held = load.workload.usage.iter().filter(|(kind, _)| kind.is_gpu());
     held.map(|(_, amount)| u128::from(*amount)).sum()
 }
 
-fn ratios(ask: &Ask<'_>, guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
+fn ratios(ask: &Preemptor<'_>, guard: &Guard, loads: &[&RunningLoad]) -> Vec<Breach> {
     let mut held: BTreeMap<&str, u128> = BTreeMap::new();
     for (kind, amount) in loads.iter().flat_map(|load| &load.workload.usage) {
         if kind.is_device() {
@@ -69,7 +73,7 @@ pub(in crate::scheduling::planner) fn shares(
     snapshot: &Snapshot,
     node: NodeIx,
     guard: &Guard,
-    held: impl Fn(&Kind) -> u128,
+    held: impl Fn(&ResourceKind) -> u128,
 ) -> Vec<Breach> {
     let root = snapshot.tree.root(node);
     let over = snapshot.kinds.iter().filter(|(kind, _)| kind.is_device()).filter_map(|(kind, at)| {
@@ -89,7 +93,7 @@ pub(in crate::scheduling::planner) fn shares(
 }
 
 /// A gang is one victim: it is lost as a whole.
-fn large(guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
+fn large(guard: &Guard, loads: &[&RunningLoad]) -> Vec<Breach> {
     let mut held: BTreeMap<&str, u128> = BTreeMap::new();
     for load in loads {
         let name = load.workload.gang.as_ref().map_or(load.workload.id.as_str(), |gang| gang.id.as_str());
@@ -104,7 +108,7 @@ fn large(guard: &Guard, loads: &[&Load]) -> Vec<Breach> {
     large.map(breach).collect()
 }
 
-fn long(ask: &Ask<'_>, guard: &Guard, load: &Load) -> Option<Breach> {
+fn long(ask: &Preemptor<'_>, guard: &Guard, load: &RunningLoad) -> Option<Breach> {
     let ran = ask.demand.now.saturating_sub(load.workload.reserved_at);
     let most = guard.max_run_without_checkpoint;
     let long = !load.workload.checkpoints && ran > most;

@@ -1,18 +1,18 @@
 //! A demand in the snapshot's terms, and who may be preempted for it.
 
 use crate::scheduling::planner::{
-    Algorithm, BorrowWithinCohort, Demand, Filter, Infeasible, MinRuntimeAt, Preempt, Settings, Snapshot,
-    Why,
+    Algorithm, BorrowWithinCohort, Demand, Filter, Infeasible, InfeasibleReason, MinRuntimeAt, PreemptPolicy,
+    Settings, Snapshot,
     model::{
-        cohort_tree::{KindIx, NodeIx, Sim},
-        snapshot::{Key, Load, LoadIx},
+        cohort_tree::{KindIx, NodeIx, TreeOverlay},
+        snapshot::{Key, LoadIx, RunningLoad},
     },
     preemption::guard,
 };
 use std::collections::{BTreeSet, HashSet};
 
 /// What one plan is about.
-pub(in crate::scheduling::planner) struct Ask<'a> {
+pub(in crate::scheduling::planner) struct Preemptor<'a> {
     pub(in crate::scheduling::planner) snapshot: &'a Snapshot,
     pub(in crate::scheduling::planner) demand: &'a Demand,
     pub(in crate::scheduling::planner) settings: &'a Settings,
@@ -25,7 +25,7 @@ pub(in crate::scheduling::planner) struct Ask<'a> {
     pub(in crate::scheduling::planner) freed: BTreeSet<LoadIx>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Preemptor<'a> {
     /// The demand in the snapshot's terms, with nothing contested that was not said to be.
     pub(in crate::scheduling::planner) fn new(
         snapshot: &'a Snapshot,
@@ -37,8 +37,8 @@ impl<'a> Ask<'a> {
         };
         let node = snapshot
             .workspace(&demand.workspace)
-            .map_err(|_| none(Why::NoWorkspace { workspace: demand.workspace.clone() }))?;
-        let sim = Sim::new(&snapshot.tree);
+            .map_err(|_| none(InfeasibleReason::NoWorkspace { workspace: demand.workspace.clone() }))?;
+        let sim = TreeOverlay::new(&snapshot.tree);
         let mut requests = Vec::new();
         // In the order of the demand, so that what the snapshot once held does not show in the answer.
         for (kind, amount) in demand.requests.iter().filter(|(_, amount)| **amount > 0) {
@@ -48,7 +48,7 @@ impl<'a> Ask<'a> {
                 Some(known) if i128::from(*amount) <= most => requests.push((known, i128::from(*amount))),
                 Some(_) | None => {
                     let most = u64::try_from(most).unwrap_or_default();
-                    return Err(none(Why::NeverFits { kind: kind.clone(), most }));
+                    return Err(none(InfeasibleReason::NeverFits { kind: kind.clone(), most }));
                 }
             }
         }
@@ -70,8 +70,8 @@ impl<'a> Ask<'a> {
     }
 
     /// The tree without what is being freed for this demand.
-    pub(in crate::scheduling::planner) fn sim(&self) -> Sim<'a> {
-        let mut sim = Sim::new(&self.snapshot.tree);
+    pub(in crate::scheduling::planner) fn sim(&self) -> TreeOverlay<'a> {
+        let mut sim = TreeOverlay::new(&self.snapshot.tree);
         for load in self.freed.iter().filter_map(|load| self.snapshot.load(*load)) {
             for (kind, amount) in &load.usage {
                 sim.charge(load.node, *kind, -*amount);
@@ -81,7 +81,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Whether the demand fits as things are in `sim`.
-    pub(in crate::scheduling::planner) fn fits(&self, sim: &Sim<'_>, borrowing: bool) -> bool {
+    pub(in crate::scheduling::planner) fn fits(&self, sim: &TreeOverlay<'_>, borrowing: bool) -> bool {
         self.requests.iter().all(|(kind, amount)| {
             (borrowing || !sim.borrows_with(self.node, *kind, *amount))
                 && *amount <= sim.available(self.node, *kind)
@@ -89,46 +89,46 @@ impl<'a> Ask<'a> {
     }
 
     /// Whether the load is in the demand's own workspace.
-    pub(in crate::scheduling::planner) fn own(&self, load: &Load) -> bool {
+    pub(in crate::scheduling::planner) fn own(&self, load: &RunningLoad) -> bool {
         load.node == self.node
     }
 
-    fn policy(&self, own: bool) -> Preempt {
+    fn policy(&self, own: bool) -> PreemptPolicy {
         let preemption = self.snapshot.preemption(self.node);
         if own { preemption.within_workspace } else { preemption.reclaim_within_cohort }
     }
 
     /// Whether the workspace may preempt this load.
-    pub(in crate::scheduling::planner) fn allowed(&self, load: &Load) -> bool {
+    pub(in crate::scheduling::planner) fn allowed(&self, load: &RunningLoad) -> bool {
         let lower = load.workload.priority < self.demand.priority;
         match self.policy(self.own(load)) {
-            Preempt::Never => false,
-            Preempt::LowerPriority => lower,
-            Preempt::LowerOrNewerEqualPriority => {
+            PreemptPolicy::Never => false,
+            PreemptPolicy::LowerPriority => lower,
+            PreemptPolicy::LowerOrNewerEqualPriority => {
                 let newer = load.workload.queued_at > self.demand.queued_at;
                 lower || (load.workload.priority == self.demand.priority && newer)
             }
-            Preempt::Any => true,
+            PreemptPolicy::Any => true,
         }
     }
 
     /// Whether nothing from this key on can be allowed, the keys being in order.
     pub(in crate::scheduling::planner) fn exhausted(&self, own: bool, key: &Key) -> bool {
         match self.policy(own) {
-            Preempt::Never => true,
-            Preempt::LowerPriority => key.settled && key.priority >= self.demand.priority,
-            Preempt::LowerOrNewerEqualPriority => key.settled && key.priority > self.demand.priority,
-            Preempt::Any => false,
+            PreemptPolicy::Never => true,
+            PreemptPolicy::LowerPriority => key.settled && key.priority >= self.demand.priority,
+            PreemptPolicy::LowerOrNewerEqualPriority => key.settled && key.priority > self.demand.priority,
+            PreemptPolicy::Any => false,
         }
     }
 
     /// Whether the demand may preempt nobody of this place.
     pub(in crate::scheduling::planner) fn never(&self, own: bool) -> bool {
-        self.policy(own) == Preempt::Never
+        self.policy(own) == PreemptPolicy::Never
     }
 
     /// Whether a load may go although the demand borrows, where the workspace has no precedence over it.
-    pub(in crate::scheduling::planner) fn while_borrowing(&self, load: &Load) -> bool {
+    pub(in crate::scheduling::planner) fn while_borrowing(&self, load: &RunningLoad) -> bool {
         match self.snapshot.preemption(self.node).borrow_within_cohort {
             BorrowWithinCohort::Never => false,
             BorrowWithinCohort::LowerPriority { max_priority_threshold } => {
@@ -144,7 +144,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Why a load is left alone although quota and policy would let it go.
-    pub(in crate::scheduling::planner) fn filter(&self, load: &Load) -> Option<Filter> {
+    pub(in crate::scheduling::planner) fn filter(&self, load: &RunningLoad) -> Option<Filter> {
         let workload = &load.workload;
         if !workload.preemptible {
             return Some(Filter::NeverPreempt);
@@ -179,7 +179,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Until when the load is left alone for having run too short.
-    fn min_runtime(&self, load: &Load) -> Option<i64> {
+    fn min_runtime(&self, load: &RunningLoad) -> Option<i64> {
         let path: Vec<NodeIx> = self.snapshot.tree.path(load.node).collect();
         let from = match self.settings.min_runtime_at {
             MinRuntimeAt::Workspace => 0,
@@ -198,7 +198,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Workspaces of the cohort other than the demand's that use more than their own of something contested.
-    pub(in crate::scheduling::planner) fn borrowers(&self, sim: &Sim<'_>) -> Vec<NodeIx> {
+    pub(in crate::scheduling::planner) fn borrowers(&self, sim: &TreeOverlay<'_>) -> Vec<NodeIx> {
         let Some(root) = self.above.last() else { return Vec::new() };
         let mut found = Vec::new();
         let mut open = vec![*root];
@@ -214,7 +214,11 @@ impl<'a> Ask<'a> {
     }
 
     /// Children of a cohort, but for the demand's workspace, that use more than their own of something contested.
-    pub(in crate::scheduling::planner) fn over(&self, sim: &Sim<'_>, cohort: NodeIx) -> BTreeSet<NodeIx> {
+    pub(in crate::scheduling::planner) fn over(
+        &self,
+        sim: &TreeOverlay<'_>,
+        cohort: NodeIx,
+    ) -> BTreeSet<NodeIx> {
         let over = &self.snapshot.tree.over;
         let noted = self.contested.iter().filter_map(|kind| over.get(&(cohort, *kind))).flatten();
         let other = noted.copied().filter(|node| *node != self.node);
@@ -226,10 +230,10 @@ impl<'a> Ask<'a> {
         &self,
         machine: &str,
         borrowers: &HashSet<NodeIx>,
-    ) -> Vec<&'a Load> {
+    ) -> Vec<&'a RunningLoad> {
         let on = self.snapshot.on_machine.get(machine).into_iter().flatten();
         let loads = on.filter_map(|load| self.snapshot.load(*load));
-        let mut loads: Vec<&Load> = loads
+        let mut loads: Vec<&RunningLoad> = loads
             .filter(|load| self.own(load) || borrowers.contains(&load.node))
             .filter(|load| load.usage.iter().any(|(kind, _)| self.contested.contains(kind)))
             .filter(|load| self.allowed(load) && self.filter(load).is_none())

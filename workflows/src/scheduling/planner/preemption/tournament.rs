@@ -2,13 +2,13 @@
 
 use crate::scheduling::planner::{
     model::{
-        cohort_tree::{NodeIx, Sim},
-        snapshot::{Key, Load},
+        cohort_tree::{NodeIx, TreeOverlay},
+        snapshot::{Key, RunningLoad},
     },
     preemption::{
         candidates::{Merge, Queue, Source},
         dominant_share::{Share, Shares},
-        preemptor::Ask,
+        preemptor::Preemptor,
     },
 };
 use std::{
@@ -21,18 +21,18 @@ enum Lane<'a, 'b> {
     /// Read as they are needed.
     Running(Box<Queue<'a, 'b>>),
     /// Kept from before.
-    Kept(VecDeque<&'a Load>),
+    Kept(VecDeque<&'a RunningLoad>),
 }
 
 impl<'a> Lane<'a, '_> {
-    fn head(&mut self) -> Option<&'a Load> {
+    fn head(&mut self) -> Option<&'a RunningLoad> {
         match self {
             Self::Running(queue) => queue.peek().map(|(load, _)| *load),
             Self::Kept(loads) => loads.front().copied(),
         }
     }
 
-    fn pop(&mut self) -> Option<&'a Load> {
+    fn pop(&mut self) -> Option<&'a RunningLoad> {
         match self {
             Self::Running(queue) => queue.next().map(|(load, _)| load),
             Self::Kept(loads) => loads.pop_front(),
@@ -53,7 +53,7 @@ struct Children {
 
 /// The workspaces that have candidates, ranked within each cohort. A change costs the path to the root, not the tree.
 pub(in crate::scheduling::planner) struct Tournament<'a, 'b> {
-    ask: &'b Ask<'a>,
+    ask: &'b Preemptor<'a>,
     lanes: BTreeMap<NodeIx, Lane<'a, 'b>>,
     children: HashMap<NodeIx, Children>,
     workspaces: HashMap<NodeIx, Rank>,
@@ -65,8 +65,8 @@ pub(in crate::scheduling::planner) struct Tournament<'a, 'b> {
 impl<'a, 'b> Tournament<'a, 'b> {
     /// Among all that run in these workspaces.
     pub(in crate::scheduling::planner) fn of_running(
-        ask: &'b Ask<'a>,
-        sim: &Sim<'_>,
+        ask: &'b Preemptor<'a>,
+        sim: &TreeOverlay<'_>,
         sources: &[Source],
     ) -> Self {
         let lane = |source: &Source| {
@@ -78,18 +78,18 @@ impl<'a, 'b> Tournament<'a, 'b> {
 
     /// Among workloads that are in order already.
     pub(in crate::scheduling::planner) fn of_kept(
-        ask: &'b Ask<'a>,
-        sim: &Sim<'_>,
-        kept: Vec<&'a Load>,
+        ask: &'b Preemptor<'a>,
+        sim: &TreeOverlay<'_>,
+        kept: Vec<&'a RunningLoad>,
     ) -> Self {
-        let mut lanes: BTreeMap<NodeIx, VecDeque<&Load>> = BTreeMap::new();
+        let mut lanes: BTreeMap<NodeIx, VecDeque<&RunningLoad>> = BTreeMap::new();
         for load in kept {
             lanes.entry(load.node).or_default().push_back(load);
         }
         Self::new(ask, sim, lanes.into_iter().map(|(node, loads)| (node, Lane::Kept(loads))).collect())
     }
 
-    fn new(ask: &'b Ask<'a>, sim: &Sim<'_>, lanes: BTreeMap<NodeIx, Lane<'a, 'b>>) -> Self {
+    fn new(ask: &'b Preemptor<'a>, sim: &TreeOverlay<'_>, lanes: BTreeMap<NodeIx, Lane<'a, 'b>>) -> Self {
         let mut all = Self {
             ask,
             lanes,
@@ -113,7 +113,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
     }
 
     /// The share of a node in this state.
-    pub(in crate::scheduling::planner) fn share(&mut self, sim: &Sim<'_>, node: NodeIx) -> Share {
+    pub(in crate::scheduling::planner) fn share(&mut self, sim: &TreeOverlay<'_>, node: NodeIx) -> Share {
         let weight = self.ask.snapshot.entry(node).map(|entry| entry.sharing.weight).unwrap_or_default();
         self.shares.of(sim, node, weight)
     }
@@ -136,7 +136,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
     }
 
     /// The first candidate of a workspace, which is then gone from it.
-    pub(in crate::scheduling::planner) fn pop(&mut self, node: NodeIx) -> Option<&'a Load> {
+    pub(in crate::scheduling::planner) fn pop(&mut self, node: NodeIx) -> Option<&'a RunningLoad> {
         let load = self.lanes.get_mut(&node).and_then(Lane::pop);
         if self.lanes.get_mut(&node).and_then(Lane::head).is_none() {
             self.lanes.remove(&node);
@@ -150,7 +150,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
     }
 
     /// Ranks a workspace and those above it again, after something in it has changed.
-    pub(in crate::scheduling::planner) fn refresh(&mut self, sim: &Sim<'_>, node: NodeIx) {
+    pub(in crate::scheduling::planner) fn refresh(&mut self, sim: &TreeOverlay<'_>, node: NodeIx) {
         self.rank(sim, node);
         let above: Vec<NodeIx> = self.ask.snapshot.tree.path(node).skip(1).collect();
         for cohort in above {
@@ -158,7 +158,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
         }
     }
 
-    fn rank(&mut self, sim: &Sim<'_>, node: NodeIx) {
+    fn rank(&mut self, sim: &TreeOverlay<'_>, node: NodeIx) {
         let Some(parent) = self.ask.snapshot.tree.parent(node) else { return };
         if let Some(old) = self.workspaces.remove(&node)
             && let Some(children) = self.children.get_mut(&parent)
@@ -175,7 +175,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
         }
     }
 
-    fn rank_cohort(&mut self, sim: &Sim<'_>, cohort: NodeIx) {
+    fn rank_cohort(&mut self, sim: &TreeOverlay<'_>, cohort: NodeIx) {
         let Some(parent) = self.ask.snapshot.tree.parent(cohort) else { return };
         if let Some(old) = self.cohorts.remove(&cohort)
             && let Some(children) = self.children.get_mut(&parent)
