@@ -51,7 +51,7 @@ impl Workflow for Hello {
             WritingCard => {
                 act(WriteCard { name: name.clone() }).undo(ShredCard { name }).then(AwaitingApproval)
             }
-            AwaitingApproval => approval([Seat::of("editor", 1)])
+            AwaitingApproval => approval([Seat::new("editor", 1)])
                 .within(DAY)
                 .granted(PostingCard)
                 .refused(Declined)
@@ -151,7 +151,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", diagram::<Hello>().mermaid(None));
 
     let store = Arc::new(store::Memory::new());
-    let engine = Engine::new(store, Arc::new(SystemClock), Desk::default()).with::<Hello>()?;
+    let engine = Engine::new(store, Arc::new(SystemClock), Desk::default()).with_workflow::<Hello>()?;
     let ada = Person::new("ada", ["writer"]);
     let started = engine.start(Hello { name: "world".into(), receipt: None }, Request::by(&ada)).await?;
     engine.run_until_idle().await?;

@@ -51,7 +51,7 @@ async fn crowd(name: &str, stores: Vec<Arc<dyn Store>>) -> bool {
     let world = World::new(8).with(&[("a", gpus(64, None, None))]);
     let first = &stores[0];
     first.commit(Commit { documents: world.books.puts(), ..Commit::default() }).await.unwrap();
-    let clock = Arc::new(ManualClock::at(world.books.now));
+    let clock = Arc::new(ManualClock::starting_at(world.books.now));
     let engines: Vec<Engine<()>> =
         stores.iter().map(|store| Engine::new(store.clone(), clock.clone(), ())).collect();
 
@@ -61,7 +61,7 @@ async fn crowd(name: &str, stores: Vec<Arc<dyn Store>>) -> bool {
             let engine = engines[n % engines.len()].clone();
             let request = job("a", &format!("crowd-{n:03}"), 1);
             tokio::spawn(async move {
-                let answered = engine.ledger(true, |view| submit(view, &request)).await;
+                let answered = engine.transact(true, |view| submit(view, &request)).await;
                 (started.elapsed(), answered.map(|submitted| submitted.admission.answer))
             })
         })
@@ -88,7 +88,7 @@ async fn crowds(folder: &Path) -> bool {
     let Some(bin) = installed() else { return good };
     let cluster = Cluster::start(bin, Disk::Synced).unwrap();
     for count in 1..=2 {
-        let options = PostgresOptions { schema: schema(), ..PostgresOptions::at(cluster.url()) };
+        let options = PostgresOptions { schema: schema(), ..PostgresOptions::for_url(cluster.url()) };
         let mut stores: Vec<Arc<dyn Store>> = Vec::new();
         for _ in 0..count {
             stores.push(Arc::new(Postgres::open(options.clone()).await.unwrap()));

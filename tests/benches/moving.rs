@@ -15,7 +15,7 @@ async fn main() -> ExitCode {
     let count = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(10_000);
     let cluster = Cluster::start(bin, Disk::Synced).expect("a server");
     let dir = tempfile::tempdir().expect("a folder");
-    let moved = moving::run(dir.path(), &PostgresOptions::at(cluster.url()), count).await;
+    let moved = moving::run(dir.path(), &PostgresOptions::for_url(cluster.url()), count).await;
     println!("{moved}");
     if moved.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

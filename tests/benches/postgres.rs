@@ -128,7 +128,7 @@ async fn main() {
     cluster.sql("CREATE TABLE public.single (id bigserial PRIMARY KEY, body text)").expect("a table");
     let mut stores = Vec::new();
     for node in 0..3 {
-        let options = PostgresOptions { name: format!("n{node}"), ..PostgresOptions::at(cluster.url()) };
+        let options = PostgresOptions { name: format!("n{node}"), ..PostgresOptions::for_url(cluster.url()) };
         stores.push(Arc::new(Postgres::open(options).await.expect("a store")));
     }
     let mut from = 0;

@@ -169,8 +169,8 @@ fn searches(records: u64) -> Vec<(&'static str, Asked)> {
         ("approver", is("asked", Box::new(|n| pick(ROLES, n)))),
         ("parent", is("parent", Box::new(move |n| id(mixed(n) % (records / 10).max(1)).to_string()))),
         ("label", is("label", Box::new(|n| format!("team={}", n % 200)))),
-        ("created", Box::new(move |n| Query::Made { from: within(n).0, until: within(n).1 })),
-        ("updated", Box::new(move |n| Query::Updated { from: within(n).0, until: within(n).1 })),
+        ("created", Box::new(move |n| Query::CreatedBetween { from: within(n).0, until: within(n).1 })),
+        ("updated", Box::new(move |n| Query::UpdatedBetween { from: within(n).0, until: within(n).1 })),
         ("no value there is", is("error", Box::new(|n| format!("no.{n}")))),
         (
             "tenant and phase",

@@ -41,7 +41,7 @@ fn asset(kind: AssetType, locator: &str) -> Asset {
     let class = if kind == AssetType::Dns { DataClass::Configuration } else { DataClass::Workload };
     let serial = kind.is_medium().then(|| format!("SN-{locator}"));
     let discovered_by = BTreeSet::from([Scan::Records, Scan::Live]);
-    let seen = Asset::seen(&tenant(), kind, locator, Some(class), Scan::Live, at(0));
+    let seen = Asset::from_scan(&tenant(), kind, locator, Some(class), Scan::Live, at(0));
     Asset { serial, discovered_by, ..seen }
 }
 
@@ -105,7 +105,7 @@ fn record(asset: &Asset) -> SanitisationRecord {
         }),
         result: SanitisationOutcome::SanitisedVerified,
         destination: Some("free pool".into()),
-        evidence: BTreeMap::from([("log".into(), Digest::of_bytes(b"log"))]),
+        evidence: BTreeMap::from([("log".into(), Digest::from_bytes(b"log"))]),
         ..begun
     }
 }
@@ -170,7 +170,11 @@ fn draft(approvals: Vec<RecordedApproval>) -> CertificateDraft {
         }],
         policies: Vec::new(),
         software: Software { name: "tenure".into(), version: "0.1.0".into() },
-        audit_head: Some(AuditHead { chain: "acme".into(), entries: 12, digest: Digest::of_bytes(b"audit") }),
+        audit_head: Some(AuditHead {
+            chain: "acme".into(),
+            entries: 12,
+            digest: Digest::from_bytes(b"audit"),
+        }),
         issuer: "Example GPU Ltd".into(),
     }
 }
@@ -180,7 +184,7 @@ fn pivot(inventory: &Inventory) -> Pivot {
 }
 
 fn approved(inventory: &Inventory) -> Vec<RecordedApproval> {
-    vec![RecordedApproval::of(case(serde_json::json!({ "inventory": inventory.digest() })), 1)]
+    vec![RecordedApproval::new(case(serde_json::json!({ "inventory": inventory.digest() })), 1)]
 }
 
 /// Issues for these assets with these records.
@@ -189,25 +193,25 @@ fn try_issue(
     records: &[SanitisationRecord],
     exceptions: Exceptions,
 ) -> Result<IssuedCertificate, NotIssued> {
-    let inventory = Inventory::of(assets.iter().cloned()).unwrap();
+    let inventory = Inventory::from_scans(assets.iter().cloned()).unwrap();
     let records = records.iter().map(|record| (record.asset.clone(), record.clone())).collect();
     issue(draft(approved(&inventory)), &pivot(&inventory), &inventory, &records, exceptions, at(200))
 }
 
 /// What the certificates are verified with, as it is given to whoever verifies.
 pub(crate) fn issuer() -> String {
-    key().public().pem()
+    key().public_key().to_pem()
 }
 
 fn key() -> SigningKey {
-    SigningKey::of_seed([9; 32]).unwrap()
+    SigningKey::from_seed([9; 32]).unwrap()
 }
 
 fn signed(issued: &IssuedCertificate) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let message = dsse::pae(PAYLOAD_TYPE, issued.cover.as_bytes());
     let (sig, public) = runtime.block_on(key().sign(&message)).unwrap();
-    let sig = dsse::Signature::of(&public, &sig);
+    let sig = dsse::Signature::new(&public, &sig);
     envelope::file(&issued.cover, vec![sig], &issued.pages)
 }
 
@@ -218,19 +222,19 @@ pub(crate) fn whole() -> String {
 }
 
 fn problems(file: &[u8]) -> Vec<Problem> {
-    verify(file, &[key().public()]).problems
+    verify(file, &[key().public_key()]).problems
 }
 
 #[test]
 fn a_certificate_holds_with_the_public_key_alone_and_says_what_it_proves_and_what_not() {
-    let found = verify(whole().as_bytes(), &[key().public()]);
+    let found = verify(whole().as_bytes(), &[key().public_key()]);
 
     assert_eq!(found.problems, []);
-    assert_eq!(found.signed_by, [key().public().id()]);
+    assert_eq!(found.signed_by, [key().public_key().id()]);
     let proves = found.proves().join("\n");
     assert!(proves.contains("8 assets of tenant acme, each once"), "{proves}");
     assert!(proves.contains("cora and sid agreed"), "{proves}");
-    let not = found.proves_not().join("\n");
+    let not = found.limitations().join("\n");
     for said in [
         "laptops",
         "audit log",
@@ -262,21 +266,22 @@ fn a_certificate_is_refused_with_every_asset_that_has_no_record_that_counts() {
     let allowed = try_issue(&things, &records, Exceptions::Allow).unwrap();
     assert_eq!(allowed.certificate.kind, CertificateKind::WithExceptions);
     assert!(allowed.certificate.title.contains("WITH 3 EXCEPTIONS"), "{}", allowed.certificate.title);
-    assert!(verify(signed(&allowed).as_bytes(), &[key().public()]).holds());
+    assert!(verify(signed(&allowed).as_bytes(), &[key().public_key()]).is_valid());
 }
 
 #[test]
 fn nothing_is_issued_that_nobody_approved_or_that_would_not_hold() {
-    let inventory = Inventory::of(things()).unwrap();
+    let inventory = Inventory::from_scans(things()).unwrap();
     let records = things().iter().map(|it| (it.id.clone(), record(it))).collect();
-    let other = RecordedApproval::of(case(serde_json::json!({ "inventory": Digest::of_bytes(b"other") })), 1);
+    let other =
+        RecordedApproval::new(case(serde_json::json!({ "inventory": Digest::from_bytes(b"other") })), 1);
     let attempt = |approvals, pivot| {
         issue(draft(approvals), &pivot, &inventory, &records, Exceptions::Allow, at(200)).map(drop)
     };
     let good = approved(&inventory);
     assert_eq!(attempt(good.clone(), pivot(&inventory)), Ok(()));
     assert!(matches!(attempt(vec![other], pivot(&inventory)), Err(NotIssued::NotApproved(_))));
-    let elsewhere = Pivot { inventory: Digest::of_bytes(b"other"), ..pivot(&inventory) };
+    let elsewhere = Pivot { inventory: Digest::from_bytes(b"other"), ..pivot(&inventory) };
     assert!(matches!(attempt(good.clone(), elsewhere), Err(NotIssued::OtherPivot { .. })));
 
     let unsound = |change: &dyn Fn(&mut RecordedApproval), field: &str| {
@@ -333,7 +338,7 @@ proptest! {
             Err(other) => prop_assert!(false, "{}", other),
         }
         let issued = try_issue(&assets, &records, Exceptions::Allow).unwrap();
-        let found = verify(signed(&issued).as_bytes(), &[key().public()]);
+        let found = verify(signed(&issued).as_bytes(), &[key().public_key()]);
         prop_assert_eq!(&found.problems, &vec![]);
         let listed: Vec<_> = found.assets.iter().map(|entry| entry.asset.id.clone()).collect();
         prop_assert_eq!(listed, all.keys().cloned().collect::<Vec<_>>());
@@ -347,7 +352,7 @@ fn passing() -> PassPivot {
     PassPivot {
         tenant: tenant(),
         scope: HoldScope::Tenant,
-        approved: Inventory::of(things()).unwrap().digest(),
+        approved: Inventory::from_scans(things()).unwrap().digest(),
     }
 }
 
@@ -356,7 +361,7 @@ async fn inventoried() -> (Books, Executions) {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     books.now = at(20).into();
     books.act(&KeepInventory { tenant: tenant(), seen: things() }, &executions.call(RUN)).unwrap();
-    let case = case(serde_json::json!({ "inventory": Inventory::of(things()).unwrap().digest() }));
+    let case = case(serde_json::json!({ "inventory": Inventory::from_scans(things()).unwrap().digest() }));
     let key = Key::new("approvals-closed", &case.id);
     books.apply(vec![Put { key, body: Some(serde_json::to_vec(&case).unwrap()) }]);
     books.now = at(90).into();

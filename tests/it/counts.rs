@@ -35,11 +35,11 @@ fn house(dir: &std::path::Path) -> House {
     let desk = Arc::new(Desk::default());
     let told = desk.clone();
     let engine = Engine::new(store.clone(), Arc::new(SystemClock), desk.clone())
-        .with::<W5>()
-        .and_then(Engine::with::<A1>)
+        .with_workflow::<W5>()
+        .and_then(Engine::with_workflow::<A1>)
         .unwrap()
-        .options(Options::default())
-        .watched(move |id, edges| told.moved(id, edges));
+        .with_options(Options::default())
+        .with_edge_observer(move |id, edges| told.moved(id, edges));
     House { engine, store, desk }
 }
 

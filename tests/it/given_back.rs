@@ -22,7 +22,7 @@ async fn called_back() -> Stage {
     for (name, gpus) in [("own", 2), ("lent", 1)] {
         stage.runs("research", name, gpus).await;
         let tenant = "acme".parse().unwrap();
-        let begun = stage.engine.ledger(false, |view| start_command(view, &tenant, name)).await.unwrap();
+        let begun = stage.engine.transact(false, |view| start_command(view, &tenant, name)).await.unwrap();
         stage.world().run_workload(&begun.unwrap());
     }
     let serve = WorkloadRequest { preemptible: false, ..job("production", "serve", 2) };
@@ -31,7 +31,7 @@ async fn called_back() -> Stage {
         start_reclaims(view, &submitted.news)?;
         Ok(submitted.admission.answer)
     };
-    assert_eq!(stage.engine.ledger(true, asked).await.unwrap(), AdmissionVerdict::Queue);
+    assert_eq!(stage.engine.transact(true, asked).await.unwrap(), AdmissionVerdict::Queue);
     stage.engine.run_until_idle().await.unwrap();
     stage
 }

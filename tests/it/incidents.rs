@@ -85,7 +85,7 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
         .engine
         .platform()
         .workloads
-        .force(&workload, &uid(&stage, &workload).await, &stamp())
+        .force_remove(&workload, &uid(&stage, &workload).await, &stamp())
         .await
         .unwrap();
     for _ in 0..10 {
@@ -126,7 +126,7 @@ async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
 
     assert_eq!(stage.state(id).await, "AwaitingReview");
     assert_eq!(node(&stage).await, (NodeState::Quarantined, false, json!(true)));
-    let (_, shown) = stage.engine.show(id).await.unwrap();
+    let (_, shown) = stage.engine.execution(id).await.unwrap();
     assert_eq!(shown.body["data"]["diagnosis"], "simulated: memory test failed on GPU 0");
 }
 

@@ -72,9 +72,9 @@ impl Stage {
     async fn new() -> Self {
         let store = Arc::new(Memory::new());
         store.commit(Commit { documents: fleet().puts(), ..Commit::default() }).await.unwrap();
-        let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp(1_767_225_600_000)));
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
-        let engine = Engine::new(store.clone(), clock, platform).with::<Onboarding>().unwrap();
+        let engine = Engine::new(store.clone(), clock, platform).with_workflow::<Onboarding>().unwrap();
         Self { engine, store }
     }
 
@@ -145,7 +145,7 @@ async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
         assert_eq!(node.owner.is_some(), node.state == NodeState::InService);
     }
     assert!(world.all_effects().values().all(|times| *times == 1));
-    let after = stage.engine.show(id).await.unwrap().1;
+    let after = stage.engine.execution(id).await.unwrap().1;
     assert_eq!(after.digest, case.digest, "what was agreed to is what was done");
 }
 
@@ -216,7 +216,7 @@ async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
     stage.approve(second).await;
     assert_eq!(stage.state(second).await.0, "Waitlisted");
     let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());
-    let woken = || stage.engine.ledger(false, |view| workflows::ledger::waiting(view, &region, &model));
+    let woken = || stage.engine.transact(false, |view| workflows::ledger::waiting(view, &region, &model));
     assert_eq!(woken().await.unwrap(), None, "nothing is free");
 
     let rows = workflows::fleet::parse_nodes(&format!(
@@ -226,7 +226,7 @@ async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
     let (rows, cluster) = (rows.unwrap(), "west-1".parse().unwrap());
     stage
         .engine
-        .ledger(true, |view| workflows::fleet::import_nodes(view, &rows, &cluster, &region))
+        .transact(true, |view| workflows::fleet::import_nodes(view, &rows, &cluster, &region))
         .await
         .unwrap();
     assert_eq!(woken().await.unwrap(), Some(second));
@@ -243,7 +243,7 @@ async fn a_dry_run_shows_the_plan_that_people_will_vote_on_and_changes_nothing()
     let policy = PlatformPolicy::built_in().unwrap();
     let before = stage.store.documents("nodes", "", None, 1_000).await.unwrap().items;
 
-    let shown = stage.engine.ledger(false, |view| preview(view, &request(ACME), &policy)).await.unwrap();
+    let shown = stage.engine.transact(false, |view| preview(view, &request(ACME), &policy)).await.unwrap();
 
     assert_eq!(stage.store.documents("nodes", "", None, 1_000).await.unwrap().items, before);
     let id = stage.begin(ACME).await;
@@ -257,7 +257,7 @@ async fn a_request_that_policy_refuses_ends_with_its_reasons() {
     let id = stage.begin(&ACME.replace("eu-only", "[jp]")).await;
 
     assert_eq!(stage.state(id).await.0, "Rejected");
-    let body = stage.engine.show(id).await.unwrap().1.body;
+    let body = stage.engine.execution(id).await.unwrap().1.body;
     let reasons = body["data"]["reasons"].as_array().unwrap();
     assert!(reasons.iter().any(|r| r["rule"] == "placement.data_residency" && r["line"] == 3), "{reasons:?}");
     let decisions: Vec<Decision> = stage.all().await;

@@ -45,7 +45,7 @@ fn world(sites: &[Site], kept: u32) -> (Vec<Candidate>, FreeNodes) {
             kind: if site.slurm { ClusterKind::Slurm } else { ClusterKind::Kubernetes },
             simulated: true,
             tenancy: if site.dedicated { Tenancy::Dedicated { tenant: None } } else { Tenancy::Shared },
-            total: sum.plus(Gpus(1)),
+            total: sum.saturating_add(Gpus(1)),
             free: sum,
             buffer: Gpus(kept),
         });
@@ -131,7 +131,7 @@ proptest! {
         left.sort();
         for step in &considered {
             prop_assert_eq!(&step.before, &left);
-            left = step.after();
+            left = step.remaining();
         }
         prop_assert_eq!(left, allowed.iter().map(|c| c.cluster.clone()).collect::<Vec<_>>());
     }

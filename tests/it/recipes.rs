@@ -167,7 +167,7 @@ impl Recipe {
         assert_eq!(self.probe(&run).await, Probe::NotDone);
         assert!(matches!(self.probe(&undo).await, Probe::Done(_)), "there is nothing to undo");
         self.act(&undo).await.unwrap();
-        self.act(&run.dry()).await.unwrap();
+        self.act(&run.as_dry_run()).await.unwrap();
         assert_eq!(self.probe(&run).await, Probe::NotDone, "a dry run does nothing");
 
         let output = self.act(&run).await.unwrap();

@@ -97,9 +97,9 @@ async fn evidence_is_held_however_long_the_name_of_the_incident() {
     let incident = IncidentResponse::new(happening, "audit".into(), "a packet that should not be".into());
 
     let (store, world) = (Arc::new(Memory::new()), Arc::new(LocalWorld::new()));
-    let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
+    let clock = Arc::new(ManualClock::starting_at(Timestamp(1_767_225_600_000)));
     let engine = Engine::new(store.clone(), clock, simulated_platform(world));
-    let engine = engine.with::<IncidentResponse>().unwrap();
+    let engine = engine.with_workflow::<IncidentResponse>().unwrap();
     engine.start(incident, Request::by(&Person::new("ines", ["security"]))).await.unwrap();
 
     engine.run_until_idle().await.unwrap();

@@ -14,7 +14,7 @@ async fn shut_out(stage: &Stage) -> usize {
 }
 
 fn with_shortages(engine: Engine<Platform>) -> Engine<Platform> {
-    engine.with::<CapacityExhaustion>().unwrap()
+    engine.with_workflow::<CapacityExhaustion>().unwrap()
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn who_was_shut_out_is_let_in_when_a_shortage_is_accepted_and_nobody_is_as
     assert_eq!(stage.state(id).await, "Accepted");
     assert_eq!(most, 2, "both workspaces were shut out meanwhile");
     assert_eq!(shut_out(&stage).await, 0);
-    let (_, shown) = stage.engine.show(id).await.unwrap();
+    let (_, shown) = stage.engine.execution(id).await.unwrap();
     let tried = shown.body["data"]["tried"].as_array().unwrap();
     let without_hands = tried.iter().filter(|tried| tried[1] == "no_hands").count();
     assert!(without_hands > 0 && asked.len() + without_hands <= tried.len() + 1, "{asked:?} {tried:?}");

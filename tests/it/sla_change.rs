@@ -42,7 +42,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     let stage = Stage::with_tenant("H100").await;
     let policy = PlatformPolicy::built_in().unwrap();
     let wanted = asked("tier: enterprise\nallow_preemption: false");
-    let shown = stage.engine.ledger(false, |view| preview(view, &wanted, &policy)).await.unwrap();
+    let shown = stage.engine.transact(false, |view| preview(view, &wanted, &policy)).await.unwrap();
     let id = begin(&stage, "tier: enterprise\nallow_preemption: false").await;
     assert_eq!(stage.state(id).await, "AwaitingApproval");
     let case = stage.engine.approval(id).await.unwrap().unwrap();
@@ -148,7 +148,7 @@ async fn a_promise_that_cannot_be_made_is_rejected_by_the_rule_that_says_so() {
         let id = begin(&stage, changes).await;
 
         assert_eq!(stage.state(id).await, "Rejected", "{changes}");
-        let body = stage.engine.show(id).await.unwrap().1.body;
+        let body = stage.engine.execution(id).await.unwrap().1.body;
         let reasons = body["data"]["reasons"].as_array().unwrap();
         assert!(
             reasons.iter().any(|r| r["rule"] == rule && r["verdict"] == "failed"),

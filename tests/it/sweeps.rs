@@ -30,10 +30,10 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     let stage = Stage::with_tenant("H100").await;
     let to = Some("2026-01-31".to_owned());
     let end = |view: &mut engine::View| {
-        let bought = view.need::<Entitlement>("acme")?;
+        let bought = view.require::<Entitlement>("acme")?;
         view.put(&Entitlement { to: to.clone(), ..bought })
     };
-    stage.engine.ledger(true, end).await.unwrap();
+    stage.engine.transact(true, end).await.unwrap();
     stage.pass(29 * DAY).await;
     assert_eq!(
         swept(&stage, Sweep::ContractEnd).await.started,
@@ -97,7 +97,7 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
         Observation { at: BEGIN.after(DAY), nodes: nodes.collect() }
     };
     stage.pass(2 * DAY).await;
-    stage.engine.ledger(true, |view| admission::observe(view, &tenant, &seen(3))).await.unwrap();
+    stage.engine.transact(true, |view| admission::observe(view, &tenant, &seen(3))).await.unwrap();
 
     let found = swept(&stage, Sweep::Drift).await.found;
 
@@ -110,7 +110,7 @@ async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept(
     let stage = Stage::with_tenant("H100").await;
     let acme: Cohort = stage.find("acme").await.unwrap();
     let lost = Cohort { tenant: "aaa".parse().unwrap(), ..acme };
-    stage.engine.ledger(true, |view| view.put(&lost)).await.unwrap();
+    stage.engine.transact(true, |view| view.put(&lost)).await.unwrap();
     for sweep in [Sweep::Reclaim, Sweep::LineAgeing] {
         let found = swept(&stage, sweep).await;
         let wanted = "tenant aaa is left out: ledger.missing: there is no tenants/aaa";

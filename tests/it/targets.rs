@@ -39,7 +39,7 @@ async fn each_cluster_is_served_by_its_own_backend() {
         let step = |what: &str| stamp(&format!("{cluster}/{what}"), false);
         let made = kubernetes.apply(&manifest, &step("apply")).await.unwrap();
         let swap = FieldSwap { field: "pods".into(), from: json!(1), to: json!(2) };
-        kubernetes.swap(&place, "acme", &swap, &step("swap")).await.unwrap();
+        kubernetes.compare_and_set(&place, "acme", &swap, &step("swap")).await.unwrap();
         kubernetes.patch(&Manifest { spec: json!({ "pods": 3 }), ..manifest }, &step("patch")).await.unwrap();
         assert_eq!(kubernetes.read(&place, &step("read")).await.unwrap().unwrap().spec, json!({ "pods": 3 }));
         let own = Ownership { tenant: Some("acme".into()), owner_epoch: 3, cordoned: false };

@@ -123,7 +123,7 @@ async fn a_driver_that_is_not_allowed_keeps_a_node_from_being_claimed() {
     let chosen = books.clone().act(&claim, &executions.call(1)).unwrap().nodes[0].node.clone();
     books
         .decide(|view| {
-            let node = view.need::<Node>(chosen.as_str())?;
+            let node = view.require::<Node>(chosen.as_str())?;
             view.put(&Node { driver_version: Some("470.82".into()), ..node })
         })
         .unwrap();

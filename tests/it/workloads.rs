@@ -133,9 +133,9 @@ async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
     assert_eq!(bench.clients().await, ["acme/train-1"]);
 
     let call = bench.calls.next("over", false);
-    let stamp = CallMetadata::of(&AwaitGone { workload: it() }, &call);
+    let stamp = CallMetadata::for_action(&AwaitGone { workload: it() }, &call);
     for _ in 0..2 {
-        bench.platform.workloads.ended(&it(), &stamp).await.unwrap();
+        bench.platform.workloads.notify_ended(&it(), &stamp).await.unwrap();
     }
 
     assert_eq!(bench.clients().await, Vec::<String>::new());

@@ -78,14 +78,14 @@ impl Workflow for CapacityExhaustion {
             // How much there is and who waits. Is there enough, or which rung is next?
             Assessing => act(self.assessment()).nothing_to_undo().record(Self::assessed).then(Weighing),
             Weighing => when(self.settled(), "there has been enough for long enough", RestoringBuffer)
-                .or_when(self.enough(), "there is enough", Settling)
+                .or_when(self.has_enough(), "there is enough", Settling)
                 .or_when(self.rung().is_none(), "every rung was tried", AwaitingOwner)
                 .or_when(!self.has_hands(), "no hands for the rung here", NotingNoHands)
                 .or_when(self.asks(), "people decide on the rung", AwaitingRung)
                 .otherwise("nobody has to be asked", Climbing),
             AwaitingRung => approval(self.seats())
                 .within(self.patience())
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(Climbing)
                 .refused(NotingRefused)
                 .expired(NotingRefused),
@@ -96,9 +96,9 @@ impl Workflow for CapacityExhaustion {
                 .or_when(self.is(Rung::Procure), "buy", AwaitingProcurement)
                 .otherwise("let best-effort work in no more", ShuttingTiers),
             RecallingLoans => children(self.recalls())
-                .answer(|_: &Reclaim| ())
-                .any_end()
-                .cancelled()
+                .map_result(|_: &Reclaim| ())
+                .accept_any_outcome()
+                .cancel_on_undo()
                 .within(DAY)
                 .record(|_: &mut Self, _: ChildEnd<()>| ())
                 .then(NotingTaken),
@@ -117,7 +117,7 @@ impl Workflow for CapacityExhaustion {
             NotingLapsed => note(RungOutcome::Lapsed),
 
             // Enough has to last. Then what was borrowed is given back.
-            Settling => wait(self.settle()).then(Assessing),
+            Settling => wait(self.settle_time()).then(Assessing),
             RestoringBuffer => {
                 act(RestoreBuffer { region: region(), model: model() }).nothing_to_undo().then(OpeningTiers)
             }
@@ -203,14 +203,14 @@ impl CapacityExhaustion {
         self.next += 1;
     }
 
-    fn enough(&self) -> bool {
+    fn has_enough(&self) -> bool {
         self.measured.last().is_some_and(|measured| measured.enough)
     }
 
     /// Enough at the last two looks, and these were far enough apart.
     fn settled(&self) -> bool {
         let [.., before, last] = self.measured.as_slice() else { return false };
-        before.enough && last.enough && last.at.since(before.at) >= self.settle()
+        before.enough && last.enough && last.at.since(before.at) >= self.settle_time()
     }
 
     fn climb(&self) -> Option<&RungTerms> {
@@ -238,7 +238,7 @@ impl CapacityExhaustion {
     }
 
     fn seats(&self) -> Vec<Seat> {
-        let usual = || vec![Seat::of("capacity_manager", 1)];
+        let usual = || vec![Seat::new("capacity_manager", 1)];
         self.climb().map(|climb| climb.seats.clone()).filter(|seats| !seats.is_empty()).unwrap_or_else(usual)
     }
 
@@ -254,7 +254,7 @@ impl CapacityExhaustion {
         self.terms.as_ref().map_or(180 * DAY, |terms| terms.procure_within)
     }
 
-    fn settle(&self) -> Duration {
+    fn settle_time(&self) -> Duration {
         self.terms.as_ref().map_or(DAY, |terms| terms.settle)
     }
 

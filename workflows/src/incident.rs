@@ -107,7 +107,7 @@ impl Workflow for IncidentResponse {
                 .otherwise("who runs on it has to move", AwaitingRemedy),
             AwaitingRemedy => approval(self.seats())
                 .within(HOUR)
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(Evicting)
                 .refused(AwaitingReview)
                 .expired(AwaitingReview),
@@ -167,7 +167,7 @@ impl Workflow for IncidentResponse {
             }
             AwaitingClearance => approval(self.seats())
                 .within(5 * DAY)
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(ThawingTenants)
                 .refused(Escalated)
                 .expired(Escalated),
@@ -286,7 +286,7 @@ impl IncidentResponse {
     }
 
     fn seats(&self) -> Vec<Seat> {
-        let usual = || vec![Seat::of("platform_ops", 1)];
+        let usual = || vec![Seat::new("platform_ops", 1)];
         self.opened.as_ref().map_or_else(usual, |opened| opened.seats.clone())
     }
 }

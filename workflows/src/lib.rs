@@ -48,12 +48,12 @@ use sla_change::SlaChange;
 /// What is wrong with a machine.
 pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     engine
-        .with::<Onboarding>()?
-        .with::<Offboarding>()?
-        .with::<QuotaIncrease>()?
-        .with::<QuotaDecrease>()?
-        .with::<SlaChange>()?
-        .with::<CapacityExhaustion>()?
-        .with::<IncidentResponse>()?
-        .with::<Reclaim>()
+        .with_workflow::<Onboarding>()?
+        .with_workflow::<Offboarding>()?
+        .with_workflow::<QuotaIncrease>()?
+        .with_workflow::<QuotaDecrease>()?
+        .with_workflow::<SlaChange>()?
+        .with_workflow::<CapacityExhaustion>()?
+        .with_workflow::<IncidentResponse>()?
+        .with_workflow::<Reclaim>()
 }

@@ -140,7 +140,7 @@ impl Workflow for Offboarding {
             Held => await_signal(HOLD_RELEASED).within(DAY).then(Checking).expired(Checking),
             AwaitingApproval => approval(self.offboard_gate().seats)
                 .within(self.offboard_gate().within)
-                .held_by(self.offboard_gate().procedure)
+                .with_procedure(self.offboard_gate().procedure)
                 .granted(MarkingLeaving)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -150,7 +150,7 @@ impl Workflow for Offboarding {
                 .undo(StayOn { tenant })
                 .on_failure(codes::TENANT_CHANGING, Rejected)
                 .then(ReadingDoors),
-            ReadingDoors => act_each(self.doors().into_iter().map(|thing| ReadAdmission { thing }))
+            ReadingDoors => act_each(self.entry_points().into_iter().map(|thing| ReadAdmission { thing }))
                 .nothing_to_undo()
                 .record(|me: &mut Self, door: ResourceAdmission| me.doors.push(door))
                 .then(Freezing),
@@ -191,7 +191,7 @@ impl Workflow for Offboarding {
                 .then(TakingInventory),
             TakingInventory => act(self.taking())
                 .nothing_to_undo()
-                .record(Self::taken)
+                .record(Self::record_inventory)
                 .on_failure(destruction_codes::INVENTORY_OPEN, AwaitingClassification)
                 .then(AwaitingDestruction),
             AwaitingClassification => {
@@ -199,7 +199,7 @@ impl Workflow for Offboarding {
             }
             AwaitingDestruction => approval(self.destroy_gate().seats)
                 .within(self.destroy_gate().within)
-                .held_by(self.destroy_gate().procedure)
+                .with_procedure(self.destroy_gate().procedure)
                 .granted(PassingPivot)
                 .refused(ExportExtended)
                 .expired(ExportExtended),
@@ -239,10 +239,10 @@ impl Workflow for Offboarding {
                 .then(FilingData),
             FilingData => act(self.filing()).forward_only().record(Self::filed).then(SanitisingNodes),
             SanitisingNodes => children(self.sanitisations())
-                .any_end()
-                .answer(|node| (node.node.clone(), results::missing(node)))
+                .accept_any_outcome()
+                .map_result(|node| (node.node.clone(), results::missing(node)))
                 .forward_only()
-                .at_once(self.at_once())
+                .max_concurrent(self.at_once())
                 .record(|me: &mut Self, node: ChildEnd<(NodeId, Option<String>)>| me.sanitised(node))
                 .within(14 * DAY)
                 .then(Verifying),

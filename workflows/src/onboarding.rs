@@ -110,7 +110,7 @@ impl Workflow for Onboarding {
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.waits().approve)
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(Registering)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -147,7 +147,7 @@ impl Workflow for Onboarding {
             }
             AwaitingPatience => approval(self.patience_seats())
                 .within(self.waits().patience)
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(ExtendingWait)
                 .refused(Declined)
                 .expired(Lapsed),

@@ -128,17 +128,17 @@ pub struct ConstraintEffect {
 impl ConstraintEffect {
     /// Clusters that the constraint left.
     #[must_use]
-    pub fn after(&self) -> Vec<ClusterId> {
+    pub fn remaining(&self) -> Vec<ClusterId> {
         self.before.iter().filter(|cluster| !self.excluded.contains_key(*cluster)).cloned().collect()
     }
 
     /// In words, with at most so many of those that it left out.
     #[must_use]
-    pub fn said(&self, most: usize) -> String {
+    pub fn describe(&self, most: usize) -> String {
         if self.before.is_empty() {
             return "there is no cluster: import a fleet".to_owned();
         }
-        let mut said = format!("{} of {} clusters left", self.after().len(), self.before.len());
+        let mut said = format!("{} of {} clusters left", self.remaining().len(), self.before.len());
         for (cluster, why) in self.excluded.iter().take(most) {
             said.push_str(&format!("; {cluster} {why}"));
         }
@@ -167,7 +167,7 @@ pub fn place(
         let placement = Placement {
             cluster: candidate.cluster.clone(),
             region: candidate.region.clone(),
-            wasted: taken.less_or_none(ask.gpus),
+            wasted: taken.saturating_sub(ask.gpus),
             nodes,
             considered: considered.clone(),
         };
@@ -281,7 +281,7 @@ fn of_other_kind(candidate: &Candidate, constraints: &Constraints) -> Option<Str
 #[must_use]
 pub fn usable(candidate: &Candidate, all: &[Candidate], constraints: &Constraints) -> Gpus {
     let in_region: Gpus = all.iter().filter(|c| c.region == candidate.region).map(|c| c.free).sum();
-    candidate.free.min(in_region.less_or_none(buffer(candidate, constraints)))
+    candidate.free.min(in_region.saturating_sub(buffer(candidate, constraints)))
 }
 
 /// GPUs kept back in a candidate's region: what the region says or what policy says, whichever is more.

@@ -83,7 +83,7 @@ impl Workflow for Reclaim {
                 act(self.planning(true)).nothing_to_undo().record(Self::planned).then(Weighing)
             }
             Weighing => when(self.verdict() == PlanVerdict::Satisfied, "nothing has to be freed", Satisfied)
-                .or_when(self.waits(), "what was begun has to end", AwaitingVictims)
+                .or_when(self.must_wait(), "what was begun has to end", AwaitingVictims)
                 // The plan is still the one that was agreed to, and what agreed to it stands.
                 .waived_by(self.rule())
                 .or_when(self.verdict() == PlanVerdict::Infeasible, "nobody can give way", Infeasible)
@@ -92,7 +92,7 @@ impl Workflow for Reclaim {
                 .otherwise("beyond the guard", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.patience())
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(Fencing)
                 .refused(Declined)
                 .expired(PlanningWithinGuard),
@@ -110,12 +110,12 @@ impl Workflow for Reclaim {
 
             // One child a victim. Those that are past no return finish; the others are let go when this is cancelled.
             EvictingVictims => children(self.evictions())
-                .answer(|eviction: &Eviction| (eviction.workload.name.clone(), eviction.scrubbed.clone()))
-                .any_end()
-                .cancelled()
-                .at_once(AT_ONCE)
+                .map_result(|eviction: &Eviction| (eviction.workload.name.clone(), eviction.scrubbed.clone()))
+                .accept_any_outcome()
+                .cancel_on_undo()
+                .max_concurrent(AT_ONCE)
                 .within(30 * DAY)
-                .record(Self::gone)
+                .record(Self::record_eviction_end)
                 .then(Assessing),
             Assessing => act(AssessReclaim { tenant: tenant(), resource: resource() })
                 .nothing_to_undo()
@@ -125,8 +125,8 @@ impl Workflow for Reclaim {
                 })
                 .then(Judging),
             Judging => when(self.withdrawn(), "the demand is gone", Withdrawn)
-                .or_when(self.enough() && self.demands(), "enough was freed", Granting)
-                .or_when(self.enough(), "all was called back", Closing)
+                .or_when(self.has_enough() && self.demands(), "enough was freed", Granting)
+                .or_when(self.has_enough(), "all was called back", Closing)
                 .or_when(self.may_plan(), "a victim does not end: others must", Planning)
                 .or_when(self.hopeless(), "nothing more is to come", Unsettled)
                 .otherwise("a victim does not end", AwaitingVictims),
@@ -195,7 +195,7 @@ impl Workflow for Reclaim {
         }
     }
 
-    fn promised(&self) -> Option<Timestamp> {
+    fn promised_by(&self) -> Option<Timestamp> {
         let served = self.grant.is_some() || self.withdrawn();
         self.terms().filter(|_| self.demands() && !served).map(|terms| terms.deadline)
     }
@@ -268,7 +268,7 @@ impl Reclaim {
     }
 
     /// Something was begun, and nobody else can give way: it has to end.
-    fn waits(&self) -> bool {
+    fn must_wait(&self) -> bool {
         self.begun && self.why.is_some()
     }
 
@@ -286,7 +286,7 @@ impl Reclaim {
     }
 
     fn seats(&self) -> Vec<Seat> {
-        self.terms().map_or_else(|| vec![Seat::of("platform_ops", 1)], |terms| terms.seats.clone())
+        self.terms().map_or_else(|| vec![Seat::new("platform_ops", 1)], |terms| terms.seats.clone())
     }
 
     fn procedure(&self) -> Procedure {
@@ -317,7 +317,7 @@ impl Reclaim {
         self.victims().to_vec()
     }
 
-    fn gone(&mut self, end: ChildEnd<(String, Vec<Scrubbed>)>) {
+    fn record_eviction_end(&mut self, end: ChildEnd<(String, Vec<Scrubbed>)>) {
         let (workload, scrubbed) = end.data;
         self.ended.retain(|gone| gone.workload != workload);
         self.ended.push(EvictionEnd { workload, state: end.state, scrubbed });
@@ -336,7 +336,7 @@ impl Reclaim {
         self.looks >= MOST_LOOKS || self.assessed.as_ref().is_some_and(|assessed| assessed.left == 0)
     }
 
-    fn enough(&self) -> bool {
+    fn has_enough(&self) -> bool {
         self.assessed.as_ref().is_some_and(|assessed| assessed.missing == 0)
     }
 

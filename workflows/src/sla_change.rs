@@ -91,7 +91,7 @@ impl Workflow for SlaChange {
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.waits().approve)
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(ReadingClock)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -126,7 +126,7 @@ impl Workflow for SlaChange {
                 .then(ReadingLayouts),
             AwaitingPatience => approval(self.patience_seats())
                 .within(self.waits().patience)
-                .held_by(self.procedure())
+                .with_procedure(self.procedure())
                 .granted(TighteningAgain)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -138,7 +138,7 @@ impl Workflow for SlaChange {
                 .then(ShapingGpus),
             ShapingGpus => act_each(self.layout_settings())
                 .undo_each(|setting| self.layout_before(setting))
-                .at_once(1)
+                .max_concurrent(1)
                 .then(Qualifying),
             Qualifying => act_each(self.diagnoses())
                 .nothing_to_undo()
@@ -156,7 +156,7 @@ impl Workflow for SlaChange {
             ChangingSecondLayer => self.second_layer(Relabelling),
             Relabelling => act_each(self.relabellings())
                 .undo_each(|change| RestoreNamespaceLabels { change: change.clone() })
-                .at_once(1)
+                .max_concurrent(1)
                 .then(Verifying),
             Verifying => act_each(self.keepings())
                 .nothing_to_undo()

@@ -35,7 +35,7 @@ pub enum UsageClass {
 impl UsageClass {
     const ALL: [Self; 5] = [Self::Own, Self::Borrowed, Self::Over, Self::InTransit, Self::Lent];
 
-    fn of(self, spent: UsageCounters) -> u64 {
+    fn amount_in(self, spent: UsageCounters) -> u64 {
         match self {
             Self::Own => spent.own,
             Self::Borrowed => spent.borrowed,
@@ -118,7 +118,7 @@ pub fn once(running: Vec<MonthlyUsage>, closed: Vec<MonthlyUsage>) -> Vec<Monthl
 pub fn lines(usages: &[MonthlyUsage], place: &StatementPlace, policy: &PlatformPolicy) -> Vec<StatementLine> {
     let kinds = usages.iter().flat_map(|usage| usage.spent.iter().map(move |spent| (usage, spent)));
     let classes = kinds.flat_map(|(usage, (resource, spent))| {
-        UsageClass::ALL.map(|class| (usage, resource, class, class.of(*spent)))
+        UsageClass::ALL.map(|class| (usage, resource, class, class.amount_in(*spent)))
     });
     let used = classes.filter(|(_, _, _, millis)| *millis > 0);
     used.filter_map(|(usage, resource, class, millis)| line(usage, resource, class, millis, place, policy))

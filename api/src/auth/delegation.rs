@@ -121,7 +121,7 @@ pub(crate) async fn add_delegation<P: Send + Sync + 'static>(
     let before = all::<Delegation>(&**engine.store()).await?;
     let same = before.into_iter().find(|one| one.says(&new, now));
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let from = known(view, "from", &new.from)?;
             let to = known(view, "to", &new.to)?;
             check(&new, &from, &to, &groups, now)?;
@@ -205,7 +205,7 @@ pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
 ) -> Result<Option<Delegation>, Error> {
     let now = engine.clock().now();
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let found = view.get::<Delegation>(id)?;
             let seen = found.filter(|found| by.sees(found.tenant.as_deref().unwrap_or_default()));
             let Some(found) = seen else { return Ok(None) };

@@ -95,7 +95,7 @@ pub(crate) async fn enrol<P: Send + Sync + 'static>(
     let drawn = generate_token()?.reveal();
     let code = drawn.replacen("tn", PREFIX, 1);
     let enrolment = Enrolment { id: hash(&code), user: name.into(), made: by, until };
-    let made = engine.ledger(true, |view| {
+    let made = engine.transact(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         check(&user)?;
         if let Some(before) = user.enrolment.replace(enrolment.id.clone()) {
@@ -119,7 +119,7 @@ pub(crate) async fn enrolling<P: Send + Sync + 'static>(
     code: &str,
 ) -> Result<Option<String>, Error> {
     let id = hash(code.trim());
-    engine.ledger(false, |view| Ok(view.get::<Enrolment>(&id)?.map(|found| found.user))).await
+    engine.transact(false, |view| Ok(view.get::<Enrolment>(&id)?.map(|found| found.user))).await
 }
 
 /// Draws the token of whoever shows `code`, and ends all that they had; `None` when the code is not known, was used, or is over.
@@ -131,7 +131,7 @@ pub(crate) async fn claim<P: Send + Sync + 'static>(
     code: &str,
 ) -> Result<Option<(StoredToken, Token)>, Error> {
     let (now, id, token) = (engine.clock().now(), hash(code.trim()), generate_token()?);
-    let claimed = engine.ledger(true, |view| {
+    let claimed = engine.transact(true, |view| {
         let Some(found) = view.get::<Enrolment>(&id)? else { return Ok(None) };
         let user = view.get::<User>(&found.user)?;
         // Another of the same name, made since, is somebody else, and has no such code.

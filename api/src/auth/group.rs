@@ -92,7 +92,7 @@ pub(crate) async fn add_group<P: Send + Sync + 'static>(
         group.members.iter().try_for_each(|name| check_member(view, name))?;
         view.put(&group)
     };
-    engine.ledger(true, attempt).await?;
+    engine.transact(true, attempt).await?;
     Ok(group)
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn change_group<P: Send + Sync + 'static>(
     by: &CredentialAct,
 ) -> Result<Option<Group>, Error> {
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let Some(mut group) = view.get::<Group>(name)? else { return Ok(None) };
             if joins {
                 check_member(view, user)?;
@@ -136,7 +136,7 @@ pub(crate) async fn remove_group<P: Send + Sync + 'static>(
     name: &str,
 ) -> Result<bool, Error> {
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let there = view.get::<Group>(name)?.is_some();
             if there {
                 view.delete::<Group>(name)?;

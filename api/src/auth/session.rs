@@ -80,7 +80,7 @@ pub(crate) async fn store_sign_in<P: Send + Sync + 'static>(
     let code = super::user::generate_token()?.reveal();
     let until = engine.clock().now().after(REDEEMED_WITHIN);
     let sign_in = SignIn { id: hashed(&code), challenge, person, until };
-    engine.ledger(true, |view| view.get::<SignIn>(&sign_in.id).and_then(|_| view.put(&sign_in))).await?;
+    engine.transact(true, |view| view.get::<SignIn>(&sign_in.id).and_then(|_| view.put(&sign_in))).await?;
     Ok(code)
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn redeem_sign_in<P: Send + Sync + 'static>(
     let now = engine.clock().now();
     let (id, challenge) = (hashed(code), challenge_of(verifier));
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let Some(found) = view.get::<SignIn>(&id)? else { return Ok(None) };
             let same: bool = found.challenge.as_bytes().ct_eq(challenge.as_bytes()).into();
             if !same || found.until < now {
@@ -128,7 +128,7 @@ pub(crate) async fn begin_session<P: Send + Sync + 'static>(
         groups: person.groups.clone(),
     };
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             sign_in(view, person, now)?;
             view.get::<Session>(&session.id)?;
             view.put(&session)
@@ -164,7 +164,7 @@ pub(crate) async fn end_session<P: Send + Sync + 'static>(
     id: &str,
 ) -> Result<bool, Error> {
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let is_there = view.get::<Session>(id)?.is_some();
             if is_there {
                 view.delete::<Session>(id)?;

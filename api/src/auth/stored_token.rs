@@ -229,7 +229,7 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
     let token = generate_token()?;
     let kept = StoredToken::new(&token, name, &new.name, by).ending(ends_at);
-    let made = engine.ledger(true, |view| {
+    let made = engine.transact(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         if name.starts_with("oidc:") {
             let why = format!(
@@ -238,7 +238,7 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
             return Err(invalid(why).into());
         }
         also(view)?;
-        view.want::<StoredToken>(user.all_tokens())?;
+        view.prefetch::<StoredToken>(user.all_tokens())?;
         let mut held = 0_usize;
         for id in user.all_tokens() {
             let other = view.get::<StoredToken>(id)?;
@@ -271,9 +271,9 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
     token: &str,
 ) -> Result<bool, Error> {
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let Some(mut user) = view.get::<User>(user)? else { return Ok(false) };
-            view.want::<StoredToken>(user.all_tokens())?;
+            view.prefetch::<StoredToken>(user.all_tokens())?;
             let mut meant = None;
             for id in user.all_tokens() {
                 let kept = view.get::<StoredToken>(id)?;

@@ -131,7 +131,7 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
         enrolment: None,
     };
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             if view.get::<User>(&user.name)?.is_some() {
                 let why = format!("there is a user {} already", user.name);
                 return Err(ActionError::permanent("user.exists", why).into());
@@ -162,7 +162,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
     let now = engine.clock().now();
     let open = |one: &&Delegation| one.until > now && (one.from == name || one.to == name);
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let Some(user) = view.get::<User>(name)? else { return Ok(false) };
             for group in &groups {
                 if let Some(mut group) = view.get::<Group>(&group.name)? {
@@ -198,7 +198,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     shared: bool,
 ) -> Result<Option<Token>, Error> {
     // Of those that share a store one makes the admin; to the others a token that is not here is no lost one.
-    if shared && engine.ledger(false, |view| Ok(view.get::<User>(ADMIN)?.is_some())).await? {
+    if shared && engine.transact(false, |view| Ok(view.get::<User>(ADMIN)?.is_some())).await? {
         return Ok(None);
     }
     let unwritable = |error: io::Error| {
@@ -235,7 +235,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     let started = CredentialAct { by: FIRST_START.into(), at: now, controlled_by: Some(BTreeSet::new()) };
     let first = StoredToken::new(&token, ADMIN, NewToken::FIRST, &started);
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let before = view.get::<User>(ADMIN)?;
             let same = before.as_ref().is_some_and(|before| before.token == token.id);
             if same && view.get::<StoredToken>(&token.id)?.is_some() {
@@ -253,7 +253,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
 }
 
 pub(super) fn forget_tokens(view: &mut View, user: &User) -> Result<(), Undecided> {
-    view.want::<StoredToken>(user.all_tokens())?;
+    view.prefetch::<StoredToken>(user.all_tokens())?;
     for id in user.all_tokens() {
         view.get::<StoredToken>(id)?;
         view.delete::<StoredToken>(id)?;

@@ -69,7 +69,7 @@ impl Outbox {
             ..Commit::default()
         };
         let old = now.since(told.at) > KEPT;
-        let shares = if old { Vec::new() } else { self.routes.shares(told) };
+        let shares = if old { Vec::new() } else { self.routes.channel_shares(told) };
         let (mut gone, mut new) = (Vec::new(), Vec::new());
         if kind.act == MatterChange::Closes {
             gone = self.close(&about, queued, &mut commit).await?;

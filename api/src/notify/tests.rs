@@ -88,7 +88,7 @@ impl Bench {
         let ears = Ears::default();
         let url = ears.open().await;
         let settings: Notify = toml::from_str(&settings.replace("URL", &url)).unwrap();
-        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(EVENING)));
+        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(EVENING)));
         let outbox = Outbox::of(&settings, store.clone(), clock.clone()).unwrap();
         Self { store, clock, outbox, ears }
     }
@@ -134,7 +134,7 @@ impl Bench {
         let engine = Engine::new(self.store.clone(), self.clock.clone(), ());
         let place = self.outbox.place(channel, name).await.unwrap().unwrap();
         let order = DeliveryCommand { by: "ada".into(), why: "it is mended".into() };
-        engine.ledger(true, |view| what(&place, view, order.clone())).await.unwrap()
+        engine.transact(true, |view| what(&place, view, order.clone())).await.unwrap()
     }
 
     async fn settled(&self) -> Vec<(String, State)> {

@@ -94,7 +94,7 @@ pub(super) fn assemble(
     more: ExtraWorkflows,
 ) -> Result<SharedState, Failure> {
     let mut registry = Registry::with_prefix("tenure");
-    let metrics = Metrics::registered(&mut registry);
+    let metrics = Metrics::register(&mut registry);
     let requests = RequestMetrics::registered(&mut registry);
     let audited = AuditMetrics::registered(&mut registry);
     let edge = ConnectionState::registered(&mut registry, &config.http);
@@ -106,10 +106,10 @@ pub(super) fn assemble(
     let pace =
         audit::Pace { entries: config.audit.checkpoint_entries, every: config.audit.checkpoint_every.0 };
     let (freed, committed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signer: Arc<dyn Signer> = Arc::new(KeyFile::at(config.data.join(KeyFile::NAME)));
-    let engine = engine(options(&config, &storage), kept, platform.signed_by(signer.clone()), more)?
-        .metrics(metrics)
-        .watched(commit_notifier(freed.clone(), committed.clone()));
+    let signer: Arc<dyn Signer> = Arc::new(KeyFile::new(config.data.join(KeyFile::NAME)));
+    let engine = engine(options(&config, &storage), kept, platform.with_signer(signer.clone()), more)?
+        .with_metrics(metrics)
+        .with_edge_observer(commit_notifier(freed.clone(), committed.clone()));
     let drawn = engine.diagrams();
     let known: Vec<String> = drawn.iter().map(|drawn| drawn.workflow.clone()).collect();
     config.retention.check(&known).map_err(invalid_setting)?;
@@ -158,7 +158,7 @@ fn engine(
     let store = kept.store.clone();
     let engine = Engine::new(store, Arc::new(SystemClock), kept.before(platform));
     let engine = workflows::registered(engine).and_then(more).map_err(Failure::other)?;
-    Ok(engine.options(options))
+    Ok(engine.with_options(options))
 }
 
 /// A setting that cannot be used.

@@ -33,7 +33,7 @@ impl StoreWithKeys {
             KeyFolder::open(&dir, wrapping, &earlier.into_iter().collect::<Vec<_>>(), used)
         });
         let keys = Arc::new(opened.await.map_err(Failure::other)?.map_err(cannot_open)?);
-        let store: Arc<dyn Store> = Arc::new(Encrypted::over(store, keys.clone(), PLATFORM_KEY_WORKFLOWS));
+        let store: Arc<dyn Store> = Arc::new(Encrypted::new(store, keys.clone(), PLATFORM_KEY_WORKFLOWS));
         let records = RecordKeys { store: store.clone(), keys, clock: Arc::new(SystemClock) };
         Ok(Self { store, records: Some(records) })
     }
@@ -41,7 +41,7 @@ impl StoreWithKeys {
     /// The platform, which can destroy record keys if there are any.
     pub(crate) fn before(self, platform: Platform) -> Platform {
         match self.records {
-            Some(records) => platform.recorded_by(Arc::new(records)),
+            Some(records) => platform.with_records(Arc::new(records)),
             None => platform,
         }
     }

@@ -23,14 +23,16 @@ impl Entity for SharedKey {
 pub(crate) async fn find_mismatch(app: &ServerState) -> Option<String> {
     let path = app.config.data.join(KeyFile::NAME);
     let file = path.clone();
-    let read =
-        tokio::task::spawn_blocking(move || KeyFile::at(file).key().map(|key| key.public().id())).await;
+    let read = tokio::task::spawn_blocking(move || {
+        KeyFile::new(file).load_or_create().map(|key| key.public_key().id())
+    })
+    .await;
     let mine = match read {
         Ok(Ok(mine)) => mine,
         Ok(Err(why)) => return Some(why),
         Err(error) => return Some(error.to_string()),
     };
-    let kept = app.engine.ledger(true, |view| match view.get::<SharedKey>("certificate")? {
+    let kept = app.engine.transact(true, |view| match view.get::<SharedKey>("certificate")? {
         Some(kept) => Ok(kept.key),
         None => {
             view.put(&SharedKey { key: mine.clone() })?;

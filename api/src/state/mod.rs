@@ -103,7 +103,7 @@ impl ServerState {
     /// Waits until the store is not held. False when the server stops before that.
     pub(crate) async fn free(&self, stop: &mut watch::Receiver<bool>) -> bool {
         loop {
-            match self.engine.store().held().await {
+            match self.engine.store().current_hold().await {
                 Ok(None) => return true,
                 Ok(Some(_)) => {}
                 Err(error) => {

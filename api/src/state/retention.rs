@@ -16,9 +16,9 @@ const KEPT: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
 impl Retention {
     /// What is kept how long.
     pub(crate) fn keep(&self) -> RetentionPolicy {
-        let mut keep = RetentionPolicy { all: self.after.0, ..RetentionPolicy::default() };
-        keep.of.extend(KEPT.map(|name| (name.to_owned(), None)));
-        keep.of.extend(self.workflows.iter().map(|(name, kept)| (name.clone(), kept.0)));
+        let mut keep = RetentionPolicy { default: self.after.0, ..RetentionPolicy::default() };
+        keep.by_workflow.extend(KEPT.map(|name| (name.to_owned(), None)));
+        keep.by_workflow.extend(self.workflows.iter().map(|(name, kept)| (name.clone(), kept.0)));
         keep
     }
 
@@ -47,7 +47,7 @@ pub(crate) async fn batch(
     let cursor = audit::cursor(&**app.engine.store()).await?;
     let sealed = |first, last| cursor.covers(first, last);
     let found = app.engine.expire(&keep, sealed, after, BATCH, erase).await?;
-    Ok((found.looked_at, found.next))
+    Ok((found.examined, found.next))
 }
 
 #[cfg(test)]
@@ -60,9 +60,9 @@ mod tests {
     fn what_destroys_is_kept_for_ever_unless_it_is_named() {
         let year = RetentionPeriod(Some(Duration::from_secs(365 * 86_400)));
         let keep = Retention { after: year, ..Retention::default() }.keep();
-        assert_eq!(keep.of, KEPT.map(|name| (name.to_owned(), None)).into());
+        assert_eq!(keep.by_workflow, KEPT.map(|name| (name.to_owned(), None)).into());
         let named = Retention { after: year, workflows: [("offboarding".to_owned(), year)].into() }.keep();
-        assert_eq!(named.of.get("offboarding"), Some(&year.0));
+        assert_eq!(named.by_workflow.get("offboarding"), Some(&year.0));
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Storage {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&data).map_err(unmade)?;
         match config.store.options() {
             Some(options) => {
-                let options = PostgresOptions { witness: Some(data.join("database-seen")), ..options };
+                let options = PostgresOptions { watermark_file: Some(data.join("database-seen")), ..options };
                 Ok(Self::Postgres(Arc::new(Postgres::open(options).await.map_err(store_failure)?)))
             }
             None => open_embedded(config).await.map(Self::Embedded),
@@ -52,7 +52,7 @@ impl Storage {
     pub(crate) fn holder(&self) -> String {
         match self {
             Self::Embedded(_) => engine::Options::default().holder,
-            Self::Postgres(store) => store.holder(),
+            Self::Postgres(store) => store.lease_holder(),
         }
     }
 
@@ -74,8 +74,8 @@ impl Storage {
                 "here": true,
             })]),
             Self::Postgres(store) => {
-                let here = store.holder();
-                let rows = store.engines().await?;
+                let here = store.lease_holder();
+                let rows = store.engine_processes().await?;
                 Ok(rows.iter().map(|row| node_json(row, here.ends_with(&row.id.to_string()))).collect())
             }
         }
@@ -109,13 +109,13 @@ impl StoreSettings {
         if self.url.is_empty() {
             return None;
         }
-        let defaults = PostgresOptions::at(&self.url);
+        let defaults = PostgresOptions::for_url(&self.url);
         let name = if self.name.is_empty() { defaults.name.clone() } else { self.name.clone() };
         Some(PostgresOptions {
             schema: self.schema.clone(),
             name,
             connections: self.connections,
-            patience: self.patience.0,
+            retry_timeout: self.patience.0,
             ..defaults
         })
     }

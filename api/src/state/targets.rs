@@ -36,10 +36,10 @@ pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<C
 /// file has something for that it is not.
 pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
     let platform = app.engine.platform();
-    let agreed = app.engine.ledger(true, |view| {
+    let agreed = app.engine.transact(true, |view| {
         let regions = view.get::<RegionIndex>(RegionIndex::ID)?.unwrap_or_default().regions;
         for region in regions {
-            for id in view.need::<Region>(region.as_str())?.clusters {
+            for id in view.require::<Region>(region.as_str())?.clusters {
                 record_backend(view, platform, &id)?;
             }
         }

@@ -201,7 +201,7 @@ async fn waiting(
         }),
         next_action_at: next.map(format_time),
         tasks: tasks.len(),
-        limits: engine.waits_at(record.id).iter().map(limited).collect(),
+        limits: engine.waiting_attempts(record.id).iter().map(limited).collect(),
     }))
 }
 
@@ -210,8 +210,8 @@ fn limited(waiting: &WaitingAttempt) -> Limited {
     Limited {
         key: waiting.key.clone(),
         slot: waiting.task.slot,
-        code: waiting.why.code(),
-        why: format!("waits for a place at {}: {}", waiting.key, waiting.why),
+        code: waiting.reason.code(),
+        why: format!("waits for a place at {}: {}", waiting.key, waiting.reason),
         since: format_time(waiting.since),
         looks_again_at: format_time(waiting.due),
     }
@@ -219,7 +219,7 @@ fn limited(waiting: &WaitingAttempt) -> Limited {
 
 /// Seats for people: `1 of platform_ops and 1 of finance`.
 pub(crate) fn wanted(seats: &[Seat]) -> String {
-    Ballot::open(engine::PlanDigest(String::new()), seats.to_vec(), Timestamp(0), None).wanted()
+    Ballot::open(engine::PlanDigest(String::new()), seats.to_vec(), Timestamp(0), None).describe_seats()
 }
 
 /// An approval.

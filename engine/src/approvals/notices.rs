@@ -10,7 +10,11 @@ use store::Timestamp;
 const REVIEWERS: &str = "security";
 impl Notification {
     /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
-    pub(crate) fn of(case: &ApprovalRecord, number: usize, happened: &ApprovalHistoryEntry) -> Option<Self> {
+    pub(crate) fn for_history_entry(
+        case: &ApprovalRecord,
+        number: usize,
+        happened: &ApprovalHistoryEntry,
+    ) -> Option<Self> {
         let (kind, seats, text) = match &happened.what {
             ApprovalChange::Reminded => ("approval.reminder", &case.seats, waiting_text(case, happened.at)),
             ApprovalChange::Escalated { from, to } => {

@@ -69,7 +69,7 @@ impl Entity for ReviewDone {
 }
 
 impl Review {
-    pub(crate) fn of(case: &ApprovalRecord, vote: &Vote) -> Self {
+    pub(crate) fn from_vote(case: &ApprovalRecord, vote: &Vote) -> Self {
         Self {
             approval: case.id.clone(),
             execution: case.execution,
@@ -90,7 +90,7 @@ impl Review {
     ///
     /// # Errors
     /// `review.own` for who broke the glass, who asked, and whoever has stood in for either since; `review.note_missing`.
-    pub fn done(
+    pub fn complete(
         mut self,
         by: &str,
         mandates: &[VoteDelegation],

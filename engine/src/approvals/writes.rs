@@ -26,7 +26,7 @@ pub(crate) struct BallotBefore {
 
 impl BallotBefore {
     /// What of the approval of `execution` is on paper.
-    pub(crate) fn of<W: Workflow>(execution: &Execution<W>) -> Self {
+    pub(crate) fn from_execution<W: Workflow>(execution: &Execution<W>) -> Self {
         let ballot = execution.ballot.as_ref();
         Self {
             states_entered: execution.states_entered,
@@ -69,7 +69,7 @@ pub(crate) fn approval_writes<W: Workflow>(
         let case = approval_record(record, execution, states_entered, ballot, asked_in);
         let case = ApprovalRecord { ruling: Some(ruling.clone()), closed_at: Some(at), ..case };
         let asked = asked.for_number(states_entered);
-        papers.tell(&case, asked);
+        papers.add_notifications(&case, asked);
         if asked.open {
             papers.notify(Notification::closed(&case, &ruling, at));
         }
@@ -80,7 +80,7 @@ pub(crate) fn approval_writes<W: Workflow>(
         let case =
             approval_record(record, execution, execution.states_entered, ballot.clone(), &record.state);
         let asked = asked.for_number(execution.states_entered);
-        papers.tell(&case, asked);
+        papers.add_notifications(&case, asked);
         if edges.iter().any(|edge| edge.label == PLAN_CHANGED) {
             papers.notify(Notification::asked_again(&case, at));
         } else if !asked.open {
@@ -133,14 +133,14 @@ impl ApprovalWrites {
     }
 
     /// Tells people what of the history is not on paper yet, and of a vote that decided alone.
-    fn tell(&mut self, case: &ApprovalRecord, asked: BallotBefore) {
+    fn add_notifications(&mut self, case: &ApprovalRecord, asked: BallotBefore) {
         for (number, happened) in case.history.iter().enumerate().skip(asked.history_written) {
-            if let Some(notification) = Notification::of(case, number, happened) {
+            if let Some(notification) = Notification::for_history_entry(case, number, happened) {
                 self.notify(notification);
             }
         }
         let Some(vote) = case.break_glass_vote().filter(|_| !asked.break_glass) else { return };
-        let review = Review::of(case, vote);
+        let review = Review::from_vote(case, vote);
         self.notify(Notification::break_glass_used(case, vote));
         self.put(collection::REVIEWS, &case.id, Some(&review));
         self.break_glass = Some(review);

@@ -119,13 +119,16 @@ impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> Uncompensated<W, A, K>
         commitment: Commitment,
         undo: impl Fn(&A) -> Option<Undo<W::Platform>>,
     ) -> ActBuilder<W, A::Output> {
-        let slot = |action: A| Branch { undo: undo(&action), deed: action.deed(), record: None };
-        ActBuilder::of(act_with_defaults(self.actions.into_iter().map(slot).collect(), commitment))
+        let slot = |action: A| Branch { undo: undo(&action), action: action.into_erased(), record: None };
+        ActBuilder::from_act(act_with_defaults(self.actions.into_iter().map(slot).collect(), commitment))
     }
 }
 
 fn undo_of<W: Workflow, U: IntoErasedAction<W::Platform, L>, L>(undo: U) -> Undo<W::Platform> {
-    Undo { deed: undo.deed(), decode: |stored| serde_json::from_value::<U>(stored.clone()).map(U::deed) }
+    Undo {
+        action: undo.into_erased(),
+        decode: |stored| serde_json::from_value::<U>(stored.clone()).map(U::into_erased),
+    }
 }
 
 /// One of several unlike actions; not a [`Branch`] until it says how it is undone.
@@ -145,12 +148,12 @@ pub fn branch<W: Workflow, A: IntoErasedAction<W::Platform, K>, K>(
 impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> UncompensatedBranch<W, A, K> {
     /// How it is taken back.
     pub fn undo<U: IntoErasedAction<W::Platform, L>, L>(self, undo: U) -> Branch<W> {
-        Branch { deed: self.action.deed(), undo: Some(undo_of::<W, U, L>(undo)), record: None }
+        Branch { action: self.action.into_erased(), undo: Some(undo_of::<W, U, L>(undo)), record: None }
     }
 
     /// It changes nothing that would have to be taken back.
     pub fn nothing_to_undo(self) -> Branch<W> {
-        Branch { deed: self.action.deed(), undo: None, record: None }
+        Branch { action: self.action.into_erased(), undo: None, record: None }
     }
 }
 
@@ -168,5 +171,5 @@ pub fn all<W: Workflow>(branches: impl IntoIterator<Item = Branch<W>>) -> ActBui
     let branches: Vec<_> = branches.into_iter().collect();
     let undone = branches.iter().any(|branch| branch.undo.is_some());
     let commitment = if undone { Commitment::Undone } else { Commitment::NothingToUndo };
-    ActBuilder::of(act_with_defaults(branches, commitment))
+    ActBuilder::from_act(act_with_defaults(branches, commitment))
 }

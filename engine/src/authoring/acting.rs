@@ -43,7 +43,7 @@ pub struct ActBuilder<W: Workflow, O> {
 }
 
 impl<W: Workflow, O> ActBuilder<W, O> {
-    pub(crate) fn of(act: Act<W>) -> Self {
+    pub(crate) fn from_act(act: Act<W>) -> Self {
         Self { act, output: PhantomData }
     }
 }
@@ -84,7 +84,7 @@ impl<W: Workflow, O> ActBuilder<W, O> {
     }
 
     /// At most `n` slots are worked on at once. Default 16.
-    pub fn at_once(mut self, n: usize) -> Self {
+    pub fn max_concurrent(mut self, n: usize) -> Self {
         self.act.at_once = n.max(1);
         self
     }

@@ -34,7 +34,7 @@ impl ApprovalBuilder {
     }
 
     /// What else policy says about it: escalation, extension, reminders, break-glass.
-    pub fn held_by(mut self, procedure: Procedure) -> Self {
+    pub fn with_procedure(mut self, procedure: Procedure) -> Self {
         self.procedure = procedure;
         self
     }

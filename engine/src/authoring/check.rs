@@ -18,7 +18,7 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
     if examples.is_empty() {
         return vec![Flaw::NoExamples];
     }
-    let graph = StateGraph::<W>::of(&examples);
+    let graph = StateGraph::<W>::from_examples(&examples);
     let name = |state: W::State| Into::<&str>::into(state).to_owned();
     let mut flaws = Vec::new();
     let reachable = graph.reach(W::INITIAL);
@@ -86,8 +86,8 @@ impl<W: Workflow> StateGraph<W> {
         let mut ambiguous = BTreeSet::new();
         for step in self.states.iter().flat_map(|(_, steps)| steps) {
             let Step::Act(act) = step else { continue };
-            let undos = act.branches.iter().filter_map(|branch| Some(&branch.undo.as_ref()?.deed));
-            for deed in act.branches.iter().map(|branch| &branch.deed).chain(undos) {
+            let undos = act.branches.iter().filter_map(|branch| Some(&branch.undo.as_ref()?.action));
+            for deed in act.branches.iter().map(|branch| &branch.action).chain(undos) {
                 if *types.entry(deed.name).or_insert(deed.type_id) != deed.type_id {
                     ambiguous.insert(deed.name);
                 }
@@ -104,7 +104,7 @@ impl<W: Workflow> StateGraph<W> {
         let mut next = 0;
         // A state is looked at again only when a weaker authority reaches it, so this ends.
         while let Some(&(state, authority)) = best.get(next) {
-            for way in self.ways(state) {
+            for way in self.exits(state) {
                 let arriving = if way.authorises == Authority::None { authority } else { way.authorises };
                 if !best.iter().any(|(s, known)| *s == way.to && *known <= arriving) {
                     best.push((way.to, arriving));

@@ -6,18 +6,18 @@ use crate::{Choose, Outcome, Rule, StateSet, Step, Workflow, model::definition::
 #[must_use = "say .otherwise(..)"]
 pub struct ChooseBuilder<S> {
     options: Vec<Choice<S>>,
-    taken: Option<usize>,
+    chosen: Option<usize>,
 }
 
 /// Takes this way if `condition` holds.
 pub fn when<S: StateSet>(condition: bool, label: &'static str, to: S) -> ChooseBuilder<S> {
-    ChooseBuilder { options: Vec::new(), taken: None }.or_when(condition, label, to)
+    ChooseBuilder { options: Vec::new(), chosen: None }.or_when(condition, label, to)
 }
 impl<S: StateSet> ChooseBuilder<S> {
     /// Takes this way if `condition` holds and none before did.
     pub fn or_when(mut self, condition: bool, label: &'static str, to: S) -> Self {
-        if condition && self.taken.is_none() {
-            self.taken = Some(self.options.len());
+        if condition && self.chosen.is_none() {
+            self.chosen = Some(self.options.len());
         }
         self.options.push(Choice { label, to, waiver: None });
         self
@@ -33,9 +33,9 @@ impl<S: StateSet> ChooseBuilder<S> {
 
     /// Takes this way if no condition held.
     pub fn otherwise<W: Workflow<State = S>>(mut self, label: &'static str, to: S) -> Step<W> {
-        let taken = self.taken.unwrap_or(self.options.len());
+        let taken = self.chosen.unwrap_or(self.options.len());
         self.options.push(Choice { label, to, waiver: None });
-        Step::Choose(Choose { options: self.options, taken })
+        Step::Choose(Choose { options: self.options, chosen: taken })
     }
 }
 

@@ -10,7 +10,7 @@ use strum::VariantArray;
 #[must_use]
 pub fn diagram<W: Workflow>() -> Diagram {
     let examples = W::examples();
-    let graph = StateGraph::<W>::of(&examples);
+    let graph = StateGraph::<W>::from_examples(&examples);
     let mut edges: Vec<DiagramEdge> = Vec::new();
     let mut states = Vec::new();
     for &state in W::State::VARIANTS {
@@ -51,10 +51,10 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
             }
             for branch in &act.branches {
                 if act.child_type.is_none() {
-                    add(&mut into.actions, branch.deed.name);
+                    add(&mut into.actions, branch.action.name);
                 }
                 if let Some(undo) = &branch.undo {
-                    add(&mut into.undos, undo.deed.name);
+                    add(&mut into.undos, undo.action.name);
                 }
             }
         }
@@ -74,7 +74,7 @@ fn merged_edges<W: Workflow>(
 ) -> Vec<DiagramEdge> {
     let mut edges: Vec<DiagramEdge> = Vec::new();
     for step in graph.steps(state) {
-        for way in step.ways(state) {
+        for way in step.exits(state) {
             let to: &str = way.to.into();
             if edges.iter().any(|edge| edge.to == to && edge.label == way.label) {
                 continue;

@@ -106,7 +106,7 @@ impl Batch {
         Key::new(BATCHES, &self.id)
     }
 
-    pub(super) fn put(&self) -> Put {
+    pub(super) fn to_put(&self) -> Put {
         Put { key: self.key(), body: serde_json::to_vec(self).ok() }
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn end(batch: &mut Batch, now: Timestamp) -> Vec<Put> {
         skipped = batch.skipped,
         "a batch has ended"
     );
-    vec![Put { key: Key::new(RUNNING, &batch.digest), body: None }, batch.put()]
+    vec![Put { key: Key::new(RUNNING, &batch.digest), body: None }, batch.to_put()]
 }
 
 pub(super) async fn load<P: Send + Sync + 'static>(

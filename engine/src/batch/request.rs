@@ -46,7 +46,7 @@ pub struct BatchPreview {
     /// The first of them, each with why it would not take the command, if it would not as it stands.
     pub first: Vec<(Record, Option<String>)>,
     /// How many would not take it as they stand.
-    pub refusing: usize,
+    pub rejecting: usize,
     ids: Vec<ExecutionId>,
 }
 
@@ -54,16 +54,16 @@ pub struct BatchPreview {
 #[derive(Debug)]
 pub enum BatchError {
     /// The filter cannot be read.
-    Misread(FilterError),
+    InvalidFilter(FilterError),
     /// The filter is empty: everything is never meant.
-    Everything,
+    EmptyFilter,
     /// More executions than the cap.
     TooMany {
         /// The cap.
         cap: usize,
     },
     /// No execution.
-    Nobody,
+    NoExecutions,
     /// The executions are not those that were seen.
     Changed(Box<BatchPreview>),
     /// The engine's.
@@ -73,15 +73,15 @@ pub enum BatchError {
 impl fmt::Display for BatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Misread(misread) => misread.fmt(f),
-            Self::Everything => {
+            Self::InvalidFilter(misread) => misread.fmt(f),
+            Self::EmptyFilter => {
                 write!(f, "filter: an empty one takes in everything; say which executions are meant")
             }
             Self::TooMany { cap } => write!(
                 f,
                 "more than {cap} executions match; narrow the filter, or set cap to as many as are meant (at most {BATCH_LIMIT})"
             ),
-            Self::Nobody => write!(f, "no execution matches the filter"),
+            Self::NoExecutions => write!(f, "no execution matches the filter"),
             Self::Changed(now) => write!(
                 f,
                 "the {} executions that match are not those that were seen; look again and send the digest of what you see",
@@ -117,11 +117,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`BatchError`]; never [`BatchError::Changed`].
     pub async fn preview_batch(&self, ask: &BatchRequest) -> Result<BatchPreview, BatchError> {
         if ask.filter.trim().is_empty() {
-            return Err(BatchError::Everything);
+            return Err(BatchError::EmptyFilter);
         }
         let now = self.inner.clock.now();
         let query = batch_query(&ask.filter, ask.tenant.as_deref(), (now, self.workflow_names()))
-            .map_err(BatchError::Misread)?;
+            .map_err(BatchError::InvalidFilter)?;
         let cap = ask.cap.min(BATCH_LIMIT);
         let (mut ids, mut first, mut refusing, mut after) = (Vec::new(), Vec::new(), 0, None);
         loop {
@@ -143,9 +143,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         }
         if ids.is_empty() {
-            return Err(BatchError::Nobody);
+            return Err(BatchError::NoExecutions);
         }
-        Ok(BatchPreview { digest: digest(ask, &ids), count: ids.len(), first, refusing, ids })
+        Ok(BatchPreview { digest: digest(ask, &ids), count: ids.len(), first, rejecting: refusing, ids })
     }
 
     /// Why the execution would not take the command as it stands.
@@ -204,7 +204,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mark = Put { key: running.clone(), body: Some(batch.id.clone().into_bytes()) };
         let commit = Commit {
             reads: vec![Read { key: running, version: None }],
-            documents: items.chain([mark, batch.put()]).collect(),
+            documents: items.chain([mark, batch.to_put()]).collect(),
             ..Commit::default()
         };
         self.inner.store.commit(commit).await?;

@@ -193,7 +193,7 @@ fn record_item(
     if batch.next == batch.total {
         documents.extend(end(batch, now));
     } else {
-        documents.push(batch.put());
+        documents.push(batch.to_put());
     }
     documents
 }

@@ -80,14 +80,19 @@ pub struct Children<W: Workflow, C, T> {
     children: Vec<C>,
     any_end: bool,
     answer: fn(&C) -> T,
-    of: PhantomData<fn() -> W>,
+    workflow: PhantomData<fn() -> W>,
 }
 
 /// Starts other workflows on the same platform, one a slot, and waits for their ends. See [`Children`].
 pub fn children<W: Workflow, C: Workflow<Platform = W::Platform>>(
     children: impl IntoIterator<Item = C>,
 ) -> Children<W, C, C> {
-    Children { children: children.into_iter().collect(), any_end: false, answer: C::clone, of: PhantomData }
+    Children {
+        children: children.into_iter().collect(),
+        any_end: false,
+        answer: C::clone,
+        workflow: PhantomData,
+    }
 }
 
 impl<W: Workflow, C: Workflow<Platform = W::Platform>, T> Children<W, C, T>
@@ -95,20 +100,20 @@ where
     T: Serialize + DeserializeOwned + 'static,
 {
     /// Every end of a child is a success of its slot, and recorded: to go on with those that did not make it.
-    pub fn any_end(mut self) -> Self {
+    pub fn accept_any_outcome(mut self) -> Self {
         self.any_end = true;
         self
     }
 
     /// What the parent learns of a child's final data, in place of all of it. It is kept in the parent until the state is left,
     /// so let it be small where there are many children.
-    pub fn answer<U>(self, answer: fn(&C) -> U) -> Children<W, C, U> {
-        Children { children: self.children, any_end: self.any_end, answer, of: PhantomData }
+    pub fn map_result<U>(self, answer: fn(&C) -> U) -> Children<W, C, U> {
+        Children { children: self.children, any_end: self.any_end, answer, workflow: PhantomData }
     }
 
     /// Turning back cancels each child, in its place on the trail, and waits for its end. A child past its own point of no
     /// return goes forward to its end and is kept, as is one that has completed: the parent's outcome lists both.
-    pub fn cancelled(self) -> ActBuilder<W, ChildEnd<T>> {
+    pub fn cancel_on_undo(self) -> ActBuilder<W, ChildEnd<T>> {
         self.build(Commitment::Undone)
     }
 
@@ -123,15 +128,15 @@ where
         let undone = commitment == Commitment::Undone;
         let branch = |child: C| {
             let cancel = ErasedAction::cancelling(child_arguments(C::NAME, &child.subject().name));
-            let undo = Undo { deed: cancel, decode: |stored| Ok(ErasedAction::cancelling(stored.clone())) };
+            let undo = Undo { action: cancel, decode: |stored| Ok(ErasedAction::cancelling(stored.clone())) };
             let deed = ErasedAction::starting(ChildSpec { child, any_end, answer });
-            Branch { deed, undo: undone.then_some(undo), record: None }
+            Branch { action: deed, undo: undone.then_some(undo), record: None }
         };
         let mut act = act_with_defaults(children.into_iter().map(branch).collect(), commitment);
-        act.child_type = Some(ChildType::of::<C>());
+        act.child_type = Some(ChildType::for_workflow::<C>());
         // A child takes as long as its state may; what goes wrong is not cured by asking more often.
         act.retry = RetryPolicy { budget: Duration::MAX, ..RetryPolicy::default() };
         act.within = DAY;
-        ActBuilder::of(act)
+        ActBuilder::from_act(act)
     }
 }

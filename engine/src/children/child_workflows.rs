@@ -11,7 +11,7 @@ use std::sync::Arc;
 use strum::VariantArray;
 
 impl<P: Send + Sync + 'static> ChildType<P> {
-    pub(crate) fn of<C: Workflow<Platform = P>>() -> Self {
+    pub(crate) fn for_workflow<C: Workflow<Platform = P>>() -> Self {
         Self {
             workflow: C::NAME,
             needs: authority_needed::<C>,
@@ -30,7 +30,7 @@ fn authority_needed<C: Workflow>(asked: &mut Vec<&'static str>) -> Authority {
     }
     asked.push(C::NAME);
     let examples = C::examples();
-    let graph = StateGraph::<C>::of(&examples);
+    let graph = StateGraph::<C>::from_examples(&examples);
     let steps = C::State::VARIANTS.iter().flat_map(|state| graph.steps(*state));
     let step = |step: &Step<C>| match step {
         Step::Act(act) if act.commitment == (Commitment::ForwardOnly { destroys: true }) => Authority::People,

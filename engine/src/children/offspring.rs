@@ -33,7 +33,7 @@ impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Chi
     fn schema(&self) -> u32 {
         C::SCHEMA
     }
-    fn by_parent(&self) -> bool {
+    fn uses_parent_authority(&self) -> bool {
         C::AUTHORISED_BY_PARENT
     }
     fn data(&self) -> Value {
@@ -43,7 +43,7 @@ impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Chi
         self.child.plan()
     }
 
-    fn settle(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError> {
+    fn slot_result(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError> {
         let FinishedChild { outcome, cause, data, .. } = ended;
         if outcome != Outcome::Completed && !self.any_end {
             let why = cause.map_or_else(String::new, |cause| format!(": {cause}"));

@@ -54,9 +54,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Err(Error::Contended(id));
             };
             let watch = Stopwatch::start();
-            let (result, also, settle) = match self.bend(&work.deed, call) {
+            let (result, also, settle) = match self.injected_fault(&work.action, call) {
                 InjectedFault::Before(error) => (Err(error), ExtraWrites::default(), Some(settle)),
-                bend => match self.check_children(&work.deed, &record, call, settle).await {
+                bend => match self.check_children(&work.action, &record, call, settle).await {
                     Err(Error::Store(store::Error::Conflict { .. })) => {
                         self.inner.metrics.conflict();
                         continue;
@@ -72,7 +72,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                         (ChildCheck::Started, _) => {
                             self.count(
                                 id,
-                                (work.deed.name, work.deed.cluster()),
+                                (work.action.name, work.action.cluster()),
                                 &Ok(Value::Null),
                                 watch.elapsed(),
                             );
@@ -82,7 +82,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     },
                 },
             };
-            self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
+            self.count(id, (work.action.name, work.action.cluster()), &result, watch.elapsed());
             let next = machine.advance(
                 &record,
                 Event::Settled { ticket, result, tried: None },
@@ -106,10 +106,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let links = self.links(call).await?;
         match &deed.kind {
             ErasedActionKind::Child(child) => match links.into_iter().next_back() {
-                None => self.start_child(&**child, record, &Parent::of(call, 1), settle).await,
+                None => self.start_child(&**child, record, &Parent::for_slot(call, 1), settle).await,
                 Some((link, _)) if link.failed => {
                     let attempt = link.parent.attempt.saturating_add(1);
-                    self.start_child(&**child, record, &Parent::of(call, attempt), settle).await
+                    self.start_child(&**child, record, &Parent::for_slot(call, attempt), settle).await
                 }
                 Some((link, read)) => self.check_child(&**child, link, read, settle.task).await,
             },
@@ -148,7 +148,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         settle: Settle,
     ) -> Result<ChildCheck, Error> {
         let now = self.inner.clock.now();
-        let standing = self.machine(&record.workflow, record.schema)?.standing(record)?;
+        let standing = self.machine(&record.workflow, record.schema)?.parent_authority(record)?;
         let requester = standing.requester.clone().map(Box::new);
         let by = Person::new(&*record.requested_by, [""; 0]).with_provenance(requester);
         let descent = match parent_link(child, parent, standing) {
@@ -179,7 +179,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let head = Put { key: Parent::head(record.id), body: Some(b"{}".to_vec()) };
         let also = ExtraWrites {
             reads: vec![Read { key: parent.key(), version: None }],
-            documents: vec![link.put(), head],
+            documents: vec![link.to_put(), head],
             journal: vec![entry],
             tasks: vec![Task { id: settle.task, due: now, body: Vec::new() }],
         };
@@ -208,8 +208,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let (record, ended) = self.child(&link).await?;
         Ok(match ended {
             Some(ended) => {
-                let result = child.settle(link.execution, &record.state, ended);
-                let failed = result.is_err().then(|| Child { failed: true, ..link }.put());
+                let result = child.slot_result(link.execution, &record.state, ended);
+                let failed = result.is_err().then(|| Child { failed: true, ..link }.to_put());
                 let also = ExtraWrites {
                     reads: vec![read],
                     documents: failed.into_iter().collect(),
@@ -259,7 +259,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     async fn child(&self, link: &Child) -> Result<(Record, Option<FinishedChild>), Error> {
         let record = self.record(link.execution).await?;
         let machine: &Arc<dyn ErasedWorkflow<P>> = self.machine(&record.workflow, record.schema)?;
-        let ended = if record.open { None } else { machine.ended(&record)? };
+        let ended = if record.open { None } else { machine.finished_child(&record)? };
         Ok((record, ended))
     }
 
@@ -276,7 +276,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if let Some(link) = link {
                 let now = self.inner.clock.now();
                 let woken = link.waiter.map(|id| Task { id, due: now, body: Vec::new() });
-                also.documents.push(Child { outcome: Some(outcome), waiter: None, ..link }.put());
+                also.documents.push(Child { outcome: Some(outcome), waiter: None, ..link }.to_put());
                 also.reads.push(read);
                 also.tasks.extend(woken);
             }
@@ -328,7 +328,7 @@ fn pending_child(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, 
     let why = format!("{} {} about {} {doing}", link.workflow, link.execution, link.subject);
     let mut also = ExtraWrites { reads: vec![read], ..ExtraWrites::default() };
     if link.waiter != Some(waiter) {
-        also.documents.push(Child { waiter: Some(waiter), ..link }.put());
+        also.documents.push(Child { waiter: Some(waiter), ..link }.to_put());
     }
     ChildCheck::Settled(Err(pending(code, CHECK_INTERVAL, why)), Box::new(also))
 }
@@ -344,7 +344,7 @@ fn parent_link(
     standing: ParentAuthority,
 ) -> Result<ParentLink, ActionError> {
     let parent = parent.clone();
-    if !child.by_parent() {
+    if !child.uses_parent_authority() {
         return Ok(ParentLink { parent, authority: None });
     }
     let Some(authoriser) = standing.authoriser else {

@@ -107,7 +107,7 @@ impl<W: Workflow> TransitionCtx<W> {
     /// Deals with all of the timetable that has come due, and says whether anything had.
     pub(super) fn catch_up(&mut self) -> bool {
         let at = self.at;
-        let passed = self.exec.ballot.as_mut().map(|ballot| ballot.pass(at)).unwrap_or_default();
+        let passed = self.exec.ballot.as_mut().map(|ballot| ballot.advance_to(at)).unwrap_or_default();
         for moment in &passed {
             let label = match moment {
                 TimetableEvent::Escalation => ESCALATED,
@@ -126,7 +126,7 @@ impl<W: Workflow> TransitionCtx<W> {
     /// Sets the alarm for what comes next.
     pub(crate) fn wake_for_ballot(&mut self) {
         let next = self.exec.ballot.as_ref().and_then(Ballot::next);
-        self.wake(next.map(|(due, _)| due.since(self.at)));
+        self.schedule_wakeup(next.map(|(due, _)| due.since(self.at)));
     }
 
     /// Moves on by the ballot's ruling, unless there is none yet or the execution is paused.

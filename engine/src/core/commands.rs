@@ -81,7 +81,7 @@ impl<W: Workflow> TransitionCtx<W> {
 
     /// Tries now: what is parked from where it stopped, with the same idempotency keys; what waits, without waiting.
     /// Ends a wait after which it looks for itself how things stand, whether or not it was told to: to retry is to look now.
-    fn look_now(&mut self) -> bool {
+    fn retry_now(&mut self) -> bool {
         let Step::Wait(wait) = self.step() else { return false };
         let looks = self.forward() && wait.signal.is_some() && wait.then == wait.expired;
         if looks {
@@ -108,7 +108,7 @@ impl<W: Workflow> TransitionCtx<W> {
             }
             Phase::Forward | Phase::Compensating(_) => {
                 let open = self.ask_again_for_open_slots();
-                if open == 0 && !self.look_now() {
+                if open == 0 && !self.retry_now() {
                     return Err(self.unexpected("retry_requested"));
                 }
             }
@@ -137,7 +137,7 @@ impl<W: Workflow> TransitionCtx<W> {
             return self.continue_act(&act);
         }
         self.begin_slots(&act);
-        self.wake(Some(act.within));
+        self.schedule_wakeup(Some(act.within));
     }
 
     /// The children at work that turning back would not have cancelled.
@@ -154,9 +154,9 @@ impl<W: Workflow> TransitionCtx<W> {
             slot,
             slot_revision: 0,
             undo_revision: 0,
-            action: branch.deed.name.to_owned(),
+            action: branch.action.name.to_owned(),
             undo: CANCEL.to_owned(),
-            arguments: branch.deed.arguments.clone(),
+            arguments: branch.action.arguments.clone(),
             fate: UndoState::Begun,
             output: None,
         };

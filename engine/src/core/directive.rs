@@ -60,11 +60,11 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: TaskRef) -> Di
             "the step no longer has this slot",
         ));
     }
-    let mut deed = act.branches.swap_remove(ticket.slot as usize).deed;
+    let mut deed = act.branches.swap_remove(ticket.slot as usize).action;
     deed.keys.append(&mut act.keys);
     let (state, states_entered) = (exec.state_name().to_owned(), exec.states_entered);
     Directive::Run(Box::new(Work {
-        deed,
+        action: deed,
         state,
         states_entered,
         slot: ticket.slot,

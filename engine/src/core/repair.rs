@@ -52,7 +52,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if matches!(event, crate::Event::Seconded { .. }) {
             return Err(self.unexpected("seconded"));
         }
-        self.take(event)
+        self.apply(event)
     }
 
     fn repair_step(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
@@ -121,8 +121,8 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         let result = Ok(output);
         self.set_undo_state(slot, &result);
-        self.close(slot, result);
-        self.wake(Some(act.within));
+        self.close_slot(slot, result);
+        self.schedule_wakeup(Some(act.within));
         self.continue_act(act);
         Ok(())
     }
@@ -184,7 +184,7 @@ impl<W: Workflow> TransitionCtx<W> {
             return Ok(());
         }
         self.begin_slots(&then);
-        self.wake(Some(then.within));
+        self.schedule_wakeup(Some(then.within));
         Ok(())
     }
 
@@ -221,16 +221,16 @@ impl<W: Workflow> TransitionCtx<W> {
             let open = slot.begun && slot.settled.is_none();
             let doubtful =
                 slot.doubt || matches!(&slot.settled, Some(Err(error)) if error.class == Class::Unknown);
-            if matches!(slot.settled, Some(Ok(_))) && old.deed.arguments != new.deed.arguments {
+            if matches!(slot.settled, Some(Ok(_))) && old.action.arguments != new.action.arguments {
                 return Err(bad_repair(
                     "patch",
-                    format!("it changes {}, which is done already", old.deed.name),
+                    format!("it changes {}, which is done already", old.action.name),
                 ));
             }
-            if (open || doubtful) && old.deed.repeat == Repeat::AfterProbe {
+            if (open || doubtful) && old.action.repeat == Repeat::AfterProbe {
                 return Err(unrepairable(format!(
                     "{} may have taken effect and must not be repeated: mark it done or not done first",
-                    old.deed.name
+                    old.action.name
                 )));
             }
             if open && act.child_type.is_some() {
@@ -268,7 +268,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         let Some(fate) = fate else { return self.retry() };
         mark.fate = fate;
-        self.close(slot, Ok(Value::Null));
+        self.close_slot(slot, Ok(Value::Null));
         let blocked = |slot: &Slot| matches!(slot.settled, Some(Err(_)));
         if self.exec.slots.iter().any(blocked) {
             let errors = self.errors();

@@ -53,9 +53,9 @@ impl<W: Workflow> TransitionCtx<W> {
                 slot: number,
                 slot_revision,
                 undo_revision: 0,
-                action: branch.deed.name.to_owned(),
-                undo: undo.deed.name.to_owned(),
-                arguments: undo.deed.arguments.clone(),
+                action: branch.action.name.to_owned(),
+                undo: undo.action.name.to_owned(),
+                arguments: undo.action.arguments.clone(),
                 fate: UndoState::Begun,
                 output: None,
             });
@@ -78,25 +78,25 @@ impl<W: Workflow> TransitionCtx<W> {
                 }
                 Some(_) | None => RetryPolicy::patient(),
             };
-            match self.judge(ticket.slot, result, &policy) {
-                Judgement::Again(after) => self.again(ticket.slot, after),
+            match self.judge_result(ticket.slot, result, &policy) {
+                Judgement::Again(after) => self.schedule_slot(ticket.slot, after),
                 Judgement::Final(result) => {
-                    self.close(ticket.slot, result);
+                    self.close_slot(ticket.slot, result);
                     self.continue_unwinding();
                 }
             }
             return Ok(());
         }
         let Step::Act(act) = self.step() else { return Err(Refusal::Stale) };
-        match self.judge(ticket.slot, result, &act.retry) {
-            Judgement::Again(after) => self.again(ticket.slot, after),
+        match self.judge_result(ticket.slot, result, &act.retry) {
+            Judgement::Again(after) => self.schedule_slot(ticket.slot, after),
             Judgement::Final(result) => {
                 // What cannot be taken back has happened with the first slot, whatever becomes of its siblings.
                 if result.is_ok() && matches!(act.commitment, Commitment::ForwardOnly { .. }) {
                     self.pass_pivot();
                 }
                 self.set_undo_state(ticket.slot, &result);
-                self.close(ticket.slot, result);
+                self.close_slot(ticket.slot, result);
                 self.continue_act(&act);
             }
         }
@@ -115,7 +115,7 @@ impl<W: Workflow> TransitionCtx<W> {
             }
             Probe::NotDone => {
                 self.slot_mut(ticket.slot, |slot| slot.doubt = false);
-                self.again(ticket.slot, Duration::ZERO);
+                self.schedule_slot(ticket.slot, Duration::ZERO);
                 return Ok(());
             }
             Probe::CannotTell => {
@@ -124,12 +124,12 @@ impl<W: Workflow> TransitionCtx<W> {
                     "it may have taken effect, and the target cannot say",
                 );
                 if matches!(self.exec.phase, Phase::Compensating(_)) {
-                    self.close(ticket.slot, Err(error));
+                    self.close_slot(ticket.slot, Err(error));
                     self.continue_unwinding();
                     return Ok(());
                 }
                 self.set_undo_state(ticket.slot, &Err(error.clone()));
-                self.close(ticket.slot, Err(error));
+                self.close_slot(ticket.slot, Err(error));
                 if let Step::Act(act) = self.step() {
                     self.continue_act(&act);
                 }
@@ -140,10 +140,10 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 
     /// Remembers what is known of work that is held back; asks for it at once if the pause has been lifted meanwhile.
-    pub(crate) fn held(&mut self, ticket: TaskRef, doubt: bool) -> Result<(), Refusal> {
+    pub(crate) fn hold_slot(&mut self, ticket: TaskRef, doubt: bool) -> Result<(), Refusal> {
         self.check_open(ticket)?;
         self.slot_mut(ticket.slot, |slot| slot.doubt |= doubt);
-        self.again(ticket.slot, Duration::ZERO);
+        self.schedule_slot(ticket.slot, Duration::ZERO);
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    pub(crate) fn close(&mut self, number: u32, result: Result<Value, ActionError>) {
+    pub(crate) fn close_slot(&mut self, number: u32, result: Result<Value, ActionError>) {
         self.slot_mut(number, |slot| {
             slot.last = None;
             slot.settled = Some(result);
@@ -171,13 +171,18 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 
     /// Asks for the slot again, unless a pause holds it back until it is lifted.
-    fn again(&mut self, slot: u32, after: Duration) {
+    fn schedule_slot(&mut self, slot: u32, after: Duration) {
         if self.exec.paused.is_none() {
             self.effects.push(Effect::Perform { slot, after });
         }
     }
 
-    fn judge(&mut self, number: u32, result: Result<Value, ActionError>, policy: &RetryPolicy) -> Judgement {
+    fn judge_result(
+        &mut self,
+        number: u32,
+        result: Result<Value, ActionError>,
+        policy: &RetryPolicy,
+    ) -> Judgement {
         let error = match result {
             Ok(output) => return Judgement::Final(Ok(output)),
             Err(error) => error,
@@ -304,7 +309,7 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 
     fn fail(&mut self, act: &Act<W>, error: ActionError) {
-        let once = |branch: &crate::Branch<W>| branch.deed.repeat == Repeat::AfterProbe;
+        let once = |branch: &crate::Branch<W>| branch.action.repeat == Repeat::AfterProbe;
         if error.class == Class::Unknown && (self.exec.pivot.is_some() || act.branches.iter().any(once)) {
             return self.park(Reason::OutcomeUnknown, self.errors(), None);
         }

@@ -16,7 +16,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         if let Some(left) = self.time_left() {
             // The clock has gone back since the timer was due, or another engine's is ahead: it is set again.
-            self.wake(Some(left));
+            self.schedule_wakeup(Some(left));
             return Ok(());
         }
         match self.step() {
@@ -83,7 +83,7 @@ impl<W: Workflow> TransitionCtx<W> {
     /// Sets the alarm for what is promised now.
     pub(crate) fn set_promise_alarm(&mut self) {
         let open = !matches!(self.exec.phase, Phase::Finished { .. });
-        let promised = self.exec.data.promised().filter(|_| open);
+        let promised = self.exec.data.promised_by().filter(|_| open);
         if promised == self.exec.promised {
             return;
         }

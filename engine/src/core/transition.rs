@@ -49,7 +49,7 @@ pub fn transition<W: Workflow>(
 ) -> Result<Transition<W>, Refusal> {
     let mut turn =
         TransitionCtx { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
-    turn.take(event)?;
+    turn.apply(event)?;
     turn.void_outdated_votes();
     turn.set_promise_alarm();
     Ok(Transition { execution: turn.exec, effects: turn.effects, edges: turn.edges, closed: turn.closed })
@@ -65,7 +65,7 @@ pub(crate) struct TransitionCtx<W: Workflow> {
 }
 
 impl<W: Workflow> TransitionCtx<W> {
-    pub(crate) fn take(&mut self, event: Event) -> Result<(), Refusal> {
+    pub(crate) fn apply(&mut self, event: Event) -> Result<(), Refusal> {
         if matches!(self.exec.phase, Phase::Finished { .. }) {
             return Err(Refusal::Finished);
         }
@@ -73,7 +73,7 @@ impl<W: Workflow> TransitionCtx<W> {
             Event::Started if self.exec.visit == 0 => self.enter(W::INITIAL, None),
             Event::Settled { ticket, result, .. } => self.settled(ticket, result)?,
             Event::Probed { ticket, answer } => self.probed(ticket, answer)?,
-            Event::Held { ticket, doubt } => self.held(ticket, doubt)?,
+            Event::Held { ticket, doubt } => self.hold_slot(ticket, doubt)?,
             Event::Voted { vote, digest } => self.voted(vote, &digest)?,
             Event::VoteWithdrawn(order) => self.vote_withdrawn(&order)?,
             Event::Reminded(bell) => self.timetable_alarm(bell, TimetableEvent::Reminder)?,
@@ -151,7 +151,7 @@ impl<W: Workflow> TransitionCtx<W> {
                 None
             }
             Step::Choose(mut choose) => {
-                let taken = choose.taken.min(choose.options.len().saturating_sub(1));
+                let taken = choose.chosen.min(choose.options.len().saturating_sub(1));
                 let choice = choose.options.swap_remove(taken);
                 if let Some(rule) = choice.waiver {
                     self.authorise(Authoriser::Waiver(rule), self.exec.digest());
@@ -161,7 +161,7 @@ impl<W: Workflow> TransitionCtx<W> {
             Step::Approval(approval) => {
                 let deadline = approval.within.map(|within| self.at.after(within));
                 let ballot = Ballot::open(self.exec.digest(), approval.seats, self.at, deadline);
-                self.exec.ballot = Some(ballot.held_by(approval.procedure));
+                self.exec.ballot = Some(ballot.with_procedure(approval.procedure));
                 self.wake_for_ballot();
                 None
             }
@@ -174,7 +174,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if wait.signal.is_some_and(|name| self.exec.signals.remove(name)) {
             return Some((wait.then, Some(wait.signal_label())));
         }
-        self.wake(wait.within);
+        self.schedule_wakeup(wait.within);
         None
     }
 
@@ -183,7 +183,7 @@ impl<W: Workflow> TransitionCtx<W> {
             return asked.map(|state| (state, Some(PLAN_CHANGED.into())));
         }
         let ledger =
-            act.branches.iter().all(|branch| matches!(branch.deed.kind, ErasedActionKind::Ledger(_)));
+            act.branches.iter().all(|branch| matches!(branch.action.kind, ErasedActionKind::Ledger(_)));
         // A ledger action's pivot takes effect in the commit that settles it; one on the world, the moment it may begin.
         if matches!(act.commitment, Commitment::ForwardOnly { .. }) && (!ledger || act.branches.is_empty()) {
             self.pass_pivot();
@@ -193,7 +193,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         self.exec.slots = vec![Slot::default(); act.branches.len()];
         self.begin_slots(act);
-        self.wake(Some(act.within));
+        self.schedule_wakeup(Some(act.within));
         None
     }
 
@@ -263,7 +263,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.exec.authorisation = Some(Authorisation { digest, state, by });
     }
 
-    pub(crate) fn wake(&mut self, after: Option<Duration>) {
+    pub(crate) fn schedule_wakeup(&mut self, after: Option<Duration>) {
         self.effects.extend(after.map(|after| Effect::Wake { after }));
     }
 

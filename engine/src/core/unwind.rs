@@ -43,7 +43,7 @@ impl<W: Workflow> TransitionCtx<W> {
     /// Begins to undo the latest state that is not undone, or finishes.
     pub(crate) fn unwind_next(&mut self) {
         let Phase::Compensating(unwinding) = &mut self.exec.phase else { return };
-        let standing = self.exec.trail.iter().filter(|mark| mark.stands());
+        let standing = self.exec.trail.iter().filter(|mark| mark.needs_undo());
         let Some(latest) = standing.map(|mark| mark.states_entered).max() else {
             let (cause, outcome) = (unwinding.cause.clone(), unwinding.outcome);
             let kept = self.exec.trail.iter().filter(|mark| mark.fate == UndoState::Kept).cloned().collect();
@@ -52,7 +52,7 @@ impl<W: Workflow> TransitionCtx<W> {
         let before = unwinding.places.iter().zip(&self.exec.slots);
         let doubtful: Vec<usize> = before.filter(|(_, slot)| slot.doubt).map(|(place, _)| *place).collect();
         let places = self.exec.trail.iter().enumerate();
-        let places = places.filter(|(_, mark)| mark.states_entered == latest && mark.stands());
+        let places = places.filter(|(_, mark)| mark.states_entered == latest && mark.needs_undo());
         unwinding.places = places.map(|(place, _)| place).collect();
         let slot = |place: &usize| Slot {
             begun: true,
@@ -104,7 +104,7 @@ pub(crate) fn undo_directive<W: Workflow>(
     let Some(mark) = place.and_then(|place| exec.trail.get(*place)) else { return Directive::Discard };
     match undo_of::<W>(&exec.data, mark) {
         Ok(deed) => Directive::Run(Box::new(Work {
-            deed,
+            action: deed,
             state: mark.state.clone(),
             states_entered: mark.states_entered,
             slot: mark.slot,
@@ -117,7 +117,7 @@ pub(crate) fn undo_directive<W: Workflow>(
             limits: AttemptLimits {
                 attempt: 5 * MINUTE,
                 heartbeat: None,
-                while_pending: WhilePending::FreesItsPlaces,
+                while_pending: WhilePending::ReleasePermits,
             },
         })),
         Err(error) => Directive::GiveUp(error),
@@ -153,13 +153,13 @@ fn decoder<W: Workflow>(data: &W, state: W::State, undo: &str) -> Option<Decoder
     act.branches
         .iter()
         .filter_map(|branch| branch.undo.as_ref())
-        .find(|u| u.deed.name == undo)
+        .find(|u| u.action.name == undo)
         .map(|u| u.decode)
 }
 
 /// What an undo would be called with, for previews.
 #[must_use]
 pub fn pending_undos<W: Workflow>(exec: &Execution<W>) -> Vec<(String, Value)> {
-    let standing = exec.trail.iter().rev().filter(|mark| mark.stands());
+    let standing = exec.trail.iter().rev().filter(|mark| mark.needs_undo());
     standing.map(|mark| (mark.undo.clone(), mark.arguments.clone())).collect()
 }

@@ -17,9 +17,9 @@ pub struct AuditContext {
     /// A person or a key, by name.
     pub by: String,
     /// What was asked for, as the list of what can be asked for has it, such as `POST /v1/holds`.
-    pub asked: String,
+    pub operation: String,
     /// The same with its names filled in, such as `/v1/holds/acme/3:release`. At most the first 1,024 bytes are kept.
-    pub at: String,
+    pub path: String,
 }
 
 tokio::task_local! {
@@ -53,7 +53,7 @@ impl AuditContext {
 
     /// The execution that entries name which belong to none.
     #[must_use]
-    pub fn nobody() -> ExecutionId {
+    pub fn no_execution() -> ExecutionId {
         ExecutionId::from_bytes([0; 16])
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn actor() -> Option<String> {
 
 /// The entry for a commit that writes `documents` and asks something of executions or not; `None` on nobody's behalf.
 pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<Entry> {
-    let AuditContext { by, asked, at } = BEHALF.try_with(Clone::clone).ok()?;
+    let AuditContext { by, operation: asked, path: at } = BEHALF.try_with(Clone::clone).ok()?;
     let named = |kept: bool| -> Vec<String> {
         let of = documents.iter().filter(|put| put.body.is_some() == kept);
         of.take(MAX_NAMED_DOCUMENTS).map(|put| put.key.to_string()).collect()
@@ -79,7 +79,7 @@ pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<En
     }
     Some(Entry {
         sequence: Sequence(0),
-        execution: AuditContext::nobody(),
+        execution: AuditContext::no_execution(),
         at: now,
         actor: by,
         event: AuditContext::EVENT.into(),
@@ -120,16 +120,17 @@ mod tests {
     #[tokio::test]
     async fn a_change_of_documents_carries_who_asked_for_it() {
         let store = Arc::new(Memory::new());
-        let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(Timestamp(7))), ());
-        let of = AuditContext { by: "ada".into(), asked: "POST /v1/notes".into(), at: "/v1/notes".into() };
+        let engine = Engine::new(store.clone(), Arc::new(ManualClock::starting_at(Timestamp(7))), ());
+        let of =
+            AuditContext { by: "ada".into(), operation: "POST /v1/notes".into(), path: "/v1/notes".into() };
 
-        with_actor(of.clone(), with_reason("she was asked to", engine.ledger(true, write))).await.unwrap();
-        with_actor(of, engine.ledger(false, write)).await.unwrap();
-        with_reason("it is its own", engine.ledger(true, write)).await.unwrap();
+        with_actor(of.clone(), with_reason("she was asked to", engine.transact(true, write))).await.unwrap();
+        with_actor(of, engine.transact(false, write)).await.unwrap();
+        with_reason("it is its own", engine.transact(true, write)).await.unwrap();
 
         let entries = history(&store).await;
         assert_eq!(entries.len(), 1, "a look, and what the engine does by itself, are nobody's");
-        assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", AuditContext::nobody()));
+        assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", AuditContext::no_execution()));
         let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
         assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("she was asked to")));
         let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;

@@ -27,7 +27,7 @@ impl Precondition {
         Self(Arc::new(holds))
     }
 
-    pub(crate) fn holds(&self, view: &mut View) -> Result<(), Undecided> {
+    pub(crate) fn check(&self, view: &mut View) -> Result<(), Undecided> {
         (self.0)(view)
     }
 }
@@ -68,7 +68,7 @@ mod tests {
         }
     }
 
-    fn says(n: u32) -> Precondition {
+    fn document_equals(n: u32) -> Precondition {
         Precondition::new(move |view| match view.get::<Note>("n")? {
             Some(Note(_, stands)) if stands == n => Ok(()),
             _ => Err(ActionError::permanent("note.other", "it says something else").into()),
@@ -76,11 +76,11 @@ mod tests {
     }
 
     fn engine() -> Engine<()> {
-        Engine::new(Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(7))), ())
+        Engine::new(Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(Timestamp(7))), ())
     }
 
     async fn write(engine: &Engine<()>, n: u32) -> Result<(), Error> {
-        engine.ledger(true, |view| view.put(&Note("n".into(), n))).await
+        engine.transact(true, |view| view.put(&Note("n".into(), n))).await
     }
 
     #[tokio::test]
@@ -88,10 +88,15 @@ mod tests {
         let engine = engine();
         write(&engine, 1).await.unwrap();
 
-        with_precondition(says(1), write(&engine, 2)).await.unwrap();
-        let inner = with_precondition(says(2), with_precondition(says(7), write(&engine, 3))).await;
-        let outer = with_precondition(says(7), with_precondition(says(2), write(&engine, 3))).await;
-        let looked = with_precondition(says(7), engine.ledger(false, |view| view.get::<Note>("n"))).await;
+        with_precondition(document_equals(1), write(&engine, 2)).await.unwrap();
+        let inner =
+            with_precondition(document_equals(2), with_precondition(document_equals(7), write(&engine, 3)))
+                .await;
+        let outer =
+            with_precondition(document_equals(7), with_precondition(document_equals(2), write(&engine, 3)))
+                .await;
+        let looked =
+            with_precondition(document_equals(7), engine.transact(false, |view| view.get::<Note>("n"))).await;
 
         assert!(inner.is_err() && outer.is_err(), "one of two does not hold");
         assert_eq!(looked.unwrap(), Some(Note("n".into(), 2)), "a look is bound by nothing");
@@ -105,9 +110,9 @@ mod tests {
         let meddled = AtomicBool::new(false);
 
         // Somebody else writes after the condition was looked at, and before what rests on it is committed.
-        let done = with_precondition(says(1), async {
+        let done = with_precondition(document_equals(1), async {
             engine
-                .ledger(true, |view| {
+                .transact(true, |view| {
                     if !meddled.swap(true, Ordering::Relaxed) {
                         let body = serde_json::to_vec(&Note("n".into(), 9)).unwrap();
                         let put = Put { key: Key::new("notes", "n"), body: Some(body) };
@@ -122,7 +127,7 @@ mod tests {
         .await;
 
         assert!(done.is_err());
-        let other = engine.ledger(false, |view| view.get::<Note>("other")).await.unwrap();
+        let other = engine.transact(false, |view| view.get::<Note>("other")).await.unwrap();
         assert_eq!(other, None);
     }
 

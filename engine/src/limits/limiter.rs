@@ -120,7 +120,7 @@ pub(crate) struct KeyTerms<'a> {
     pub(crate) limit: Option<&'a Limit>,
     pub(crate) breaker: Option<BreakerRule>,
     /// Attempts in the line that go first.
-    pub(crate) before: usize,
+    pub(crate) ahead: usize,
 }
 
 /// How an attempt ended, for the keys it passed.
@@ -143,7 +143,7 @@ impl Entity for Limiter {
 }
 
 impl Limiter {
-    pub(crate) fn of(key: &str) -> Self {
+    pub(crate) fn for_key(key: &str) -> Self {
         Self { key: key.into(), ..Self::default() }
     }
 
@@ -153,7 +153,7 @@ impl Limiter {
     }
 
     /// Places taken at `now`, but for that of `task`.
-    pub(crate) fn taken(&self, now: Timestamp, task: Option<TaskId>) -> usize {
+    pub(crate) fn permits_in_use(&self, now: Timestamp, task: Option<TaskId>) -> usize {
         self.places.iter().filter(|place| place.until > now && Some(place.task) != task).count()
     }
 
@@ -171,16 +171,16 @@ impl Limiter {
         // What is inside already does not wait for a place of its own.
         let inside = self.places.iter().any(|place| place.task == task && place.until > now);
         if let Some(of) = limit.concurrency.filter(|_| !inside) {
-            let in_use = self.taken(now, None);
-            if in_use.saturating_add(terms.before) >= of as usize {
-                let why = Deferral::Full { in_use, of, before: terms.before };
+            let in_use = self.permits_in_use(now, None);
+            if in_use.saturating_add(terms.ahead) >= of as usize {
+                let why = Deferral::Full { in_use, of, before: terms.ahead };
                 return Err(Denied { why, until: None });
             }
         }
         if let Some(rate) = limit.rate {
-            let from = self.paced_from(rate, terms.before);
+            let from = self.paced_from(rate, terms.ahead);
             if from > micros(now) {
-                let why = Deferral::Paced { rate, before: terms.before };
+                let why = Deferral::Paced { rate, before: terms.ahead };
                 return Err(Denied { why, until: Some(Timestamp(from.div_ceil(1_000))) });
             }
         }
@@ -203,7 +203,7 @@ impl Limiter {
         }
         let Some(limit) = terms.limit else { return };
         if limit.concurrency.is_some() {
-            let since = self.place(task).map_or(now, |place| place.since);
+            let since = self.permit(task).map_or(now, |place| place.since);
             self.places.retain(|place| place.task != task);
             self.places.push(Permit { task, since, until, pending: false });
             self.places.sort_by_key(|place| (place.since, place.task));
@@ -215,7 +215,7 @@ impl Limiter {
     }
 
     /// Lets `task` out.
-    pub(crate) fn leave(
+    pub(crate) fn release(
         &mut self,
         task: TaskId,
         now: Timestamp,
@@ -234,7 +234,7 @@ impl Limiter {
     }
 
     /// Keeps the place of `task` until `until`.
-    pub(crate) fn keep(&mut self, task: TaskId, until: Timestamp, pending: bool) {
+    pub(crate) fn extend_permit(&mut self, task: TaskId, until: Timestamp, pending: bool) {
         for place in self.places.iter_mut().filter(|place| place.task == task) {
             place.until = until;
             place.pending = pending;
@@ -255,12 +255,13 @@ impl Limiter {
     }
 
     /// How many more could be let in, as far as places, closing and breaker go.
-    pub(crate) fn room(&self, limit: Option<&Limit>, now: Timestamp) -> usize {
+    pub(crate) fn free_permits(&self, limit: Option<&Limit>, now: Timestamp) -> usize {
         if self.closed.as_ref().is_some_and(|closed| closed.until.is_none_or(|until| until > now)) {
             return 0;
         }
         let places = limit.and_then(|limit| limit.concurrency);
-        let free = places.map_or(usize::MAX, |of| (of as usize).saturating_sub(self.taken(now, None)));
+        let free =
+            places.map_or(usize::MAX, |of| (of as usize).saturating_sub(self.permits_in_use(now, None)));
         match self.breaker.state {
             BreakerState::Sound => free,
             BreakerState::Tripped { until } | BreakerState::Trying { until, .. } => {
@@ -273,7 +274,7 @@ impl Limiter {
         }
     }
 
-    pub(crate) fn place(&self, task: TaskId) -> Option<&Permit> {
+    pub(crate) fn permit(&self, task: TaskId) -> Option<&Permit> {
         self.places.iter().find(|place| place.task == task)
     }
 

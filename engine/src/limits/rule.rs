@@ -68,7 +68,7 @@ impl Entity for Limit {
 impl Limit {
     /// A limit of `key` that limits nothing yet.
     #[must_use]
-    pub fn of(key: impl Into<String>) -> Self {
+    pub fn for_key(key: impl Into<String>) -> Self {
         Self {
             key: key.into(),
             concurrency: None,
@@ -83,7 +83,7 @@ impl Limit {
     ///
     /// # Errors
     /// The first field at fault.
-    pub fn check(&self) -> Result<(), LimitError> {
+    pub fn validate(&self) -> Result<(), LimitError> {
         let wrong = |field, why: &str| Err(LimitError { field, why: why.into() });
         check_key(self.key.strip_suffix('*').unwrap_or(&self.key))?;
         if self.concurrency == Some(0) {
@@ -135,7 +135,7 @@ impl LimitRules {
     }
 
     /// The limit of `key`: its own, else that of the longest pattern that matches it.
-    pub(crate) fn of(&self, key: &str) -> Option<&Arc<Limit>> {
+    pub(crate) fn limit_for(&self, key: &str) -> Option<&Arc<Limit>> {
         if let Some(own) = self.0.get(key) {
             return Some(own);
         }

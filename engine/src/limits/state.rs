@@ -16,8 +16,8 @@ const KEY_LOCKS: usize = 64;
 /// What an engine remembers of limits; lost with the process, and found again.
 pub(crate) struct LimitState {
     pub(crate) rules: Mutex<Option<(Timestamp, Arc<LimitRules>)>>,
-    lines: Mutex<WaitQueues>,
-    inside: Mutex<BTreeMap<TaskId, ActiveTask>>,
+    queues: Mutex<WaitQueues>,
+    active_tasks: Mutex<BTreeMap<TaskId, ActiveTask>>,
     turnstiles: [tokio::sync::Mutex<()>; KEY_LOCKS],
 }
 
@@ -38,34 +38,34 @@ impl Default for LimitState {
     fn default() -> Self {
         Self {
             rules: Mutex::default(),
-            lines: Mutex::default(),
-            inside: Mutex::default(),
+            queues: Mutex::default(),
+            active_tasks: Mutex::default(),
             turnstiles: std::array::from_fn(|_| tokio::sync::Mutex::default()),
         }
     }
 }
 
 impl LimitState {
-    pub(crate) fn lines(&self) -> MutexGuard<'_, WaitQueues> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn queues(&self) -> MutexGuard<'_, WaitQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn inside(&self) -> MutexGuard<'_, BTreeMap<TaskId, ActiveTask>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn active_tasks(&self) -> MutexGuard<'_, BTreeMap<TaskId, ActiveTask>> {
+        self.active_tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a task's attempt says of how far it is can be asked for from now on.
     pub(crate) fn listen(&self, task: TaskId, beats: watch::Receiver<Heartbeat>) {
-        if let Some(inside) = self.inside().get_mut(&task) {
+        if let Some(inside) = self.active_tasks().get_mut(&task) {
             inside.beats = Some(beats);
         }
     }
 
     /// What an attempt of `execution` that is under way here said last.
-    pub(crate) fn said(&self, execution: ExecutionId) -> Option<String> {
+    pub(crate) fn progress_note(&self, execution: ExecutionId) -> Option<String> {
         let first = TaskId { execution, visit: 0, slot: 0 };
         let last = TaskId { execution, visit: u32::MAX, slot: u32::MAX };
-        let inside = self.inside();
+        let inside = self.active_tasks();
         let mut at_work = inside.range(first..=last).filter(|(_, inside)| inside.at_work);
         at_work.find_map(|(_, inside)| {
             let note = inside.beats.as_ref()?.borrow().note.clone();
@@ -101,7 +101,7 @@ impl LimitState {
 
     /// Notes the places that are kept for pending actions, as an earlier process left them.
     pub(crate) fn take_over(&self, gates: &[Limiter]) {
-        let mut inside = self.inside();
+        let mut inside = self.active_tasks();
         let kept = |place: &&Permit| place.pending;
         for (gate, place) in
             gates.iter().flat_map(|gate| gate.places.iter().filter(kept).map(move |p| (gate, p)))

@@ -29,13 +29,13 @@ pub(crate) struct Waiter {
 struct TenantQueue {
     waiting: BTreeMap<(Timestamp, TaskId), Waiter>,
     /// The number of its last turn; 0 before the first.
-    served: u64,
+    last_turn: u64,
 }
 
 impl TenantQueue {
     /// What its turn goes by: who was served longest ago, else who has waited longest.
     fn rank(&self) -> Option<(u64, Timestamp)> {
-        self.waiting.keys().next().map(|(since, _)| (self.served, *since))
+        self.waiting.keys().next().map(|(since, _)| (self.last_turn, *since))
     }
 }
 
@@ -49,21 +49,21 @@ struct KeyQueue {
 #[derive(Default)]
 pub(crate) struct WaitQueues {
     keys: BTreeMap<String, KeyQueue>,
-    at: BTreeMap<TaskId, (String, String, Timestamp)>,
+    location: BTreeMap<TaskId, (String, String, Timestamp)>,
 }
 
 impl WaitQueues {
     pub(crate) fn join(&mut self, key: &str, task: TaskId, waiter: Waiter) {
-        self.leave(task);
-        self.at.insert(task, (key.into(), waiter.tenant.clone(), waiter.since));
+        self.remove(task);
+        self.location.insert(task, (key.into(), waiter.tenant.clone(), waiter.since));
         let queue =
             self.keys.entry(key.into()).or_default().tenants.entry(waiter.tenant.clone()).or_default();
         queue.waiting.insert((waiter.since, task), waiter);
     }
 
     /// Takes `task` out of the line it waits in, if it waits.
-    pub(crate) fn leave(&mut self, task: TaskId) {
-        let Some((key, tenant, since)) = self.at.remove(&task) else { return };
+    pub(crate) fn remove(&mut self, task: TaskId) {
+        let Some((key, tenant, since)) = self.location.remove(&task) else { return };
         let Entry::Occupied(mut line) = self.keys.entry(key) else { return };
         if let Some(queue) = line.get_mut().tenants.get_mut(&tenant) {
             queue.waiting.remove(&(since, task));
@@ -75,20 +75,20 @@ impl WaitQueues {
     }
 
     /// Notes that a task of `tenant` was let in at `key`.
-    pub(crate) fn served(&mut self, key: &str, tenant: &str) {
+    pub(crate) fn mark_served(&mut self, key: &str, tenant: &str) {
         if let Some(line) = self.keys.get_mut(key) {
             line.turns = line.turns.saturating_add(1);
-            line.tenants.entry(tenant.into()).or_default().served = line.turns;
+            line.tenants.entry(tenant.into()).or_default().last_turn = line.turns;
         }
     }
 
     /// Since when `task` has waited, if it has.
-    pub(crate) fn since(&self, task: TaskId) -> Option<Timestamp> {
-        self.at.get(&task).map(|(_, _, since)| *since)
+    pub(crate) fn waiting_since(&self, task: TaskId) -> Option<Timestamp> {
+        self.location.get(&task).map(|(_, _, since)| *since)
     }
 
     /// How many go before a task of `tenant` that has waited since `since`, whether or not it stands in the line yet.
-    pub(crate) fn before(
+    pub(crate) fn count_ahead(
         &mut self,
         key: &str,
         tenant: &str,
@@ -101,7 +101,7 @@ impl WaitQueues {
         let own = line.tenants.get(tenant);
         let round = own.map_or(0, |queue| queue.waiting.range(..(since, task)).count());
         let first = own.and_then(TenantQueue::rank).map_or(since, |(_, first)| first.min(since));
-        let rank = (own.map_or(0, |queue| queue.served), first, tenant);
+        let rank = (own.map_or(0, |queue| queue.last_turn), first, tenant);
         let others = line.tenants.iter().filter(|(other, _)| *other != tenant).map(|(other, queue)| {
             let earlier = queue.rank().is_some_and(|(served, first)| (served, first, other.as_str()) < rank);
             queue.waiting.len().min(round.saturating_add(usize::from(earlier)))
@@ -135,7 +135,7 @@ impl WaitQueues {
 
     /// Notes that `task` has been brought forward to `due`.
     pub(crate) fn hastened(&mut self, task: TaskId, due: Timestamp) {
-        let Some((key, tenant, since)) = self.at.get(&task) else { return };
+        let Some((key, tenant, since)) = self.location.get(&task) else { return };
         let queue = self.keys.get_mut(key).and_then(|line| line.tenants.get_mut(tenant));
         if let Some(waiter) = queue.and_then(|queue| queue.waiting.get_mut(&(*since, task))) {
             waiter.due = due;
@@ -151,7 +151,7 @@ impl WaitQueues {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.at.len()
+        self.location.len()
     }
 
     /// Only heads are looked at: whoever stands behind a head that is there is not in anybody's way.
@@ -166,7 +166,7 @@ impl WaitQueues {
             if lost.is_empty() {
                 return;
             }
-            lost.into_iter().for_each(|task| self.leave(task));
+            lost.into_iter().for_each(|task| self.remove(task));
         }
     }
 }

@@ -72,25 +72,25 @@ pub enum Class {
 impl ActionError {
     /// A failure that may pass by itself.
     pub fn transient(code: &str, message: impl Display) -> Self {
-        Self::of(Class::Transient, code, message)
+        Self::with_class(Class::Transient, code, message)
     }
 
     /// Not done yet; look again after `after`.
     pub fn pending(code: &str, after: Duration) -> Self {
-        Self::of(Class::Pending { after }, code, "not done yet")
+        Self::with_class(Class::Pending { after }, code, "not done yet")
     }
 
     /// A failure that no repetition mends.
     pub fn permanent(code: &str, message: impl Display) -> Self {
-        Self::of(Class::Permanent, code, message)
+        Self::with_class(Class::Permanent, code, message)
     }
 
     /// No answer came, and the effect may or may not have happened.
     pub fn unknown(code: &str, message: impl Display) -> Self {
-        Self::of(Class::Unknown, code, message)
+        Self::with_class(Class::Unknown, code, message)
     }
 
-    fn of(class: Class, code: &str, message: impl Display) -> Self {
+    fn with_class(class: Class, code: &str, message: impl Display) -> Self {
         let message = message.to_string();
         Self { class, code: code.into(), message, retry_after: None, beat: None, timed_out: None }
     }

@@ -76,7 +76,7 @@ pub(crate) struct TransitionCommit {
     /// The outcome, if this event finished it.
     pub(crate) finished: Option<Outcome>,
     /// Whether it is over by when that was promised, if it was and this event finished it.
-    pub(crate) kept: Option<bool>,
+    pub(crate) met_promise: Option<bool>,
     /// How an approval ended by this event, if one did.
     pub(crate) ruled: Option<Ruling>,
     /// What started it, if another execution did.
@@ -88,7 +88,7 @@ pub(crate) trait ErasedWorkflow<P>: Send + Sync {
     /// The schema that it writes.
     fn schema(&self) -> u32;
     /// An execution of an earlier schema as it is written now; `None` if it is so already.
-    fn upgraded(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error>;
+    fn upgrade(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error>;
     fn open(
         &self,
         id: ExecutionId,
@@ -100,9 +100,9 @@ pub(crate) trait ErasedWorkflow<P>: Send + Sync {
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<TransitionCommit, Error>;
     fn directive(&self, record: &Record, ticket: TaskRef) -> Result<Directive<P>, Error>;
     fn show(&self, record: &Record) -> Result<ExecutionView, Error>;
-    fn standing(&self, record: &Record) -> Result<ParentAuthority, Error>;
+    fn parent_authority(&self, record: &Record) -> Result<ParentAuthority, Error>;
     /// How a finished execution ended; `None` while it is open.
-    fn ended(&self, record: &Record) -> Result<Option<FinishedChild>, Error>;
+    fn finished_child(&self, record: &Record) -> Result<Option<FinishedChild>, Error>;
     #[cfg(feature = "testing")]
-    fn awaits(&self, record: &Record) -> Result<AwaitedInput, Error>;
+    fn awaited_input(&self, record: &Record) -> Result<AwaitedInput, Error>;
 }

@@ -15,7 +15,7 @@ pub struct KeyStatus {
     /// What is allowed there, by its own limit or by that of a pattern.
     pub limit: Option<Limit>,
     /// Who is inside, on any engine of the store.
-    pub places: Vec<Permit>,
+    pub permits: Vec<Permit>,
     /// Attempts that wait here in this process.
     pub queued: usize,
     /// Since when the one that has waited longest does.
@@ -38,7 +38,7 @@ pub struct WaitingAttempt {
     /// When it is looked at again if nobody wakes it.
     pub due: Timestamp,
     /// Why.
-    pub why: Deferral,
+    pub reason: Deferral,
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -46,14 +46,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn limits(&self) -> Result<Vec<KeyStatus>, Error> {
+    pub async fn limit_statuses(&self) -> Result<Vec<KeyStatus>, Error> {
         let rules = self.rules().await?;
         let now = self.inner.clock.now();
         let mut all: BTreeMap<String, KeyStatus> = BTreeMap::new();
         let plain = |key: &str| KeyStatus {
             key: key.into(),
-            limit: rules.of(key).map(|limit| (**limit).clone()),
-            places: Vec::new(),
+            limit: rules.limit_for(key).map(|limit| (**limit).clone()),
+            permits: Vec::new(),
             queued: 0,
             oldest: None,
             closed: None,
@@ -62,13 +62,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for limit in rules.all() {
             all.insert(limit.key.clone(), plain(&limit.key));
         }
-        for gate in self.every::<Limiter>(Limiter::COLLECTION).await? {
+        for gate in self.all_documents::<Limiter>(Limiter::COLLECTION).await? {
             let row = all.entry(gate.key.clone()).or_insert_with(|| plain(&gate.key));
-            row.places = gate.places.into_iter().filter(|place| place.until > now).collect();
+            row.permits = gate.places.into_iter().filter(|place| place.until > now).collect();
             row.closed = gate.closed.filter(|closed| closed.until.is_none_or(|until| until > now));
             row.breaker = gate.breaker;
         }
-        for (key, _, waiter) in self.inner.limits.lines().all() {
+        for (key, _, waiter) in self.inner.limits.queues().all() {
             let row = all.entry(key.to_owned()).or_insert_with(|| plain(key));
             row.queued = row.queued.saturating_add(1);
             row.oldest = Some(row.oldest.map_or(waiter.since, |oldest| oldest.min(waiter.since)));
@@ -80,18 +80,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn limit_at(&self, key: &str) -> Result<Option<KeyStatus>, Error> {
-        if let Some(found) = self.limits().await?.into_iter().find(|row| row.key == key) {
+    pub async fn limit_status(&self, key: &str) -> Result<Option<KeyStatus>, Error> {
+        if let Some(found) = self.limit_statuses().await?.into_iter().find(|row| row.key == key) {
             return Ok(Some(found));
         }
         if check_key(key).is_err() {
             return Ok(None);
         }
-        let governing = self.rules().await?.of(key).cloned();
+        let governing = self.rules().await?.limit_for(key).cloned();
         Ok(governing.map(|limit| KeyStatus {
             key: key.into(),
             limit: Some((*limit).clone()),
-            places: Vec::new(),
+            permits: Vec::new(),
             queued: 0,
             oldest: None,
             closed: None,
@@ -101,19 +101,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// What the attempts of an execution wait for in this process, by slot. Positions are as they are now.
     #[must_use]
-    pub fn waits_at(&self, id: ExecutionId) -> Vec<WaitingAttempt> {
+    pub fn waiting_attempts(&self, id: ExecutionId) -> Vec<WaitingAttempt> {
         let now = self.inner.clock.now();
-        let mut lines = self.inner.limits.lines();
+        let mut lines = self.inner.limits.queues();
         let all = lines.all().filter(|(_, task, _)| task.execution == id);
         let mut found: Vec<(WaitingAttempt, String)> = all
             .map(|(key, task, waiter)| {
                 let (since, due, why) = (waiter.since, waiter.due, waiter.why.clone());
-                (WaitingAttempt { task, key: key.to_owned(), since, due, why }, waiter.tenant.clone())
+                (WaitingAttempt { task, key: key.to_owned(), since, due, reason: why }, waiter.tenant.clone())
             })
             .collect();
         for (waiting, tenant) in &mut found {
-            let ahead = lines.before(&waiting.key, tenant, waiting.task, waiting.since, now);
-            if let Deferral::Full { before, .. } | Deferral::Paced { before, .. } = &mut waiting.why {
+            let ahead = lines.count_ahead(&waiting.key, tenant, waiting.task, waiting.since, now);
+            if let Deferral::Full { before, .. } | Deferral::Paced { before, .. } = &mut waiting.reason {
                 *before = ahead;
             }
         }
@@ -125,16 +125,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// [`LimitError`] in the inner result when a field is at fault; otherwise the store's.
     pub async fn set_limit(&self, limit: Limit) -> Result<Result<Limit, LimitError>, Error> {
-        if let Err(error) = limit.check() {
+        if let Err(error) = limit.validate() {
             return Ok(Err(error));
         }
         let limit = Limit { set_at: self.inner.clock.now(), ..limit };
-        self.ledger(true, |view| {
+        self.transact(true, |view| {
             view.get::<Limit>(&limit.key)?;
             view.put(&limit)
         })
         .await?;
-        self.look_again().await?;
+        self.wake_all_waiters().await?;
         Ok(Ok(limit))
     }
 
@@ -144,13 +144,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn remove_limit(&self, key: &str) -> Result<bool, Error> {
         let there = self
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let there = view.get::<Limit>(key)?.is_some();
                 view.delete::<Limit>(key)?;
                 Ok(there)
             })
             .await?;
-        self.look_again().await?;
+        self.wake_all_waiters().await?;
         Ok(there)
     }
 
@@ -167,8 +167,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if let Err(error) = check_key(key) {
             return Ok(Err(error));
         }
-        self.ledger(true, |view| {
-            let gate = view.get::<Limiter>(key)?.unwrap_or_else(|| Limiter::of(key));
+        self.transact(true, |view| {
+            let gate = view.get::<Limiter>(key)?.unwrap_or_else(|| Limiter::for_key(key));
             view.put(&Limiter { closed: Some(closed.clone()), ..gate })
         })
         .await?;
@@ -181,7 +181,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn open_key(&self, key: &str) -> Result<bool, Error> {
         let opened = self
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let Some(gate) = view.get::<Limiter>(key)? else { return Ok(false) };
                 let opened = gate.closed.is_some() || !gate.breaker.is_untouched();
                 let open = Limiter { closed: None, breaker: Breaker::default(), ..gate };
@@ -193,24 +193,24 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Ok(opened)
             })
             .await?;
-        self.look_again().await?;
+        self.wake_all_waiters().await?;
         Ok(opened)
     }
 
     /// Wakes whoever could be let in by what an operator has changed.
-    async fn look_again(&self) -> Result<(), Error> {
+    async fn wake_all_waiters(&self) -> Result<(), Error> {
         self.inner.limits.forget_rules();
         let (rules, now) = (self.rules().await?, self.inner.clock.now());
         let mut gates: BTreeMap<String, Limiter> = BTreeMap::new();
-        for gate in self.every::<Limiter>(Limiter::COLLECTION).await? {
+        for gate in self.all_documents::<Limiter>(Limiter::COLLECTION).await? {
             gates.insert(gate.key.clone(), gate);
         }
         let keys: std::collections::BTreeSet<String> =
-            self.inner.limits.lines().all().map(|(key, ..)| key.to_owned()).collect();
+            self.inner.limits.queues().all().map(|(key, ..)| key.to_owned()).collect();
         for key in keys {
             let _turn = self.inner.limits.lock_keys(std::iter::once(key.as_str())).await;
-            let gate = gates.remove(&key).unwrap_or_else(|| Limiter::of(&key));
-            self.wake(&gate, rules.of(&key).map(AsRef::as_ref), now).await?;
+            let gate = gates.remove(&key).unwrap_or_else(|| Limiter::for_key(&key));
+            self.wake_waiters(&gate, rules.limit_for(&key).map(AsRef::as_ref), now).await?;
         }
         Ok(())
     }

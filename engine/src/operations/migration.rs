@@ -31,7 +31,7 @@ pub struct SchemaUsage {
 impl SchemaUsage {
     /// How this engine stands to them: `current`, `older` (it reads them), or `no_worker` (it leaves them alone).
     #[must_use]
-    pub fn standing(&self) -> &'static str {
+    pub fn status(&self) -> &'static str {
         match self.here {
             Some(here) if here == self.schema => "current",
             Some(here) if here > self.schema => "older",
@@ -53,9 +53,9 @@ pub struct Migration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MigrationAnswer {
     /// It would be of this schema.
-    Would(u32),
+    Planned(u32),
     /// It is of this schema by now.
-    Did(u32),
+    Migrated(u32),
     /// It cannot, and nothing was changed: in words.
     Refused(String),
 }
@@ -65,7 +65,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn generations(&self) -> Result<Vec<SchemaUsage>, Error> {
+    pub async fn schema_usage(&self) -> Result<Vec<SchemaUsage>, Error> {
         let here = |workflow: &str| self.inner.workflows.get(workflow).map(|machine| machine.schema());
         let own = self.inner.workflows.iter();
         let mut counts: BTreeMap<(String, u32), u64> =
@@ -91,7 +91,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let take = |record: Record| match self.upgrade_of(&record) {
             Ok(None) => {}
             Ok(Some(next)) => {
-                found.push(Migration { answer: MigrationAnswer::Would(next.schema), record });
+                found.push(Migration { answer: MigrationAnswer::Planned(next.schema), record });
             }
             Err(why) => found.push(Migration { answer: MigrationAnswer::Refused(why), record }),
         };
@@ -107,7 +107,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub async fn migrate(&self, workflow: Option<&str>, by: &str) -> Result<Vec<Migration>, Error> {
         let mut all = self.outdated(workflow).await?;
         for migration in &mut all {
-            if matches!(migration.answer, MigrationAnswer::Would(_)) {
+            if matches!(migration.answer, MigrationAnswer::Planned(_)) {
                 migration.answer = self.migrate_one(migration.record.id, by).await?;
             }
         }
@@ -119,7 +119,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let record = self.record(id).await?;
             let next = match self.upgrade_of(&record) {
                 // Its own next event was quicker.
-                Ok(None) => return Ok(MigrationAnswer::Did(record.schema)),
+                Ok(None) => return Ok(MigrationAnswer::Migrated(record.schema)),
                 Ok(Some(next)) => next,
                 Err(why) => return Ok(MigrationAnswer::Refused(why)),
             };
@@ -127,7 +127,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             match self.inner.store.commit(migration_commit(&record, next, by)).await {
                 Ok(_) => {
                     tracing::info!(execution = %id, trace_id = %id.trace_id(), from = record.schema, to = schema, by, "migrated");
-                    return Ok(MigrationAnswer::Did(schema));
+                    return Ok(MigrationAnswer::Migrated(schema));
                 }
                 Err(store::Error::Conflict { .. }) => self.inner.metrics.conflict(),
                 Err(error @ store::Error::Busy { .. }) => {
@@ -142,7 +142,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The record as this engine would write it; `None` if it is so. In words, why it cannot.
     fn upgrade_of(&self, record: &Record) -> Result<Option<Record>, String> {
         let machine = self.machine(&record.workflow, record.schema).map_err(|e| e.to_string())?;
-        machine.upgraded(record, self.inner.clock.now()).map_err(|error| match error {
+        machine.upgrade(record, self.inner.clock.now()).map_err(|error| match error {
             Error::Unreadable { why, .. } => why,
             other => other.to_string(),
         })

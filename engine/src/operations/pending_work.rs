@@ -23,7 +23,7 @@ pub struct PendingTask {
     /// When it is due, in milliseconds of the epoch.
     pub due: Timestamp,
     /// What it is.
-    pub what: PendingWork,
+    pub work: PendingWork,
 }
 
 /// What is done when work falls due.
@@ -62,7 +62,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn pending(
+    pub async fn pending_tasks(
         &self,
         after: Option<ExecutionId>,
         limit: usize,
@@ -73,7 +73,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for record in found.items {
             for task in self.inner.store.tasks(record.id).await? {
                 let what = self.awaited(&record, &task);
-                items.push(PendingTask { record: record.clone(), slot: task.id.slot, due: task.due, what });
+                items.push(PendingTask {
+                    record: record.clone(),
+                    slot: task.id.slot,
+                    due: task.due,
+                    work: what,
+                });
             }
         }
         Ok(Page { items, next: found.next })
@@ -105,7 +110,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 fn pending_action<P>(work: &Work<P>) -> PendingWork {
-    let ErasedAction { name, kind, repeat, .. } = &work.deed;
+    let ErasedAction { name, kind, repeat, .. } = &work.action;
     let action = (*name).to_owned();
     match kind {
         ErasedActionKind::Actuator(_) => {

@@ -125,13 +125,13 @@ fn attribution_of(event: &Event) -> Option<&Attribution> {
 impl<P: Send + Sync + 'static> Engine<P> {
     /// Whether policy asks for a second person before `event` takes effect.
     #[must_use]
-    pub fn needs_second(&self, event: &Event) -> bool {
+    pub fn needs_second_person(&self, event: &Event) -> bool {
         command_name(event).is_some_and(|name| self.inner.options.second_person.contains(name))
     }
 
     pub(crate) fn check_second(&self, event: &Event) -> Result<(), Error> {
         match command_name(event) {
-            Some(command) if self.needs_second(event) => Err(Error::NeedsSecond { command }),
+            Some(command) if self.needs_second_person(event) => Err(Error::NeedsSecond { command }),
             Some(_) | None => Ok(()),
         }
     }
@@ -146,7 +146,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         event: Event,
         revision: Option<Revision>,
     ) -> Result<CommandResult, Error> {
-        if !self.needs_second(&event) {
+        if !self.needs_second_person(&event) {
             let taken = match revision {
                 Some(revision) => self.deliver_at(id, event, revision).await,
                 None => self.deliver(id, event).await,
@@ -196,15 +196,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// [`Error::NoProposal`]; [`Refusal::SamePerson`]; [`store::Error::Conflict`] when the execution has moved on, which
     /// makes the proposal void.
-    pub async fn second(&self, proposal: &str, by: &str) -> Result<Revision, Error> {
-        self.second_as_read(self.proposal(proposal).await?, by).await
+    pub async fn approve_proposal(&self, proposal: &str, by: &str) -> Result<Revision, Error> {
+        self.approve_proposal_as_read(self.proposal(proposal).await?, by).await
     }
 
     /// The same, of a proposal as it was read: of no other one that has taken its place since.
     ///
     /// # Errors
     /// As [`Engine::second`]; [`store::Error::Conflict`] when it is not the one that was read.
-    pub async fn second_as_read(
+    pub async fn approve_proposal_as_read(
         &self,
         (proposal, read): (Proposal, Read),
         by: &str,
@@ -265,7 +265,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// As [`Engine::deliver`].
     pub async fn preview(&self, id: ExecutionId, event: Event) -> Result<CommandPreview, Error> {
         let record = self.record(id).await?;
-        let needs_second = self.needs_second(&event);
+        let needs_second = self.needs_second_person(&event);
         let next =
             self.machine(&record.workflow, record.schema)?.advance(&record, event, self.inner.clock.now())?;
         let mut body: Value = serde_json::from_slice(&next.record.body)

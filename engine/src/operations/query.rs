@@ -12,12 +12,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// As [`Engine::record`], and when it cannot be decoded.
-    pub async fn show(&self, id: ExecutionId) -> Result<(Record, ExecutionView), Error> {
+    pub async fn execution(&self, id: ExecutionId) -> Result<(Record, ExecutionView), Error> {
         let record = self.record(id).await?;
         let machine = self.machine(&record.workflow, record.schema);
         let shown = match machine.and_then(|machine| machine.show(&record)) {
             Err(Error::NoWorker { .. }) => {
-                let (plan, digest) = match self.approval_cases(id).await?.pop() {
+                let (plan, digest) = match self.approval_records(id).await?.pop() {
                     Some(case) => (case.plan, case.digest),
                     None => (Plan::default(), PlanDigest(String::new())),
                 };
@@ -79,8 +79,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// What an attempt of an execution said last of how far it is, if one is under way in this process and has said anything.
     #[must_use]
-    pub fn said(&self, id: ExecutionId) -> Option<String> {
-        self.inner.limits.said(id)
+    pub fn progress_note(&self, id: ExecutionId) -> Option<String> {
+        self.inner.limits.progress_note(id)
     }
 
     /// Executions that `filter` accepts, oldest first.
@@ -127,7 +127,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn approval_case(&self, id: &str) -> Result<Option<ApprovalRecord>, Error> {
+    pub async fn approval_record(&self, id: &str) -> Result<Option<ApprovalRecord>, Error> {
         for place in [collection::OPEN, collection::CLOSED] {
             if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
                 return parse_case(&found).map(Some);
@@ -150,15 +150,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn approval_cases(&self, id: ExecutionId) -> Result<Vec<ApprovalRecord>, Error> {
-        Ok(self.approvals_written(id).await?.into_iter().map(|(_, case)| case).collect())
+    pub async fn approval_records(&self, id: ExecutionId) -> Result<Vec<ApprovalRecord>, Error> {
+        Ok(self.approval_versions(id).await?.into_iter().map(|(_, case)| case).collect())
     }
 
     /// The same, each with the commit that wrote it as it stands.
     ///
     /// # Errors
     /// The store's.
-    pub async fn approvals_written(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalRecord)>, Error> {
+    pub async fn approval_versions(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalRecord)>, Error> {
         let mut cases: Vec<(Sequence, ApprovalRecord)> = Vec::new();
         for place in [collection::CLOSED, collection::OPEN] {
             let mut after: Option<String> = None;

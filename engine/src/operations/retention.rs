@@ -18,19 +18,19 @@ use store::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
     /// Of every workflow that is not named; `None` for ever.
-    pub all: Option<Duration>,
+    pub default: Option<Duration>,
     /// Of one workflow, by its name; `None` for ever.
-    pub of: BTreeMap<String, Option<Duration>>,
+    pub by_workflow: BTreeMap<String, Option<Duration>>,
 }
 
 impl RetentionPolicy {
     fn span(&self, workflow: &str) -> Option<Duration> {
-        self.of.get(workflow).copied().unwrap_or(self.all)
+        self.by_workflow.get(workflow).copied().unwrap_or(self.default)
     }
 
     /// What was begun after this moment cannot be due, whatever it runs; `None` if nothing is ever due.
     fn latest(&self, now: Timestamp) -> Option<Timestamp> {
-        let spans = self.of.values().copied().chain([self.all]).flatten();
+        let spans = self.by_workflow.values().copied().chain([self.default]).flatten();
         let shortest = u64::try_from(spans.min()?.as_millis()).unwrap_or(u64::MAX);
         now.0.checked_sub(shortest).map(Timestamp)
     }
@@ -47,14 +47,14 @@ pub struct ExpiredExecution {
     /// Its record.
     pub record: Record,
     /// Why it stays for now; `None` if it went, or would go.
-    pub stays: Option<&'static str>,
+    pub kept_reason: Option<&'static str>,
 }
 
 /// A batch of [`Engine::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryBatch {
     /// Those that were old enough.
-    pub looked_at: Vec<ExpiredExecution>,
+    pub examined: Vec<ExpiredExecution>,
     /// Pass it as `after` to go on; `None` at the end.
     pub next: Option<ExecutionId>,
 }
@@ -93,7 +93,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let Some(latest) = keep.latest(now) else { return Ok(ExpiryBatch::default()) };
         let finished = Filter { open: Some(false), ..Filter::default() };
         let page = self.inner.store.list(&finished, after, limit).await?;
-        let mut found = ExpiryBatch { looked_at: Vec::new(), next: page.next };
+        let mut found = ExpiryBatch { examined: Vec::new(), next: page.next };
         for record in page.items {
             if record.created_at > latest {
                 // Ids sort by the moment they were made; what follows is younger still.
@@ -108,7 +108,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Ok(_) => None,
                 Err(why) => Some(why),
             };
-            found.looked_at.push(ExpiredExecution { record, stays });
+            found.examined.push(ExpiredExecution { record, kept_reason: stays });
         }
         Ok(found)
     }
@@ -206,7 +206,7 @@ fn erased_entry(record: &Record, now: Timestamp) -> Entry {
     });
     Entry {
         sequence: Sequence(0),
-        execution: crate::AuditContext::nobody(),
+        execution: crate::AuditContext::no_execution(),
         at: now,
         actor: crate::documents::audit_context::actor().unwrap_or_else(|| "engine".into()),
         event: crate::AuditContext::ERASED.into(),

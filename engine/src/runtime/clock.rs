@@ -60,7 +60,7 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that shows `now`.
     #[must_use]
-    pub fn at(now: Timestamp) -> Self {
+    pub fn starting_at(now: Timestamp) -> Self {
         Self { now: watch::Sender::new(now), made: Mutex::new(0) }
     }
 

@@ -55,8 +55,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.inner.wakeup.notify_before(scheduled);
         (self.inner.edge_observer)(id, &next.edges);
         if let Some(outcome) = next.finished.map(Into::<&str>::into) {
-            self.inner.metrics.ended(&workflow, outcome);
-            self.inner.metrics.promised(&workflow, next.kept);
+            self.inner.metrics.count_ended(&workflow, outcome);
+            self.inner.metrics.promised(&workflow, next.met_promise);
             tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow, outcome, "finished");
         }
         if let Some(reason) = next.parked {

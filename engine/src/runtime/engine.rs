@@ -81,20 +81,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Sets how it works.
     #[must_use]
-    pub fn options(self, options: Options) -> Self {
+    pub fn with_options(self, options: Options) -> Self {
         self.change(|inner| inner.options = options)
     }
 
     /// Counts into these metrics, from zero for each workflow that is registered by then.
     #[must_use]
-    pub fn metrics(self, metrics: Metrics) -> Self {
+    pub fn with_metrics(self, metrics: Metrics) -> Self {
         metrics.expect(self.inner.workflows.keys().copied());
         self.change(|inner| inner.metrics = metrics)
     }
 
     /// Tells `observer` every way taken, once it is committed.
     #[must_use]
-    pub fn watched(self, observer: impl Fn(ExecutionId, &[Edge]) + Send + Sync + 'static) -> Self {
+    pub fn with_edge_observer(self, observer: impl Fn(ExecutionId, &[Edge]) + Send + Sync + 'static) -> Self {
         self.change(|inner| inner.edge_observer = Arc::new(observer))
     }
 

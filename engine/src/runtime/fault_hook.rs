@@ -8,14 +8,14 @@ use serde_json::Value;
 /// Bends attempts, so that a sweep can try every way in which one can go wrong.
 pub trait FaultInjector: Send + Sync + 'static {
     /// What to do to the attempt of the action `name` that `call` describes.
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault;
+    fn inject(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault;
 }
 
 /// One way to bend an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InjectedFault {
     /// Leave it alone.
-    Not,
+    NoFault,
     /// Report this without performing it.
     Before(ActionError),
     /// Perform it, and report this.

@@ -78,12 +78,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// When it is no `T`.
-    pub fn parsed<T: Entity>(&self, document: &Document) -> Result<Arc<T>, serde_json::Error> {
+    pub fn parse_document<T: Entity>(&self, document: &Document) -> Result<Arc<T>, serde_json::Error> {
         if let Some(value) = self.inner.document_cache.get::<T>(document) {
             return Ok(value);
         }
         let value = serde_json::from_slice(&document.body).map(Arc::new)?;
-        self.inner.document_cache.keep(document, &value);
+        self.inner.document_cache.insert(document, &value);
         Ok(value)
     }
 }
@@ -108,14 +108,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`Error::Undecided`] when the decision is no; [`Error::Crowded`] when it had no turn in time, or other servers keep writing.
-    pub async fn ledger<T>(
+    pub async fn transact<T>(
         &self,
         keep: bool,
         mut attempt: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
         let conditions = if keep { crate::documents::preconditions::current() } else { Vec::new() };
         let mut attempt = |view: &mut View| {
-            conditions.iter().try_for_each(|condition| condition.holds(view))?;
+            conditions.iter().try_for_each(|condition| condition.check(view))?;
             attempt(view)
         };
         let (waited, patience) = (Stopwatch::start(), self.inner.options.patience);

@@ -40,7 +40,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     async fn start_asked(&self, start: Start, settle: Settle) -> Result<(), Error> {
-        let request = Request::of(start.by).once(&start.key, &start.key);
+        let request = Request::by_name(start.by).with_idempotency_key(&start.key, &start.key);
         let also = ExtraWrites::default();
         match self.begin(&start.workflow, start.schema, start.data, request, Some(settle), also).await {
             Ok(started) if started.replayed => self.drop_message(settle).await,

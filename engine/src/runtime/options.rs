@@ -26,7 +26,7 @@ pub struct Options {
     /// Whether votes count that are not those of another person. Default: they do not.
     pub separation: Separation,
     /// Sees every attempt and may bend it; for fault sweeps.
-    pub tap: Option<Arc<dyn crate::FaultInjector>>,
+    pub fault_injector: Option<Arc<dyn crate::FaultInjector>>,
 }
 
 impl Default for Options {
@@ -41,7 +41,7 @@ impl Default for Options {
             relay: None,
             second_person: BTreeSet::new(),
             separation: Separation::default(),
-            tap: None,
+            fault_injector: None,
         }
     }
 }

@@ -31,7 +31,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// [`InvalidWorkflow`]: the static check found that it could strand an execution.
-    pub fn with<W: Workflow<Platform = P>>(self) -> Result<Self, InvalidWorkflow> {
+    pub fn with_workflow<W: Workflow<Platform = P>>(self) -> Result<Self, InvalidWorkflow> {
         let flaws = check::<W>();
         if !flaws.is_empty() {
             return Err(InvalidWorkflow { workflow: W::NAME, flaws });

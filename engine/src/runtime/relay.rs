@@ -40,7 +40,7 @@ enum Answer {
 }
 
 impl Answer {
-    fn put(&self, answer: ExecutionId) -> Put {
+    fn to_put(&self, answer: ExecutionId) -> Put {
         Put { key: key(answer), body: Some(serde_json::to_vec(self).unwrap_or_default()) }
     }
 
@@ -122,7 +122,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let now = self.inner.clock.now();
         let old = self.inner.store.documents(COLLECTION, "", None, MAX_CLEARED).await?.items;
         let is_old = |key: &Key| {
-            key.id.parse::<ExecutionId>().is_ok_and(|id| now.since(id.made_at()) > ANSWER_LIFETIME)
+            key.id.parse::<ExecutionId>().is_ok_and(|id| now.since(id.created_at()) > ANSWER_LIFETIME)
         };
         let gone = old.into_iter().map(|document| document.key).filter(is_old);
         let documents: Vec<Put> = gone.map(|key| Put { key, body: None }).collect();
@@ -156,7 +156,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Err(error) => return Err(error),
             };
             let said = Answer::Taken(record.revision.next());
-            let also = ExtraWrites { documents: vec![said.put(answer)], ..ExtraWrites::default() };
+            let also = ExtraWrites { documents: vec![said.to_put(answer)], ..ExtraWrites::default() };
             match self.commit(Some(record.revision), next, Some(settle), also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 other => return other.map(drop),
@@ -166,7 +166,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     async fn answered(&self, said: Answer, answer: ExecutionId, settle: Settle) -> Result<(), Error> {
-        let documents = vec![said.put(answer)];
+        let documents = vec![said.to_put(answer)];
         self.inner.store.commit(Commit { documents, settle: Some(settle), ..Commit::default() }).await?;
         Ok(())
     }

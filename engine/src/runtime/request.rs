@@ -19,7 +19,7 @@ impl Request {
     /// Asked for by `person`.
     #[must_use]
     pub fn by(person: &Person) -> Self {
-        Self { provenance: person.provenance.clone(), ..Self::of(person.name.clone()) }
+        Self { provenance: person.provenance.clone(), ..Self::by_name(person.name.clone()) }
     }
 
     /// The same, by a credential that comes from there.
@@ -28,47 +28,47 @@ impl Request {
         Self { provenance: Some(Box::new(provenance)), ..self }
     }
 
-    pub(crate) fn of(by: String) -> Self {
+    pub(crate) fn by_name(by: String) -> Self {
         Self { by, ..Self::default() }
     }
 
     /// What the execution is to be called, so that documents of the same commit can name it.
-    pub(crate) fn named(mut self, id: ExecutionId) -> Self {
+    pub(crate) fn with_id(mut self, id: ExecutionId) -> Self {
         self.id = Some(id);
         self
     }
 
     /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
     #[must_use]
-    pub fn once(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
+    pub fn with_idempotency_key(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
         self.once = Some((key.into(), fingerprint.into()));
         self
     }
 
     /// With this written on it, such as `team=ml`; it is found by that. What is longer than 256 bytes, or more than 16, is not.
     #[must_use]
-    pub fn labelled(mut self, label: impl Into<String>) -> Self {
+    pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.attributes.entry("label".into()).or_default().insert(label.into());
         self
     }
 
     /// Started by the schedule of this name; it is found by that.
     #[must_use]
-    pub fn scheduled(mut self, schedule: impl Into<String>) -> Self {
+    pub fn with_schedule(mut self, schedule: impl Into<String>) -> Self {
         self.attributes.entry("schedule".into()).or_default().insert(schedule.into());
         self
     }
 
     /// Asked for within somebody's own trace: the `traceparent` of W3C that came with it. The execution's trace links to that one.
     #[must_use]
-    pub fn within(mut self, traceparent: impl Into<String>) -> Self {
+    pub fn with_traceparent(mut self, traceparent: impl Into<String>) -> Self {
         self.attributes.entry("traceparent".into()).or_default().insert(traceparent.into());
         self
     }
 
     /// Also writes these, if `reads` still hold, in the very commit that starts the execution.
     #[must_use]
-    pub fn with(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {
+    pub fn with_documents(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {
         self.reads.extend(reads);
         self.documents.extend(documents);
         self

@@ -13,7 +13,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's; `schedule.invalid`.
     pub async fn claim_occurrence(&self, schedule: &Schedule) -> Result<Option<Occurrence>, Error> {
         for _ in 0..MAX_ROUNDS {
-            let round = self.decided(ScheduleSource::Given(schedule), self.fresh(), &BTreeMap::new()).await?;
+            let round = self
+                .decide_schedule(ScheduleSource::Given(schedule), self.new_execution_id(), &BTreeMap::new())
+                .await?;
             let Some(round) = round else { continue };
             let Some((_, decision)) = round.result.map_err(Error::Undecided)? else { return Ok(None) };
             if round.puts.is_empty() {
@@ -39,7 +41,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn end_occurrence(&self, claimed: &Occurrence, failed: Option<&str>) -> Result<(), Error> {
         let outcome = if failed.is_some() { "failed" } else { "completed" };
-        self.ledger(true, |view| {
+        self.transact(true, |view| {
             let Some(row) = view.get::<Occurrence>(&claimed.id())? else { return Ok(()) };
             let failing = failed.map(|why| Failing {
                 nominal: row.nominal,

@@ -29,23 +29,23 @@ impl CatchingUp {
 impl Decider<'_> {
     /// Sets the late moments aside, if there are more than one decision takes up.
     pub(super) fn set_aside(&mut self) {
-        let (done, times) = (self.standing.done, self.facts.times);
+        let (done, times) = (self.status.done, self.facts.times);
         let to = Timestamp(
             self.facts.now.0.saturating_sub(u64::try_from(ON_TIME.as_millis()).unwrap_or(u64::MAX)),
         );
-        if done >= to || self.standing.catching_up.is_some() || self.standing.set_back.is_some() {
+        if done >= to || self.status.catching_up.is_some() || self.status.set_back.is_some() {
             return;
         }
         let all = std::iter::successors(times.next_after(done), |last| times.next_after(*last));
         if all.take_while(|moment| *moment <= to).nth(MAX_MOMENTS).is_some() {
-            self.standing.catching_up = Some(CatchingUp { done, to });
-            self.standing.done = to;
+            self.status.catching_up = Some(CatchingUp { done, to });
+            self.status.done = to;
         }
     }
 
     /// Goes on with the moments that were set aside.
     pub(super) fn catch_up(&mut self) {
-        let Some(mut span) = self.standing.catching_up else { return };
+        let Some(mut span) = self.status.catching_up else { return };
         // What follows a moment that is on time does not follow these.
         self.late = None;
         for _ in 0..MAX_MOMENTS.saturating_sub(self.rows.len()) {
@@ -54,12 +54,12 @@ impl Decider<'_> {
             }
             let next = self.facts.times.next_after(span.done).filter(|next| *next <= span.to);
             let Some(nominal) = next else {
-                self.standing.catching_up = None;
+                self.status.catching_up = None;
                 return;
             };
             span.done = nominal;
             self.take_up(nominal, self.facts.schedule.due(nominal));
         }
-        self.standing.catching_up = Some(span);
+        self.status.catching_up = Some(span);
     }
 }

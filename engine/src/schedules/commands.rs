@@ -47,15 +47,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// # Errors
     /// The store's.
     pub async fn schedule(&self, name: &str) -> Result<Option<Schedule>, Error> {
-        self.ledger(false, |view| view.get::<Schedule>(name)).await
+        self.transact(false, |view| view.get::<Schedule>(name)).await
     }
 
     /// Where a schedule stands; `None` for one that was never looked at.
     ///
     /// # Errors
     /// The store's.
-    pub async fn schedule_standing(&self, name: &str) -> Result<Option<ScheduleStatus>, Error> {
-        self.ledger(false, |view| view.get::<ScheduleStatus>(name)).await
+    pub async fn schedule_status(&self, name: &str) -> Result<Option<ScheduleStatus>, Error> {
+        self.transact(false, |view| view.get::<ScheduleStatus>(name)).await
     }
 
     /// Sets a schedule, in the name of `by`: from now on, and never for the past. What was due before and still waits is started
@@ -73,7 +73,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let set = |view: &mut View| {
             let now = view.now();
             let mut wanted = Schedule { set_by: by.to_owned(), set_at: now, ..wanted.clone() };
-            wanted.checked()?;
+            wanted.validate()?;
             if wanted.target == Target::BuiltIn {
                 let why = format!("schedule {}: start: name what is to be started", wanted.name);
                 return Err(ActionError::permanent("schedule.invalid", why).into());
@@ -83,7 +83,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let why = format!("schedule {} is at version {stands}", wanted.name);
                 return Err(ActionError::permanent("schedule.changed", why).into());
             }
-            let mut standing = which.standing(view)?;
+            let mut standing = which.status(view)?;
             standing.version += 1;
             standing.done = standing.done.max(now);
             wanted.version = standing.version;
@@ -107,7 +107,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let why = format!("schedule {name} is at version {}", stands.version);
                 return Err(ActionError::permanent("schedule.changed", why).into());
             }
-            let mut standing = which.standing(view)?;
+            let mut standing = which.status(view)?;
             let now = view.now();
             for waits in std::mem::take(&mut standing.waiting) {
                 let reason = format!("the schedule was deleted by {by}");
@@ -215,7 +215,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             view.put(&standing)?;
             Ok(occurrence)
         };
-        self.ledger(true, trigger).await
+        self.transact(true, trigger).await
     }
 
     /// Leaves out an occurrence that waits: it is never started.
@@ -244,7 +244,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             view.put(&standing)?;
             Ok(skipped)
         };
-        let skipped = self.ledger(true, skip).await?;
+        let skipped = self.transact(true, skip).await?;
         self.inner.metrics.occurrence(Fate::Skipped.name());
         Ok(skipped)
     }
@@ -255,13 +255,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
         which: ScheduleSource<'_>,
         mut change: impl FnMut(&mut View) -> Result<T, Undecided>,
     ) -> Result<T, Error> {
-        let (ended, tried) = (self.ended(which.name()).await?, BTreeMap::new());
-        let input = DecisionInput { fresh: self.fresh(), ended: &ended, tried: &tried, starting: false };
+        let (ended, tried) = (self.finished_runs(which.name()).await?, BTreeMap::new());
+        let input = DecisionInput {
+            new_execution_id: self.new_execution_id(),
+            ended: &ended,
+            tried: &tried,
+            starting: false,
+        };
         let settle =
             |view: &mut View| Ok(decide_on_view(view, which, &input)?.is_some_and(|(_, made)| made.changed));
         // A chunk a commit, until there is none.
-        while self.ledger(true, settle).await? {}
-        self.ledger(true, |view| {
+        while self.transact(true, settle).await? {}
+        self.transact(true, |view| {
             // What has come since belongs to the change's own commit.
             settle(view)?;
             change(view)
@@ -281,7 +286,7 @@ fn earlier_request(
         let why = format!("the key was used at {} for something else", before.at.0);
         return Err(ActionError::permanent("idempotency.key_reused", why).into());
     }
-    view.need(&Occurrence::key(schedule, before.nominal)).map(Some)
+    view.require(&Occurrence::key(schedule, before.nominal)).map(Some)
 }
 
 /// A moment that is nobody else's: expressions name full seconds, and whoever asked in the same one took another.
@@ -308,5 +313,5 @@ pub(super) fn existing_status(
     which: ScheduleSource<'_>,
 ) -> Result<ScheduleStatus, Undecided> {
     which.definition(view)?.ok_or_else(|| unknown(which.name()))?;
-    which.standing(view)
+    which.status(view)
 }

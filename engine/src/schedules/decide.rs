@@ -28,7 +28,7 @@ pub(crate) struct Facts<'a> {
     /// The time of day.
     pub(crate) now: Timestamp,
     /// What the execution is to be called that this decision starts.
-    pub(crate) fresh: ExecutionId,
+    pub(crate) new_execution_id: ExecutionId,
     /// Runs that are over, and how each ended; a run that is not here is open.
     pub(crate) ended: &'a BTreeMap<ExecutionId, Option<String>>,
     /// What is on record of the moments that [`wanted`] names.
@@ -65,7 +65,7 @@ pub(crate) enum EndRequest {
 #[derive(Debug)]
 pub(crate) struct Decision {
     /// Where the schedule stands then.
-    pub(crate) standing: ScheduleStatus,
+    pub(crate) status: ScheduleStatus,
     /// Rows to write, one a moment.
     pub(crate) rows: BTreeMap<Timestamp, Occurrence>,
     /// What is to be started with the same commit.
@@ -90,7 +90,7 @@ pub(crate) fn backfill_moments(standing: &ScheduleStatus, times: &Times) -> Vec<
 pub(crate) fn decide(facts: &Facts<'_>, standing: ScheduleStatus) -> Decision {
     let before = standing.clone();
     let (rows, orders) = (BTreeMap::new(), Vec::new());
-    let mut deciding = Decider { facts, standing, rows, start: None, orders, late: None };
+    let mut deciding = Decider { facts, status: standing, rows, start: None, orders, late: None };
     deciding.follow_clock();
     deciding.follow_spec();
     deciding.close_ended();
@@ -98,17 +98,17 @@ pub(crate) fn decide(facts: &Facts<'_>, standing: ScheduleStatus) -> Decision {
     deciding.set_aside();
     deciding.admit();
     deciding.catch_up();
-    deciding.fill();
-    let Decider { standing, rows, start, orders, .. } = deciding;
+    deciding.continue_backfill();
+    let Decider { status: standing, rows, start, orders, .. } = deciding;
     let changed = standing != before || !rows.is_empty();
     let set_back = standing.set_back.is_some() && standing.set_back != before.set_back;
-    Decision { standing, rows, start, orders, changed, set_back }
+    Decision { status: standing, rows, start, orders, changed, set_back }
 }
 
 /// A decision that is being made.
 pub(crate) struct Decider<'a> {
     pub(crate) facts: &'a Facts<'a>,
-    pub(crate) standing: ScheduleStatus,
+    pub(crate) status: ScheduleStatus,
     pub(crate) rows: BTreeMap<Timestamp, Occurrence>,
     pub(crate) start: Option<Occurrence>,
     pub(crate) orders: Vec<(ExecutionId, EndRequest)>,
@@ -123,30 +123,29 @@ impl Decider<'_> {
             return;
         }
         let spec = self.facts.schedule.spec();
-        if self.standing.spec.as_ref().is_some_and(|known| *known != spec) {
-            self.standing.done = self.standing.done.max(self.facts.now);
+        if self.status.spec.as_ref().is_some_and(|known| *known != spec) {
+            self.status.done = self.status.done.max(self.facts.now);
         }
-        self.standing.spec = Some(spec);
+        self.status.spec = Some(spec);
     }
 
     /// Notes how runs ended; one that failed may pause the schedule.
     fn close_ended(&mut self) {
-        for mut run in std::mem::take(&mut self.standing.running) {
+        for mut run in std::mem::take(&mut self.status.running) {
             let over = run.execution.and_then(|id| Some((id, self.facts.ended.get(&id)?)));
             let Some((id, outcome)) = over else {
-                self.standing.running.push(run);
+                self.status.running.push(run);
                 continue;
             };
-            self.standing.asked_to_end.remove(&id);
+            self.status.asked_to_end.remove(&id);
             run.outcome.clone_from(outcome);
             if let Some(outcome) = outcome.as_deref().filter(|outcome| is_failure(outcome)) {
                 let reason = format!("execution {id} of {} ended {outcome}", utc(run.nominal));
                 self.pause_for(reason.clone());
                 let at = self.facts.now;
-                self.standing.failing =
-                    Some(Failing { nominal: run.nominal, at, reason, execution: Some(id) });
+                self.status.failing = Some(Failing { nominal: run.nominal, at, reason, execution: Some(id) });
             } else {
-                self.standing.failing = None;
+                self.status.failing = None;
             }
             self.rows.insert(run.nominal, run);
         }
@@ -154,19 +153,19 @@ impl Decider<'_> {
 
     /// A failure pauses, if the schedule says so.
     pub(crate) fn pause_for(&mut self, reason: String) {
-        if self.facts.schedule.pause_on_failure && self.standing.paused.is_none() {
-            self.standing.paused = Some(Paused { by: "engine".into(), reason, at: self.facts.now });
+        if self.facts.schedule.pause_on_failure && self.status.paused.is_none() {
+            self.status.paused = Some(Paused { by: "engine".into(), reason, at: self.facts.now });
         }
     }
 
     /// Looks at what waits, in the order of its turn.
     fn judge_waiting(&mut self, select: impl Fn(&Occurrence) -> bool) {
-        for occurrence in std::mem::take(&mut self.standing.waiting) {
+        for occurrence in std::mem::take(&mut self.status.waiting) {
             let is_due = occurrence.due() <= self.facts.now;
             if self.start.is_some() || !is_due || !select(&occurrence) {
-                self.standing.waiting.push(occurrence);
+                self.status.waiting.push(occurrence);
             } else {
-                self.judge(occurrence, true);
+                self.decide_one(occurrence, true);
             }
         }
     }
@@ -177,16 +176,16 @@ impl Decider<'_> {
             if self.start.is_some() {
                 return;
             }
-            let next = self.facts.times.next_after(self.standing.done);
+            let next = self.facts.times.next_after(self.status.done);
             let Some(nominal) = next.filter(|nominal| *nominal <= self.facts.now) else {
                 self.forget_set_back();
                 return;
             };
             match self.arrival(nominal) {
                 Arrival::Unknown => return,
-                Arrival::PassedOver => self.standing.done = nominal,
+                Arrival::PassedOver => self.status.done = nominal,
                 Arrival::Taken(free) => {
-                    self.standing.done = nominal;
+                    self.status.done = nominal;
                     self.take_up(free, self.facts.schedule.due(nominal));
                 }
             }
@@ -210,36 +209,36 @@ impl Decider<'_> {
             outcome: None,
         };
         if let Some(days) = schedule.excluded(times, nominal) {
-            self.settle(occurrence, Fate::Excluded, days.why.clone());
-        } else if let Some(paused) = &self.standing.paused {
+            self.close_occurrence(occurrence, Fate::Excluded, days.why.clone());
+        } else if let Some(paused) = &self.status.paused {
             let reason = attributed_reason(&paused.by, &paused.reason);
-            self.settle(occurrence, Fate::Paused, reason);
+            self.close_occurrence(occurrence, Fate::Paused, reason);
         } else {
-            self.judge(occurrence, false);
+            self.decide_one(occurrence, false);
         }
     }
 
     /// Goes on with the oldest backfill: one occurrence at a time waits for its turn, and the next is looked at only when it
     /// has been started. So nothing of the span is left out, however long it is.
-    fn fill(&mut self) {
-        while let Some(backfill) = self.standing.backfills.first().cloned() {
+    fn continue_backfill(&mut self) {
+        while let Some(backfill) = self.status.backfills.first().cloned() {
             self.judge_waiting(|occurrence| occurrence.origin == Origin::Backfill);
-            let waits = self.standing.waiting.iter().any(|waits| waits.origin == Origin::Backfill);
+            let waits = self.status.waiting.iter().any(|waits| waits.origin == Origin::Backfill);
             if self.start.is_some() || waits {
                 return;
             }
             let next = self.facts.times.next_after(backfill.done).filter(|next| *next <= backfill.to);
             let Some(nominal) = next else {
-                self.standing.backfills.remove(0);
+                self.status.backfills.remove(0);
                 return;
             };
             let known = self.facts.on_record.get(&nominal);
-            let is_seen = nominal <= self.standing.done
-                && !self.standing.catching_up.is_some_and(|span| span.has(nominal));
+            let is_seen =
+                nominal <= self.status.done && !self.status.catching_up.is_some_and(|span| span.has(nominal));
             let Some(known) = known.filter(|_| is_seen && !self.rows.contains_key(&nominal)) else {
                 return;
             };
-            if let Some(oldest) = self.standing.backfills.first_mut() {
+            if let Some(oldest) = self.status.backfills.first_mut() {
                 oldest.done = nominal;
             }
             self.make_up_for(nominal, *known, &backfill.by);
@@ -266,13 +265,13 @@ impl Decider<'_> {
         let excluded = schedule.excluded(times, nominal);
         match (known, excluded) {
             (Some(Fate::Fired | Fate::Pending | Fate::Buffered), _) | (Some(_), Some(_)) => {}
-            (None, Some(days)) => self.settle(occurrence, Fate::Excluded, days.why.clone()),
-            (_, None) => self.judge(occurrence, false),
+            (None, Some(days)) => self.close_occurrence(occurrence, Fate::Excluded, days.why.clone()),
+            (_, None) => self.decide_one(occurrence, false),
         }
     }
 
     /// Decides about one that is due, or whose moment has come. `recorded` says whether it is on record as it is.
-    fn judge(&mut self, mut occurrence: Occurrence, recorded: bool) {
+    fn decide_one(&mut self, mut occurrence: Occurrence, recorded: bool) {
         match self.verdict(&occurrence, recorded) {
             OccurrenceDecision::Start => self.fire(occurrence),
             OccurrenceDecision::Wait(fate, reason) => {
@@ -282,8 +281,8 @@ impl Decider<'_> {
                     self.rows.insert(occurrence.nominal, occurrence.clone());
                 }
                 let turn = |other: &Occurrence| (other.due(), other.nominal);
-                let place = self.standing.waiting.partition_point(|other| turn(other) <= turn(&occurrence));
-                self.standing.waiting.insert(place, occurrence);
+                let place = self.status.waiting.partition_point(|other| turn(other) <= turn(&occurrence));
+                self.status.waiting.insert(place, occurrence);
             }
             OccurrenceDecision::Drop(fate, reason) => {
                 if fate == Fate::Failed {
@@ -293,9 +292,9 @@ impl Decider<'_> {
                     );
                     self.pause_for(why.clone());
                     let (nominal, at) = (occurrence.nominal, self.facts.now);
-                    self.standing.failing = Some(Failing { nominal, at, reason: why, execution: None });
+                    self.status.failing = Some(Failing { nominal, at, reason: why, execution: None });
                 }
-                self.settle(occurrence, fate, reason);
+                self.close_occurrence(occurrence, fate, reason);
             }
         }
     }
@@ -303,15 +302,15 @@ impl Decider<'_> {
     fn fire(&mut self, mut occurrence: Occurrence) {
         (occurrence.fate, occurrence.at) = (Fate::Fired, self.facts.now);
         // What failed to start has started now; how a run ends is seen when it has.
-        self.standing.failing = self.standing.failing.take().filter(|failing| failing.execution.is_some());
+        self.status.failing = self.status.failing.take().filter(|failing| failing.execution.is_some());
         match (&self.facts.schedule.target, self.facts.tried.get(&occurrence.nominal)) {
             (Target::Start { .. }, Some(StartOutcome::Known(id))) => {
                 occurrence.execution = Some(*id);
-                self.standing.running.push(occurrence.clone());
+                self.status.running.push(occurrence.clone());
             }
             (Target::Start { .. }, _) => {
-                occurrence.execution = Some(self.facts.fresh);
-                self.standing.running.push(occurrence.clone());
+                occurrence.execution = Some(self.facts.new_execution_id);
+                self.status.running.push(occurrence.clone());
                 self.start = Some(occurrence.clone());
             }
             (Target::BuiltIn, _) => self.start = Some(occurrence.clone()),
@@ -320,14 +319,14 @@ impl Decider<'_> {
     }
 
     /// Gives an occurrence its last word.
-    pub(crate) fn settle(&mut self, mut occurrence: Occurrence, fate: Fate, reason: String) {
+    pub(crate) fn close_occurrence(&mut self, mut occurrence: Occurrence, fate: Fate, reason: String) {
         (occurrence.fate, occurrence.reason, occurrence.at) = (fate, reason, self.facts.now);
         self.rows.insert(occurrence.nominal, occurrence);
     }
 
     /// How many may still wait.
     pub(crate) fn is_full(&self) -> bool {
-        self.standing.waiting.len() >= usize::try_from(MAX_BUFFERED).unwrap_or(usize::MAX)
+        self.status.waiting.len() >= usize::try_from(MAX_BUFFERED).unwrap_or(usize::MAX)
     }
 }
 

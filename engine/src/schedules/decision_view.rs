@@ -35,7 +35,7 @@ impl<'a> ScheduleSource<'a> {
     }
 
     /// Where it stands. One that was never looked at begins now: nothing was due before.
-    pub(super) fn standing(self, view: &mut View) -> Result<ScheduleStatus, Undecided> {
+    pub(super) fn status(self, view: &mut View) -> Result<ScheduleStatus, Undecided> {
         let now = view.now();
         let found = view.get::<ScheduleStatus>(self.name())?;
         let standing = found.unwrap_or_else(|| ScheduleStatus { done: now, ..ScheduleStatus::default() });
@@ -45,7 +45,7 @@ impl<'a> ScheduleSource<'a> {
 
 /// What one decision is told beside what is stored.
 pub(super) struct DecisionInput<'a> {
-    pub(super) fresh: ExecutionId,
+    pub(super) new_execution_id: ExecutionId,
     pub(super) ended: &'a BTreeMap<ExecutionId, Option<String>>,
     pub(super) tried: &'a BTreeMap<Timestamp, StartOutcome>,
     pub(super) starting: bool,
@@ -59,12 +59,12 @@ pub(super) fn decide_on_view(
 ) -> Result<Option<(Schedule, Decision)>, Undecided> {
     let Some(schedule) = which.definition(view)? else { return Ok(None) };
     let unknown = view.get::<ScheduleStatus>(which.name())?.is_none();
-    let standing = which.standing(view)?;
+    let standing = which.status(view)?;
     let invalid = |e: super::ScheduleError| ActionError::permanent("schedule.invalid", e);
     let times = schedule.times().map_err(invalid)?;
     let wanted = backfill_moments(&standing, &times);
     let key = |at: &Timestamp| Occurrence::key(&schedule.name, *at);
-    view.want::<Occurrence>(wanted.iter().map(key))?;
+    view.prefetch::<Occurrence>(wanted.iter().map(key))?;
     let mut on_record = BTreeMap::new();
     for at in &wanted {
         on_record.insert(*at, view.get::<Occurrence>(&key(at))?.map(|row| row.fate));
@@ -74,7 +74,7 @@ pub(super) fn decide_on_view(
         schedule: &schedule,
         times: &times,
         now: view.now(),
-        fresh: input.fresh,
+        new_execution_id: input.new_execution_id,
         ended: input.ended,
         on_record: &on_record,
         recorded: &recorded,
@@ -83,16 +83,16 @@ pub(super) fn decide_on_view(
     };
     let was_well = standing.failing.is_none();
     let decision = decide(&facts, standing);
-    if let Some(failing) = decision.standing.failing.as_ref().filter(|_| was_well) {
+    if let Some(failing) = decision.status.failing.as_ref().filter(|_| was_well) {
         let (nominal, why) = (failing.nominal, &failing.reason);
         view.put(&Notification::schedule_failed(&schedule.name, nominal, why, view.now()))?;
     }
-    view.want::<Occurrence>(decision.rows.keys().map(key))?;
+    view.prefetch::<Occurrence>(decision.rows.keys().map(key))?;
     for row in decision.rows.values() {
         view.put(row)?;
     }
     if decision.changed || unknown {
-        view.put(&decision.standing)?;
+        view.put(&decision.status)?;
     }
     for (id, ask) in &decision.orders {
         let order = Attribution {
@@ -112,7 +112,7 @@ pub(super) fn decide_on_view(
 
 /// Which of these moments are on record, and the first moment after each that is free.
 fn recorded(view: &mut View, schedule: &Schedule, moments: Vec<Timestamp>) -> Result<Recorded, Undecided> {
-    view.want::<Occurrence>(moments.iter().map(|at| Occurrence::key(&schedule.name, *at)))?;
+    view.prefetch::<Occurrence>(moments.iter().map(|at| Occurrence::key(&schedule.name, *at)))?;
     let mut recorded = Recorded::new();
     for nominal in moments {
         let mut free = nominal;

@@ -210,7 +210,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`ScheduleError`], naming the field at fault and what to write.
-    pub fn checked(&self) -> Result<Times, ScheduleError> {
+    pub fn validate(&self) -> Result<Times, ScheduleError> {
         let wrong = |field: &'static str, why: String| {
             Err(ScheduleError::Field { name: self.name.chars().take(80).collect(), field, why })
         };

@@ -99,7 +99,7 @@ impl Fate {
 
     /// Whether it is still open what becomes of it.
     #[must_use]
-    pub fn waits(self) -> bool {
+    pub fn is_waiting(self) -> bool {
         matches!(self, Self::Pending | Self::Buffered)
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const ON_TIME: Duration = Duration::from_secs(60);
 
 impl Decider<'_> {
     pub(crate) fn verdict(&mut self, occurrence: &Occurrence, recorded: bool) -> OccurrenceDecision {
-        match self.wish(occurrence) {
+        match self.preferred_decision(occurrence) {
             OccurrenceDecision::Wait(..) if !recorded && self.is_full() => {
                 let why = format!("{MAX_BUFFERED} wait already, which is the most that may");
                 OccurrenceDecision::Drop(Fate::Skipped, why)
@@ -23,12 +23,12 @@ impl Decider<'_> {
         }
     }
 
-    fn wish(&mut self, occurrence: &Occurrence) -> OccurrenceDecision {
+    fn preferred_decision(&mut self, occurrence: &Occurrence) -> OccurrenceDecision {
         let by_clock = occurrence.origin == Origin::Clock;
         if occurrence.due() > self.facts.now {
             return OccurrenceDecision::Wait(Fate::Pending, String::new());
         }
-        if by_clock && let Some(paused) = &self.standing.paused {
+        if by_clock && let Some(paused) = &self.status.paused {
             return match occurrence.fate {
                 Fate::Pending => {
                     OccurrenceDecision::Drop(Fate::Paused, attributed_reason(&paused.by, &paused.reason))
@@ -68,8 +68,8 @@ impl Decider<'_> {
     /// What the overlap policy says, earlier runs being as they are.
     fn beside_others(&mut self, occurrence: &Occurrence) -> OccurrenceDecision {
         let schedule = self.facts.schedule;
-        let running = self.standing.running.len();
-        let open = match (self.standing.running.first(), self.facts.tried.get(&occurrence.nominal)) {
+        let running = self.status.running.len();
+        let open = match (self.status.running.first(), self.facts.tried.get(&occurrence.nominal)) {
             (Some(first), _) => {
                 let which = first.execution.map(|id| id.to_string()).unwrap_or_default();
                 format!("execution {which} of {} is open", utc(first.nominal))
@@ -86,7 +86,7 @@ impl Decider<'_> {
         if occurrence.origin == Origin::Backfill || occurrence.fate == Fate::Buffered {
             return OccurrenceDecision::Wait(Fate::Buffered, occurrence.reason.clone());
         }
-        let buffered = self.standing.waiting.iter().filter(|other| is_buffered(other));
+        let buffered = self.status.waiting.iter().filter(|other| is_buffered(other));
         match schedule.overlap {
             Overlap::Allow => OccurrenceDecision::Drop(
                 Fate::Skipped,
@@ -116,14 +116,14 @@ impl Decider<'_> {
     /// Tells every earlier run to end, once each, and lets the latest occurrence wait for that.
     fn make_room(&mut self, occurrence: &Occurrence, ask: EndRequest, open: String) -> OccurrenceDecision {
         let (merged, waiting) =
-            std::mem::take(&mut self.standing.waiting).into_iter().partition::<Vec<_>, _>(is_buffered);
-        self.standing.waiting = waiting;
+            std::mem::take(&mut self.status.waiting).into_iter().partition::<Vec<_>, _>(is_buffered);
+        self.status.waiting = waiting;
         for earlier in merged {
             let reason = format!("into that of {}, which came later", utc(occurrence.nominal));
-            self.settle(earlier, Fate::Merged, reason);
+            self.close_occurrence(earlier, Fate::Merged, reason);
         }
-        for id in self.standing.running.iter().filter_map(|run| run.execution) {
-            if self.standing.asked_to_end.insert(id) {
+        for id in self.status.running.iter().filter_map(|run| run.execution) {
+            if self.status.asked_to_end.insert(id) {
                 self.orders.push((id, ask));
             }
         }
@@ -147,14 +147,14 @@ impl Decider<'_> {
             // It was the latest when the schedule changed; what the expression names by now says nothing of that time.
             CatchUp::Latest if occurrence.version != schedule.version => None,
             CatchUp::Latest => {
-                let later = self.follower(occurrence.nominal)?;
+                let later = self.next_due_after(occurrence.nominal)?;
                 Some(format!("{by}, and that of {} was due as well", utc(later)))
             }
         }
     }
 
     /// The next moment after `nominal` that has come as well and is not excluded.
-    fn follower(&mut self, nominal: Timestamp) -> Option<Timestamp> {
+    fn next_due_after(&mut self, nominal: Timestamp) -> Option<Timestamp> {
         if self.late.is_none_or(|known| known <= nominal) {
             self.late = self.facts.schedule.next_eligible(self.facts.times, nominal);
         }

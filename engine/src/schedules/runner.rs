@@ -35,7 +35,7 @@ enum StartResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleRun {
     /// What was started, in order.
-    pub fired: Vec<Occurrence>,
+    pub started: Vec<Occurrence>,
     /// When to look again; `None` when nothing is to come.
     pub next: Option<Timestamp>,
 }
@@ -46,12 +46,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ///
     /// # Errors
     /// The store's; `schedule.invalid` for a definition that this version cannot read.
-    pub async fn keep_schedule(&self, name: &str, starter: &dyn Starter) -> Result<ScheduleRun, Error> {
+    pub async fn run_schedule(&self, name: &str, starter: &dyn Starter) -> Result<ScheduleRun, Error> {
         let which = ScheduleSource::Stored(name);
         let (mut kept, mut tried) = (ScheduleRun::default(), BTreeMap::new());
         for _ in 0..MAX_ROUNDS {
-            let fresh = self.fresh();
-            let Some(round) = self.decided(which, fresh, &tried).await? else { continue };
+            let fresh = self.new_execution_id();
+            let Some(round) = self.decide_schedule(which, fresh, &tried).await? else { continue };
             let Some((schedule, decision)) = round.result.map_err(Error::Undecided)? else {
                 return Ok(kept);
             };
@@ -63,7 +63,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     ..Commit::default()
                 };
                 if commit.documents.is_empty() {
-                    kept.next = self.next_look(&schedule, &decision.standing);
+                    kept.next = self.next_look(&schedule, &decision.status);
                     return Ok(kept);
                 }
                 if self.committed(commit, &decision).await? {
@@ -74,8 +74,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let began = self.begin_occurrence(&schedule, started, (round.reads, round.puts), starter).await?;
             match began {
                 StartResult::Now => {
-                    self.counted(&decision);
-                    kept.fired.push(started.clone());
+                    self.count_occurrences(&decision);
+                    kept.started.push(started.clone());
                 }
                 StartResult::Changed => self.inner.metrics.conflict(),
                 StartResult::Not(why) => drop(tried.insert(started.nominal, why)),
@@ -99,9 +99,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return Ok(StartResult::Not(StartOutcome::Refused(why)));
         };
         let key = format!("schedule:{name}/{moment}");
-        let mut request = Request::of(by.clone()).once(&key, &key).with(reads, puts).scheduled(name);
+        let mut request = Request::by_name(by.clone())
+            .with_idempotency_key(&key, &key)
+            .with_documents(reads, puts)
+            .with_schedule(name);
         if let Some(id) = occurrence.execution {
-            request = request.named(id);
+            request = request.with_id(id);
         }
         Ok(match starter.start(&workflow, &data, &by, request).await {
             Ok(begun) if occurrence.execution != Some(begun.id) => {
@@ -121,19 +124,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
         })
     }
 
-    pub(super) fn fresh(&self) -> ExecutionId {
+    pub(super) fn new_execution_id(&self) -> ExecutionId {
         ExecutionId::new(self.inner.clock.now(), self.inner.clock.entropy())
     }
 
     /// One decision; `None` when it has to be made again.
-    pub(super) async fn decided(
+    pub(super) async fn decide_schedule(
         &self,
         which: ScheduleSource<'_>,
         fresh: ExecutionId,
         tried: &BTreeMap<Timestamp, StartOutcome>,
     ) -> Result<Option<Decided<Option<(Schedule, Decision)>>>, Error> {
-        let ended = self.ended(which.name()).await?;
-        let input = DecisionInput { fresh, ended: &ended, tried, starting: true };
+        let ended = self.finished_runs(which.name()).await?;
+        let input = DecisionInput { new_execution_id: fresh, ended: &ended, tried, starting: true };
         let (store, now) = (&*self.inner.store, self.inner.clock.now());
         let decided =
             decide_cached(&self.inner.document_cache, store, now, |view| decide_on_view(view, which, &input))
@@ -145,7 +148,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Which of a schedule's runs are over, and how each ended.
-    pub(super) async fn ended(&self, name: &str) -> Result<BTreeMap<ExecutionId, Option<String>>, Error> {
+    pub(super) async fn finished_runs(
+        &self,
+        name: &str,
+    ) -> Result<BTreeMap<ExecutionId, Option<String>>, Error> {
         let key = Key::new(ScheduleStatus::COLLECTION, name);
         let Some(found) = self.inner.store.document(&key).await? else { return Ok(BTreeMap::new()) };
         let standing: ScheduleStatus = parse(&found)?;
@@ -184,7 +190,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub(super) async fn committed(&self, commit: Commit, decision: &Decision) -> Result<bool, Error> {
         match self.inner.store.commit(commit).await {
             Ok(_) => {
-                self.counted(decision);
+                self.count_occurrences(decision);
                 Ok(true)
             }
             Err(store::Error::Conflict { .. }) => {
@@ -196,16 +202,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Counts every occurrence that has had its last word.
-    fn counted(&self, decision: &Decision) {
+    fn count_occurrences(&self, decision: &Decision) {
         if decision.set_back {
-            let until = decision.standing.set_back.map(|back| utc(back.until));
+            let until = decision.status.set_back.map(|back| utc(back.until));
             tracing::warn!(
-                schedule = decision.standing.name,
+                schedule = decision.status.name,
                 until,
                 "the clock was set back; the schedule goes on from the clock"
             );
         }
-        for row in decision.rows.values().filter(|row| !row.fate.waits() && row.outcome.is_none()) {
+        for row in decision.rows.values().filter(|row| !row.fate.is_waiting() && row.outcome.is_none()) {
             self.inner.metrics.occurrence(row.fate.name());
             if row.fate == Fate::Fired && row.origin == Origin::Clock {
                 self.inner.metrics.late(row.at.since(row.due()));

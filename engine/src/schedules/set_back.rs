@@ -71,40 +71,40 @@ pub(super) enum Arrival {
 impl Decider<'_> {
     /// Goes on from the clock, if the schedule stands ahead of it.
     pub(super) fn follow_clock(&mut self) {
-        let (now, ahead) = (self.facts.now, self.standing.done);
+        let (now, ahead) = (self.facts.now, self.status.done);
         let by = ahead.since(now);
         if by <= ON_TIME {
             return;
         }
-        let before = self.standing.set_back;
+        let before = self.status.set_back;
         let anew = by > ADJUSTMENT || self.facts.times.is_interval();
         let passed_over = before.map_or(ahead, |before| before.anew_after.max(ahead));
         let anew_after = if anew { now } else { passed_over };
         let until = before.map_or(ahead, |before| before.until.max(ahead));
-        self.standing.set_back = Some(SetBack { until, anew_after });
-        self.standing.done = now;
-        for waiting in std::mem::take(&mut self.standing.waiting) {
+        self.status.set_back = Some(SetBack { until, anew_after });
+        self.status.done = now;
+        for waiting in std::mem::take(&mut self.status.waiting) {
             if waiting.origin != Origin::Clock {
                 let due = Some(waiting.due().min(now));
-                self.standing.waiting.push(crate::Occurrence { due, ..waiting });
+                self.status.waiting.push(crate::Occurrence { due, ..waiting });
             } else if waiting.nominal > anew_after {
                 let reason = format!("the clock was set back to {}; the moment comes again", utc(now));
-                self.settle(waiting, Fate::Skipped, reason);
+                self.close_occurrence(waiting, Fate::Skipped, reason);
             } else {
-                self.standing.waiting.push(waiting);
+                self.status.waiting.push(waiting);
             }
         }
-        for backfill in &mut self.standing.backfills {
+        for backfill in &mut self.status.backfills {
             backfill.to = backfill.to.min(now);
         }
-        if let Some(span) = &mut self.standing.catching_up {
+        if let Some(span) = &mut self.status.catching_up {
             span.to = span.to.min(now);
         }
     }
 
     /// What becomes of a moment, which may be on record from before the clock was set back.
     pub(super) fn arrival(&self, nominal: Timestamp) -> Arrival {
-        let Some(back) = self.standing.set_back.filter(|back| nominal <= back.until) else {
+        let Some(back) = self.status.set_back.filter(|back| nominal <= back.until) else {
             return Arrival::Taken(nominal);
         };
         match self.facts.recorded.get(&nominal) {
@@ -121,6 +121,6 @@ impl Decider<'_> {
     /// Forgets that the clock was set back, once it shows again what it showed before.
     pub(super) fn forget_set_back(&mut self) {
         let now = self.facts.now;
-        self.standing.set_back = self.standing.set_back.filter(|back| back.until > now);
+        self.status.set_back = self.status.set_back.filter(|back| back.until > now);
     }
 }

@@ -144,7 +144,7 @@ impl Times {
 
     /// `at` as a clock in the zone shows it, with its offset from UTC: RFC 3339, to the second.
     #[must_use]
-    pub fn local(&self, at: Timestamp) -> String {
+    pub fn format_local(&self, at: Timestamp) -> String {
         let local =
             instant(at).map(|at| at.with_timezone(&self.zone).to_rfc3339_opts(SecondsFormat::Secs, true));
         local.unwrap_or_default()

@@ -49,7 +49,7 @@ pub(crate) fn bounded(values: Vec<String>) -> Option<BTreeSet<String>> {
 fn actions<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
     let undone = |unwinding: &Unwinding| {
         let marks = unwinding.places.iter().filter_map(|place| execution.trail.get(*place));
-        marks.filter(|mark| mark.stands()).map(|mark| mark.undo.clone()).collect()
+        marks.filter(|mark| mark.needs_undo()).map(|mark| mark.undo.clone()).collect()
     };
     match &execution.phase {
         Phase::Finished { .. } => Vec::new(),
@@ -61,7 +61,7 @@ fn actions<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
                 Step::Act(act) => {
                     let slots = execution.slots.iter().zip(&act.branches);
                     let open = slots.filter(|(slot, _)| !matches!(slot.settled, Some(Ok(_))));
-                    open.map(|(_, branch)| branch.deed.name.to_owned()).collect()
+                    open.map(|(_, branch)| branch.action.name.to_owned()).collect()
                 }
                 Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => Vec::new(),
             }

@@ -75,7 +75,7 @@ impl Field {
         self.into()
     }
 
-    pub(super) fn named(word: &str) -> Option<Self> {
+    pub(super) fn from_name(word: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|field| field.name() == word)
     }
 

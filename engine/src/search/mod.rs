@@ -39,7 +39,7 @@ pub fn parse_knowing(text: &str, now: Timestamp, workflows: Vec<String>) -> Resu
             nearest: None,
         });
     }
-    Parser::new(lex::words(text)?, text.chars().count(), now, workflows).whole()
+    Parser::new(lex::words(text)?, text.chars().count(), now, workflows).parse()
 }
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(read("tenant not in (a, b)"), read("tenant != a and tenant != b"));
         assert_eq!(
             read("subject ~ \"node/a b\""),
-            Query::Begins { field: "subject".into(), with: "node/a b".into() }
+            Query::StartsWith { field: "subject".into(), with: "node/a b".into() }
         );
         assert_eq!(read(r#"subject = "a \"b\" \\""#), Query::is("subject", r#"a "b" \"#));
         let has = |field: &str| Query::Has { field: field.into() };
@@ -85,14 +85,14 @@ mod tests {
     #[test]
     fn spans_count_back_from_the_moment_and_moments_do_not() {
         let ago = |ms: u64| Timestamp(NOW.0 - ms);
-        assert_eq!(read("age > 2h"), Query::Made { from: Timestamp(0), until: ago(7_200_000) });
-        let since = Query::Updated { from: Timestamp(ago(90_000).0 + 1), until: Timestamp(u64::MAX) };
+        assert_eq!(read("age > 2h"), Query::CreatedBetween { from: Timestamp(0), until: ago(7_200_000) });
+        let since = Query::UpdatedBetween { from: Timestamp(ago(90_000).0 + 1), until: Timestamp(u64::MAX) };
         assert_eq!(read("idle < 1m30s"), since);
         assert_eq!(
             read("created >= 1970-01-02 and created < 1970-01-03T00:00:00Z"),
             Query::And(vec![
-                Query::Made { from: Timestamp(86_400_000), until: Timestamp(u64::MAX) },
-                Query::Made { from: Timestamp(0), until: Timestamp(172_800_000) },
+                Query::CreatedBetween { from: Timestamp(86_400_000), until: Timestamp(u64::MAX) },
+                Query::CreatedBetween { from: Timestamp(0), until: Timestamp(172_800_000) },
             ])
         );
     }

@@ -34,34 +34,34 @@ impl Parser {
         Self { words, end: characters + 1, now, conditions: 0, depth: 0, workflows }
     }
 
-    pub(super) fn whole(mut self) -> Parsed {
+    pub(super) fn parse(mut self) -> Parsed {
         if self.words.peek().is_none() {
             return Ok(Query::All);
         }
-        let query = self.any()?;
+        let query = self.parse_or()?;
         match self.words.next() {
             None => Ok(query),
             Some(word) => Err(misread(&word, &joined(&word, "the end"), None)),
         }
     }
 
-    fn any(&mut self) -> Parsed {
-        let mut any = vec![self.all()?];
-        while self.take("or") {
-            any.push(self.all()?);
+    fn parse_or(&mut self) -> Parsed {
+        let mut any = vec![self.parse_and()?];
+        while self.take_if("or") {
+            any.push(self.parse_and()?);
         }
         Ok(if any.len() == 1 { any.remove(0) } else { Query::Or(any) })
     }
 
-    fn all(&mut self) -> Parsed {
-        let mut all = vec![self.one()?];
-        while self.take("and") {
-            all.push(self.one()?);
+    fn parse_and(&mut self) -> Parsed {
+        let mut all = vec![self.parse_term()?];
+        while self.take_if("and") {
+            all.push(self.parse_term()?);
         }
         Ok(if all.len() == 1 { all.remove(0) } else { Query::And(all) })
     }
 
-    fn one(&mut self) -> Parsed {
+    fn parse_term(&mut self) -> Parsed {
         let word = self.next("a field, not, or (")?;
         self.depth += 1;
         if self.depth > DEPTH {
@@ -69,14 +69,14 @@ impl Parser {
         }
         let one = match &word.token {
             Token::Open => {
-                let inner = self.any()?;
+                let inner = self.parse_or()?;
                 let close = self.next("and, or, or )")?;
                 if close.token != Token::Close {
                     return Err(misread(&close, &joined(&close, ")"), None));
                 }
                 inner
             }
-            Token::Plain(name) => self.named(&word, &name.clone())?,
+            Token::Plain(name) => self.parse_named(&word, &name.clone())?,
             Token::Quoted(_) | Token::Sign(_) | Token::Close | Token::Comma => {
                 return Err(misread(&word, "a field, not, or (", None));
             }
@@ -86,15 +86,15 @@ impl Parser {
     }
 
     /// What begins with a name: a negation, a word that stands for a condition, or a field and what is said of it.
-    fn named(&mut self, word: &Word, name: &str) -> Parsed {
+    fn parse_named(&mut self, word: &Word, name: &str) -> Parsed {
         let said_of = matches!(self.words.peek().map(|next| &next.token), Some(Token::Sign(_)))
             || self.peeks("in")
             || self.peeks("not");
         match name.to_ascii_lowercase().as_str() {
-            "not" => return Ok(negated(self.one()?)),
-            "open" if !said_of => return self.counted(word, Query::is("open", "true")),
-            "finished" if !said_of => return self.counted(word, Query::is("phase", "finished")),
-            "stuck" if !said_of => return self.counted(word, stuck()),
+            "not" => return Ok(negated(self.parse_term()?)),
+            "open" if !said_of => return self.count_condition(word, Query::is("open", "true")),
+            "finished" if !said_of => return self.count_condition(word, Query::is("phase", "finished")),
+            "stuck" if !said_of => return self.count_condition(word, stuck()),
             "has" if !said_of => {
                 let of = self.next("a field")?;
                 let field = field(&of)?;
@@ -106,23 +106,23 @@ impl Parser {
                             None,
                         ));
                     };
-                    return self.counted(word, Query::Has { field: column.into() });
+                    return self.count_condition(word, Query::Has { field: column.into() });
                 };
                 let has = columns.iter().map(|column| Query::Has { field: (*column).into() });
-                return self.counted(word, either(has.collect()));
+                return self.count_condition(word, either(has.collect()));
             }
             _ => {}
         }
         let field = field(word)?;
-        if self.take("not") {
+        if self.take_if("not") {
             let word = self.next("in")?;
             if !is(&word, "in") {
                 return Err(misread(&word, "in", None));
             }
-            return Ok(negated(self.list(field)?));
+            return Ok(negated(self.parse_list(field)?));
         }
-        if self.take("in") {
-            return self.list(field);
+        if self.take_if("in") {
+            return self.parse_list(field);
         }
         let sign = self.next(&signs(field))?;
         let Token::Sign(said) = sign.token else { return Err(misread(&sign, &signs(field), None)) };
@@ -130,7 +130,7 @@ impl Parser {
         self.condition(field, said, &sign, &value)
     }
 
-    fn list(&mut self, field: Field) -> Parsed {
+    fn parse_list(&mut self, field: Field) -> Parsed {
         let open = self.next("(")?;
         if open.token != Token::Open {
             return Err(misread(&open, "( and the values, with commas between them", None));
@@ -160,11 +160,12 @@ impl Parser {
         let unfit = || misread(sign, &format!("after {}: {}", field.name(), signs(field)), None);
         let query = match (field.kind(), said) {
             (FieldType::Text(columns), "=" | "!=") => {
-                self.known(field, &text, value)?;
+                self.check_workflow_name(field, &text, value)?;
                 either(columns.iter().map(|column| Query::is(*column, &text)).collect())
             }
             (FieldType::Text(columns), "~") => {
-                let begins = |column: &&str| Query::Begins { field: (*column).into(), with: text.clone() };
+                let begins =
+                    |column: &&str| Query::StartsWith { field: (*column).into(), with: text.clone() };
                 either(columns.iter().map(begins).collect())
             }
             (FieldType::Word(column, known), "=" | "!=") => {
@@ -202,11 +203,11 @@ impl Parser {
                 return Err(unfit());
             }
         };
-        self.counted(value, if said == "!=" { negated(query) } else { query })
+        self.count_condition(value, if said == "!=" { negated(query) } else { query })
     }
 
     /// Refuses what looks like the name of a workflow and is none.
-    fn known(&self, field: Field, text: &str, value: &Word) -> Parsed<()> {
+    fn check_workflow_name(&self, field: Field, text: &str, value: &Word) -> Parsed<()> {
         let known = || self.workflows.iter().map(String::as_str);
         if field != Field::Workflow || known().any(|name| name == text) {
             return Ok(());
@@ -221,7 +222,7 @@ impl Parser {
         })
     }
 
-    fn counted(&mut self, word: &Word, query: Query) -> Parsed {
+    fn count_condition(&mut self, word: &Word, query: Query) -> Parsed {
         self.conditions += 1;
         if self.conditions > CONDITIONS_LIMIT {
             return Err(misread(
@@ -247,7 +248,7 @@ impl Parser {
         self.words.peek().is_some_and(|next| is(next, word))
     }
 
-    fn take(&mut self, word: &str) -> bool {
+    fn take_if(&mut self, word: &str) -> bool {
         self.words.next_if(|next| is(next, word)).is_some()
     }
 }
@@ -278,7 +279,7 @@ fn misread(word: &Word, expected: &str, nearest: Option<String>) -> FilterError 
 fn field(word: &Word) -> Parsed<Field> {
     let names = || Field::VARIANTS.iter().map(|field| field.name());
     let Token::Plain(name) = &word.token else { return Err(misread(word, "a field", None)) };
-    Field::named(name).ok_or_else(|| FilterError {
+    Field::from_name(name).ok_or_else(|| FilterError {
         at: word.at,
         problem: format!("no field is named {name}"),
         expected: format!("one of {}", names().collect::<Vec<_>>().join(", ")),
@@ -319,10 +320,10 @@ fn negated(query: Query) -> Query {
         other @ (Query::All
         | Query::And(_)
         | Query::Is { .. }
-        | Query::Begins { .. }
+        | Query::StartsWith { .. }
         | Query::Has { .. }
-        | Query::Made { .. }
-        | Query::Updated { .. }) => Query::Not(Box::new(other)),
+        | Query::CreatedBetween { .. }
+        | Query::UpdatedBetween { .. }) => Query::Not(Box::new(other)),
     }
 }
 
@@ -336,7 +337,7 @@ fn range(start: bool, said: &str, then: u64) -> Query {
         ">" => (behind, Timestamp(u64::MAX)),
         _ => (then, Timestamp(u64::MAX)),
     };
-    if start { Query::Made { from, until } } else { Query::Updated { from, until } }
+    if start { Query::CreatedBetween { from, until } } else { Query::UpdatedBetween { from, until } }
 }
 
 fn moment(text: &str) -> Option<u64> {

@@ -7,13 +7,13 @@ impl<W: Workflow> Step<W> {
     /// The same step for `L`, whose data hold those of `W` at `inner`, and which calls each state that it leads to as `state`
     /// says.
     #[must_use]
-    pub fn lifted<L: Workflow<Platform = W::Platform>>(
+    pub fn map_workflow<L: Workflow<Platform = W::Platform>>(
         self,
         inner: fn(&mut L) -> &mut W,
         state: impl Fn(W::State) -> L::State,
     ) -> Step<L> {
         match self {
-            Self::Act(act) => Step::Act(act.lifted(inner, state)),
+            Self::Act(act) => Step::Act(act.map_workflow(inner, state)),
             Self::Approval(approval) => Step::Approval(Approval {
                 seats: approval.seats,
                 within: approval.within,
@@ -35,7 +35,7 @@ impl<W: Workflow> Step<W> {
                     waiver: choice.waiver,
                 };
                 let options = choose.options.into_iter().map(option).collect();
-                Step::Choose(Choose { options, taken: choose.taken })
+                Step::Choose(Choose { options, chosen: choose.chosen })
             }
             Self::End(outcome) => Step::End(outcome),
         }
@@ -43,13 +43,13 @@ impl<W: Workflow> Step<W> {
 }
 
 impl<W: Workflow> Act<W> {
-    fn lifted<L: Workflow<Platform = W::Platform>>(
+    fn map_workflow<L: Workflow<Platform = W::Platform>>(
         self,
         inner: fn(&mut L) -> &mut W,
         state: impl Fn(W::State) -> L::State,
     ) -> Act<L> {
         let branch = |branch: Branch<W>| Branch {
-            deed: branch.deed,
+            action: branch.action,
             undo: branch.undo,
             record: branch.record.map(|keep| {
                 let kept: crate::model::definition::step::Recorder<L> =

@@ -18,7 +18,7 @@ use store::{
 pub struct CrashStore {
     inner: Arc<Memory>,
     commits: AtomicUsize,
-    cut: Option<CrashPoint>,
+    crash_point: Option<CrashPoint>,
     dead: AtomicBool,
     /// How long each commit of a result takes.
     slow: Duration,
@@ -28,12 +28,18 @@ impl CrashStore {
     /// The content of `inner`, lost to view around the commit that `cut` names.
     #[must_use]
     pub fn new(inner: Arc<Memory>, cut: Option<CrashPoint>) -> Self {
-        Self { inner, commits: AtomicUsize::new(0), cut, dead: AtomicBool::new(false), slow: Duration::ZERO }
+        Self {
+            inner,
+            commits: AtomicUsize::new(0),
+            crash_point: cut,
+            dead: AtomicBool::new(false),
+            slow: Duration::ZERO,
+        }
     }
 
     /// The same, with commits of results that take this long.
     #[must_use]
-    pub fn slowed(self, slow: Duration) -> Self {
+    pub fn with_delay(self, slow: Duration) -> Self {
         Self { slow, ..self }
     }
 
@@ -77,17 +83,17 @@ impl Store for CrashStore {
             self.dead.store(true, Ordering::SeqCst);
             Err(dead())
         };
-        if self.cut == Some(CrashPoint::Before(nth)) {
+        if self.crash_point == Some(CrashPoint::Before(nth)) {
             return die();
         }
         let receipt = store.commit(commit).await?;
-        if self.cut == Some(CrashPoint::After(nth)) { die() } else { Ok(receipt) }
+        if self.crash_point == Some(CrashPoint::After(nth)) { die() } else { Ok(receipt) }
     }
     async fn load(&self, id: ExecutionId) -> Result<Option<Record>, store::Error> {
         self.alive()?.load(id).await
     }
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, store::Error> {
-        self.alive()?.holder(guard).await
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, store::Error> {
+        self.alive()?.guard_holder(guard).await
     }
     async fn journal(
         &self,
@@ -164,8 +170,8 @@ impl Store for CrashStore {
     async fn hold(&self, hold: Hold) -> Result<(), store::Error> {
         self.alive()?.hold(hold).await
     }
-    async fn held(&self) -> Result<Option<Hold>, store::Error> {
-        self.alive()?.held().await
+    async fn current_hold(&self) -> Result<Option<Hold>, store::Error> {
+        self.alive()?.current_hold().await
     }
     async fn unhold(&self, since: Timestamp) -> Result<bool, store::Error> {
         self.alive()?.unhold(since).await

@@ -27,23 +27,23 @@ pub(super) struct ScriptedFaults {
     /// An attempt delivered again after a crash is bent again, as a world that fails does not change its mind.
     repeats: bool,
     pub(super) deeds: Mutex<Vec<RecordedCall>>,
-    again: Mutex<Vec<(String, Fault, Option<String>)>>,
-    pub(super) bent: Mutex<Option<String>>,
-    lifted: AtomicBool,
+    pending_repeats: Mutex<Vec<(String, Fault, Option<String>)>>,
+    pub(super) first_faulted: Mutex<Option<String>>,
+    disabled: AtomicBool,
 }
 
 impl ScriptedFaults {
     pub(super) fn new(script: &Script) -> Self {
-        Self { faults: script.faults.clone(), repeats: script.cut.is_some(), ..Self::default() }
+        Self { faults: script.faults.clone(), repeats: script.crash_point.is_some(), ..Self::default() }
     }
 
     pub(super) fn lift(&self) {
-        self.lifted.store(true, Ordering::SeqCst);
+        self.disabled.store(true, Ordering::SeqCst);
     }
 }
 
 impl FaultInjector for ScriptedFaults {
-    fn bend(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault {
+    fn inject(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault {
         let mut deeds = lock_unpoisoned(&self.deeds);
         let nth = deeds.iter().filter(|deed| deed.undo == call.undo).count();
         let key = call.key();
@@ -53,23 +53,25 @@ impl FaultInjector for ScriptedFaults {
             undo: call.undo,
             key: key.clone(),
         });
-        if self.lifted.load(Ordering::SeqCst) {
-            return InjectedFault::Not;
+        if self.disabled.load(Ordering::SeqCst) {
+            return InjectedFault::NoFault;
         }
-        if let Some((_, fault, code)) = lock_unpoisoned(&self.again).iter().find(|(bent, _, _)| *bent == key)
+        if let Some((_, fault, code)) =
+            lock_unpoisoned(&self.pending_repeats).iter().find(|(bent, _, _)| *bent == key)
         {
-            return fault.bend(code.as_deref());
+            return fault.to_injected(code.as_deref());
         }
         let point = Point { nth, undo: call.undo };
         let Some((_, fault, code)) = self.faults.iter().find(|(at, _, _)| *at == point) else {
-            return InjectedFault::Not;
+            return InjectedFault::NoFault;
         };
         let (state, slot, attempt) = (&call.state, call.slot, call.attempt);
-        lock_unpoisoned(&self.bent).get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
+        lock_unpoisoned(&self.first_faulted)
+            .get_or_insert(format!("{name} {arguments} in {state} {slot} {attempt}"));
         if *fault == Fault::FailsForever || self.repeats {
-            lock_unpoisoned(&self.again).push((key, *fault, code.clone()));
+            lock_unpoisoned(&self.pending_repeats).push((key, *fault, code.clone()));
         }
-        fault.bend(code.as_deref())
+        fault.to_injected(code.as_deref())
     }
 }
 

@@ -65,12 +65,12 @@ async fn verify_all<W: Workflow>(
     scenes: &[&dyn Scenario<W>],
 ) -> Result<Sweep, Error> {
     let mut sweep = Sweep { report, children, family: Family::default(), known: BTreeSet::new() };
-    sweep.report.complaints = check::<W>().iter().map(ToString::to_string).collect();
-    if !sweep.report.complaints.is_empty() {
+    sweep.report.violations = check::<W>().iter().map(ToString::to_string).collect();
+    if !sweep.report.violations.is_empty() {
         return Ok(sweep);
     }
     for scene in scenes {
-        sweep.scene(*scene).await?;
+        sweep.run_scenario(*scene).await?;
     }
     Ok(sweep)
 }
@@ -86,17 +86,17 @@ struct Sweep {
 }
 
 impl Sweep {
-    async fn scene<W: Workflow>(&mut self, scene: &dyn Scenario<W>) -> Result<(), Error> {
+    async fn run_scenario<W: Workflow>(&mut self, scene: &dyn Scenario<W>) -> Result<(), Error> {
         let clean = self.try_one(scene, "undisturbed", &Script::default(), None, "undisturbed").await?;
         for deed in &clean.deeds {
             self.report.actions.insert(deed.name.clone());
         }
-        if scene.thorough() {
+        if scene.is_exhaustive() {
             self.faults(scene, &clean).await?;
             self.crashes(scene, &clean).await?;
         }
         self.interruptions(scene, &clean).await?;
-        if scene.thorough() && !clean.family.is_empty() {
+        if scene.is_exhaustive() && !clean.child_edges.is_empty() {
             self.families(scene, &clean).await?;
         }
         self.explore(scene, &clean).await
@@ -106,8 +106,8 @@ impl Sweep {
     async fn families<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let backwards = Script { backwards: true, ..Script::default() };
         let base = self.try_one(scene, "backwards", &backwards, Some(clean), "the last task first").await?;
-        if base.rest != clean.rest {
-            self.complain(scene, "the last task first", &format!("it ended {:?}", base.rest));
+        if base.end != clean.end {
+            self.complain(scene, "the last task first", &format!("it ended {:?}", base.end));
         }
         self.cut_everywhere(scene, &backwards, &base, Some(clean), "while going backwards").await?;
         for nth in 1..=clean.commits {
@@ -130,7 +130,7 @@ impl Sweep {
         let mut longest: Option<(Script, Run)> = None;
         for (nth, deed) in clean.deeds.iter().enumerate() {
             for fault in FORWARD {
-                let script = bent(Point { nth, undo: false }, fault, None);
+                let script = script_with_fault(Point { nth, undo: false }, fault, None);
                 let what = format!("{} in {} {fault}", deed.name, deed.state);
                 let tried =
                     self.try_one(scene, &format!("{fault}, forward"), &script, Some(clean), &what).await?;
@@ -168,24 +168,20 @@ impl Sweep {
     ) -> Result<(), Error> {
         for nth in 1..=base.commits {
             for (cut, side) in [(CrashPoint::Before(nth), "before"), (CrashPoint::After(nth), "after")] {
-                let script = Script { cut: Some(cut), ..script.clone() };
+                let script = Script { crash_point: Some(cut), ..script.clone() };
                 let what = format!("a crash {side} commit {nth} {when}");
                 let run = self
                     .try_one(scene, &format!("crash {side} a commit {when}"), &script, clean, &what)
                     .await?;
                 // A repeated attempt counts as one more, so that the fault may fall on another: of a child, perhaps, which may
                 // also come first or second. Of one that is alone, each attempt at the same thing is as good as the other.
-                let alike = if run.family.is_empty() {
+                let alike = if run.child_edges.is_empty() {
                     bent_in(&run) == bent_in(base)
                 } else {
-                    run.bent == base.bent
+                    run.first_faulted == base.first_faulted
                 };
-                if alike && run.rest != base.rest {
-                    self.complain(
-                        scene,
-                        &what,
-                        &format!("it ended {:?} instead of {:?}", run.rest, base.rest),
-                    );
+                if alike && run.end != base.end {
+                    self.complain(scene, &what, &format!("it ended {:?} instead of {:?}", run.end, base.end));
                 }
             }
         }
@@ -207,8 +203,8 @@ impl Sweep {
         let middle = clean.commits / 2;
         let script = Script { interruption: Some(Interruption::Terminate(middle)), ..Script::default() };
         let run = self.try_one(scene, "terminated", &script, None, "a termination").await?;
-        if middle > 1 && !matches!(run.rest, RunEnd::Finished(Outcome::Terminated | Outcome::Completed)) {
-            self.complain(scene, "a termination", &format!("it ended {:?}", run.rest));
+        if middle > 1 && !matches!(run.end, RunEnd::Finished(Outcome::Terminated | Outcome::Completed)) {
+            self.complain(scene, "a termination", &format!("it ended {:?}", run.end));
         }
         Ok(())
     }
@@ -219,7 +215,7 @@ impl Sweep {
         let mut seen: HashSet<Script> = HashSet::from([Script::default()]);
         let mut queue: VecDeque<Script> = self.variations(&Script::default(), clean).into();
         let mut explored = 0;
-        let most = if scene.thorough() { MAX_EXPLORED } else { MAX_GLANCED };
+        let most = if scene.is_exhaustive() { MAX_EXPLORED } else { MAX_GLANCED };
         while let Some(script) = queue.pop_front() {
             if !seen.insert(script.clone()) || explored >= most {
                 continue;
@@ -249,7 +245,7 @@ impl Sweep {
         let forward = run.deeds.iter().filter(|deed| !deed.undo).enumerate();
         for (nth, deed) in forward {
             let untaken =
-                self.report.edges.difference(&self.report.taken).filter(|edge| edge.from == deed.state);
+                self.report.edges.difference(&self.report.taken_edges).filter(|edge| edge.from == deed.state);
             for edge in untaken.filter(|edge| edge.label != crate::model::definition::step::DONE) {
                 let code = (edge.label != "failed").then(|| edge.label.clone());
                 let mut script = script.clone();
@@ -271,10 +267,10 @@ impl Sweep {
     ) -> Result<Run, Error> {
         let run = run(scene, script).await?;
         self.report.count(kind);
-        self.report.taken.extend(run.edges.iter().cloned());
-        self.report.taken.extend(run.family.iter().flatten().filter(|_| self.children).cloned());
+        self.report.taken_edges.extend(run.edges.iter().cloned());
+        self.report.taken_edges.extend(run.child_edges.iter().flatten().filter(|_| self.children).cloned());
         self.report.undone.extend(run.undone.iter().cloned());
-        self.family.taken.extend(run.family.iter().flatten().cloned());
+        self.family.taken.extend(run.child_edges.iter().flatten().cloned());
         self.family.undone.extend(run.family_undone.iter().cloned());
         for complaint in &run.complaints {
             self.complain(scene, what, complaint);
@@ -282,13 +278,13 @@ impl Sweep {
         for wrong in wrong_ends(&run, script) {
             self.complain(scene, what, &wrong);
         }
-        let expected = match run.rest {
+        let expected = match run.end {
             RunEnd::Finished(Outcome::Completed) => {
-                let alike = |clean: &&Run| clean.edges == run.edges && clean.family == run.family;
+                let alike = |clean: &&Run| clean.edges == run.edges && clean.child_edges == run.child_edges;
                 clean.filter(alike).map(|clean| &clean.after)
             }
             RunEnd::Finished(Outcome::Terminated) => None,
-            RunEnd::Finished(_) if run.past_pivot || run.kept => None,
+            RunEnd::Finished(_) if run.past_pivot || run.left_effects => None,
             RunEnd::Finished(_) => Some(&run.before),
             RunEnd::Parked(_) | RunEnd::Restless(_) => None,
         };
@@ -302,18 +298,18 @@ impl Sweep {
 
     fn complain<W: Workflow>(&mut self, scene: &dyn Scenario<W>, what: &str, wrong: &str) {
         let complaint = format!("{}: {what}: {wrong}", scene.name());
-        if self.report.complaints.len() < 50 && !self.report.complaints.contains(&complaint) {
-            self.report.complaints.push(complaint);
+        if self.report.violations.len() < 50 && !self.report.violations.contains(&complaint) {
+            self.report.violations.push(complaint);
         }
     }
 }
 
 /// What was bent first, whichever attempt at it.
 fn bent_in(run: &Run) -> Option<&str> {
-    run.bent.as_deref().map(|bent| bent.rsplit_once(' ').map_or(bent, |(place, _attempt)| place))
+    run.first_faulted.as_deref().map(|bent| bent.rsplit_once(' ').map_or(bent, |(place, _attempt)| place))
 }
 
-fn bent(point: Point, fault: Fault, code: Option<String>) -> Script {
+fn script_with_fault(point: Point, fault: Fault, code: Option<String>) -> Script {
     Script { faults: vec![(point, fault, code)], ..Script::default() }
 }
 
@@ -324,10 +320,10 @@ fn refusals(script: &Script) -> usize {
 /// What no run may end as, or have been parked for.
 fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
     let mut wrong = Vec::new();
-    match &run.rest {
+    match &run.end {
         RunEnd::Restless(doing) => wrong.push(format!("it never comes to rest: {doing}")),
         // People and the world may say no again to the child that follows one that they have said no to.
-        RunEnd::Parked(_) if !run.family.is_empty() && refusals(script) > 1 => {}
+        RunEnd::Parked(_) if !run.child_edges.is_empty() && refusals(script) > 1 => {}
         RunEnd::Parked(reason) => wrong.push(format!("it is parked again after a retry: {reason:?}")),
         RunEnd::Finished(_) => {}
     }

@@ -21,13 +21,13 @@ pub struct Report {
     /// Every way the workflow declares.
     pub edges: BTreeSet<Edge>,
     /// Those that some run has taken.
-    pub taken: BTreeSet<Edge>,
+    pub taken_edges: BTreeSet<Edge>,
     /// Every undo the workflow declares, as `State: Undo`.
     pub undos: BTreeSet<String>,
     /// Those that some run has carried out.
     pub undone: BTreeSet<String>,
     /// What is wrong, each naming the action; empty when the workflow is sound.
-    pub complaints: Vec<String>,
+    pub violations: Vec<String>,
 }
 
 /// What the executions of children did in all runs.
@@ -47,8 +47,8 @@ impl Report {
             runs: self.runs,
             by_kind: self.by_kind.clone(),
             actions: self.actions.iter().filter(is_own).cloned().collect(),
-            complaints: self.complaints.clone(),
-            taken,
+            violations: self.violations.clone(),
+            taken_edges: taken,
             undone,
             ..Self::of(child)
         }
@@ -76,7 +76,7 @@ impl Report {
     #[must_use]
     pub fn uncovered(&self) -> Vec<String> {
         let edges =
-            self.edges.difference(&self.taken).map(|e| format!("{} -> {} ({})", e.from, e.to, e.label));
+            self.edges.difference(&self.taken_edges).map(|e| format!("{} -> {} ({})", e.from, e.to, e.label));
         let undos = self.undos.difference(&self.undone).map(|undo| format!("undo {undo}"));
         edges.chain(undos).collect()
     }
@@ -84,7 +84,7 @@ impl Report {
     /// Sound, and every edge and undo covered.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.complaints.is_empty() && self.uncovered().is_empty()
+        self.violations.is_empty() && self.uncovered().is_empty()
     }
 }
 
@@ -100,13 +100,13 @@ impl fmt::Display for Report {
         for (kind, runs) in &self.by_kind {
             writeln!(f, "  {runs:>5} {kind}")?;
         }
-        let taken = self.edges.intersection(&self.taken).count();
+        let taken = self.edges.intersection(&self.taken_edges).count();
         let undone = self.undos.intersection(&self.undone).count();
         writeln!(f, "  edges {taken} of {}, undos {undone} of {}", self.edges.len(), self.undos.len())?;
         for missing in self.uncovered() {
             writeln!(f, "  not covered: {missing}")?;
         }
-        for complaint in &self.complaints {
+        for complaint in &self.violations {
             writeln!(f, "  WRONG: {complaint}")?;
         }
         write!(f, "  {}", if self.passed() { "sound" } else { "NOT SOUND" })

@@ -16,18 +16,18 @@ use std::{
 use store::{Commit, ExecutionId, Filter, Key, Memory, Store as _, Timestamp};
 
 pub(crate) struct Run {
-    pub(crate) rest: RunEnd,
+    pub(crate) end: RunEnd,
     /// Why it was parked on the way, if it was.
     pub(crate) parked: Option<Reason>,
     pub(crate) past_pivot: bool,
     pub(crate) deeds: Vec<RecordedCall>,
     pub(crate) edges: Vec<Edge>,
     /// The ways that the executions it started took, each one's together.
-    pub(crate) family: Vec<Vec<Edge>>,
+    pub(crate) child_edges: Vec<Vec<Edge>>,
     /// The attempt that was bent first, named so that another run knows it again.
-    pub(crate) bent: Option<String>,
+    pub(crate) first_faulted: Option<String>,
     /// It ended with something that could not be taken back, and says so.
-    pub(crate) kept: bool,
+    pub(crate) left_effects: bool,
     pub(crate) undone: Vec<String>,
     /// The same of the executions it started.
     pub(crate) family_undone: Vec<String>,
@@ -45,41 +45,41 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scenario<W>, script: &Script) -
     memory.commit(Commit { documents: world.documents, ..Commit::default() }).await?;
     let mut stage: RunEnvironment<W> = RunEnvironment {
         memory: memory.clone(),
-        store: Arc::new(CrashStore::new(memory.clone(), script.cut)),
-        clock: Arc::new(ManualClock::at(Timestamp(1_767_225_600_000))),
+        store: Arc::new(CrashStore::new(memory.clone(), script.crash_point)),
+        clock: Arc::new(ManualClock::starting_at(Timestamp(1_767_225_600_000))),
         platform: Arc::new(world.platform),
-        tap: Arc::new(ScriptedFaults::new(script)),
+        faults: Arc::new(ScriptedFaults::new(script)),
         edges: Arc::default(),
         questions: Vec::new(),
-        left: HashSet::new(),
-        mended: HashSet::new(),
+        unanswered: HashSet::new(),
+        retried: HashSet::new(),
         script: script.clone(),
-        meanwhile: scene.meanwhile(),
+        meanwhile: scene.concurrent_change(),
         interrupted: false,
         kind: std::marker::PhantomData,
     };
     let before = scene.snapshot(&stage.platform, &ledger(&memory, &world.collections).await?);
     let id = stage.start(scene.data()).await?;
-    let (rest, parked) = stage.play(id).await?;
+    let (rest, parked) = stage.run_to_end(id).await?;
     let execution = stage.execution(id).await?;
     let journalled = undone(&execution);
     let after = scene.snapshot(&stage.platform, &ledger(&memory, &world.collections).await?);
-    let mut complaints = scene.complaints(&stage.platform);
-    complaints.extend(stage.bonds().await?);
+    let mut complaints = scene.violations(&stage.platform);
+    complaints.extend(stage.child_violations().await?);
     let mut ways = lock_unpoisoned(&stage.edges).clone();
     let edges = ways.remove(&id).unwrap_or_default();
     let mut family: Vec<Vec<Edge>> = ways.into_values().collect();
     family.sort();
     let family_undone = if family.is_empty() { Vec::new() } else { undone_by_others(&memory, id).await? };
     Ok(Run {
-        rest,
+        end: rest,
         parked,
         past_pivot: execution.pivot.is_some(),
-        deeds: lock_unpoisoned(&stage.tap.deeds).clone(),
+        deeds: lock_unpoisoned(&stage.faults.deeds).clone(),
         edges,
-        family,
-        bent: lock_unpoisoned(&stage.tap.bent).clone(),
-        kept: matches!(&execution.phase, Phase::Finished { leaks, .. } if !leaks.is_empty()),
+        child_edges: family,
+        first_faulted: lock_unpoisoned(&stage.faults.first_faulted).clone(),
+        left_effects: matches!(&execution.phase, Phase::Finished { leaks, .. } if !leaks.is_empty()),
         undone: journalled,
         family_undone,
         questions: stage.questions,

@@ -23,7 +23,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn bend(self, code: Option<&str>) -> InjectedFault {
+    pub(crate) fn to_injected(self, code: Option<&str>) -> InjectedFault {
         let failed = || ActionError::permanent(code.unwrap_or("sweep.failed"), "made to fail");
         match self {
             Self::FailsBefore | Self::FailsForever => InjectedFault::Before(failed()),
@@ -56,17 +56,17 @@ pub trait Scenario<W: Workflow>: Send + Sync {
 
     /// Whether everything is made to go wrong here. A scene that is not thorough is there for the ways that only it can take: it
     /// is run undisturbed, cancelled after each commit, and with every other answer.
-    fn thorough(&self) -> bool {
+    fn is_exhaustive(&self) -> bool {
         true
     }
 
     /// What somebody else does to the ledger while the run goes on.
-    fn meanwhile(&self) -> Option<ConcurrentChange> {
+    fn concurrent_change(&self) -> Option<ConcurrentChange> {
         None
     }
 
     /// What the world itself has seen going wrong, such as an effect that happened twice under one key.
-    fn complaints(&self, platform: &W::Platform) -> Vec<String> {
+    fn violations(&self, platform: &W::Platform) -> Vec<String> {
         let _ = platform;
         Vec::new()
     }

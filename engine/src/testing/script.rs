@@ -45,7 +45,7 @@ pub(crate) enum Interruption {
 pub(crate) struct Script {
     pub(crate) answers: Vec<Answer>,
     pub(crate) faults: Vec<(Point, Fault, Option<String>)>,
-    pub(crate) cut: Option<CrashPoint>,
+    pub(crate) crash_point: Option<CrashPoint>,
     pub(crate) interruption: Option<Interruption>,
     /// Of what is due, the last is worked on first.
     pub(crate) backwards: bool,

@@ -34,13 +34,13 @@ pub(super) struct RunEnvironment<W: Workflow> {
     pub(super) store: Arc<CrashStore>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) platform: Arc<W::Platform>,
-    pub(super) tap: Arc<ScriptedFaults>,
+    pub(super) faults: Arc<ScriptedFaults>,
     pub(super) edges: Arc<Mutex<BTreeMap<ExecutionId, Vec<Edge>>>>,
     pub(super) questions: Vec<Vec<Answer>>,
     /// Questions that are left until time answers them, or puts them otherwise.
-    pub(super) left: HashSet<(ExecutionId, OpenQuestion)>,
+    pub(super) unanswered: HashSet<(ExecutionId, OpenQuestion)>,
     /// Executions that an operator has tried to mend.
-    pub(super) mended: HashSet<ExecutionId>,
+    pub(super) retried: HashSet<ExecutionId>,
     pub(super) script: Script,
     /// What others do, until they have done it.
     pub(super) meanwhile: Option<ConcurrentChange>,
@@ -52,17 +52,19 @@ impl<W: Workflow> RunEnvironment<W> {
     /// An engine as after a start of the process: nothing is remembered but what the store holds.
     fn engine(&self) -> Engine<W::Platform> {
         let edges = self.edges.clone();
-        let options = crate::Options { tap: Some(self.tap.clone()), ..crate::Options::default() };
+        let options =
+            crate::Options { fault_injector: Some(self.faults.clone()), ..crate::Options::default() };
         let engine = Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone());
-        let engine = engine.with_checked::<W>().options(options);
-        engine.watched(move |id, taken| {
+        let engine = engine.with_checked::<W>().with_options(options);
+        engine.with_edge_observer(move |id, taken| {
             lock_unpoisoned(&edges).entry(id).or_default().extend_from_slice(taken);
         })
     }
 
     pub(super) async fn start(&mut self, data: W) -> Result<ExecutionId, Error> {
         loop {
-            let request = Request::by(&Person::new("requester", ["requester"])).once("sweep", "the same");
+            let request = Request::by(&Person::new("requester", ["requester"]))
+                .with_idempotency_key("sweep", "the same");
             match self.engine().start(data.clone(), request).await {
                 Ok(started) => return Ok(started.id),
                 Err(_) if self.store.is_dead() => self.restart(),
@@ -82,7 +84,7 @@ impl<W: Workflow> RunEnvironment<W> {
         serde_json::from_slice(&record.body).map_err(|e| Error::Unreadable { id, why: e.to_string() })
     }
 
-    pub(super) async fn play(&mut self, id: ExecutionId) -> Result<(RunEnd, Option<Reason>), Error> {
+    pub(super) async fn run_to_end(&mut self, id: ExecutionId) -> Result<(RunEnd, Option<Reason>), Error> {
         let mut parked = None;
         let mut engine = self.engine();
         for _ in 0..MAX_MOVES {
@@ -90,7 +92,7 @@ impl<W: Workflow> RunEnvironment<W> {
                 self.restart();
                 engine = self.engine();
             }
-            self.others().await?;
+            self.apply_concurrent_change().await?;
             self.interrupt(&engine, id).await?;
             match self.work(&engine).await {
                 Ok(true) => continue,
@@ -112,14 +114,14 @@ impl<W: Workflow> RunEnvironment<W> {
                 continue;
             };
             let reason = reason_of(stuck);
-            if !self.mended.insert(stuck.id) {
+            if !self.retried.insert(stuck.id) {
                 return Ok((RunEnd::Parked(reason), parked.or(Some(reason))));
             }
             parked = parked.or((stuck.id == id).then_some(reason));
-            self.tap.lift();
-            self.tell(&engine, stuck.id, Event::RetryRequested(order())).await?;
+            self.faults.lift();
+            self.deliver(&engine, stuck.id, Event::RetryRequested(order())).await?;
             if self.store.is_dead() {
-                self.mended.remove(&stuck.id);
+                self.retried.remove(&stuck.id);
             }
         }
         let execution = self.execution(id).await?;
@@ -150,7 +152,12 @@ impl<W: Workflow> RunEnvironment<W> {
         Ok(open)
     }
 
-    async fn tell(&self, engine: &Engine<W::Platform>, id: ExecutionId, event: Event) -> Result<(), Error> {
+    async fn deliver(
+        &self,
+        engine: &Engine<W::Platform>,
+        id: ExecutionId,
+        event: Event,
+    ) -> Result<(), Error> {
         match engine.deliver(id, event).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(()),
             Err(_) if self.store.is_dead() => Ok(()),
@@ -159,11 +166,11 @@ impl<W: Workflow> RunEnvironment<W> {
     }
 
     /// Lets others do what they do meanwhile. Their process is another one, and does not die with this.
-    async fn others(&mut self) -> Result<(), Error> {
+    async fn apply_concurrent_change(&mut self) -> Result<(), Error> {
         let commits = self.store.commits();
         let Some(due) = self.meanwhile.take_if(|meanwhile| commits >= meanwhile.after) else { return Ok(()) };
         let (store, clock) = (self.memory.clone(), self.clock.clone());
-        Engine::<W::Platform>::new(store, clock, self.platform.clone()).ledger(true, due.decide).await
+        Engine::<W::Platform>::new(store, clock, self.platform.clone()).transact(true, due.decide).await
     }
 
     async fn interrupt(&mut self, engine: &Engine<W::Platform>, id: ExecutionId) -> Result<(), Error> {
@@ -182,21 +189,21 @@ impl<W: Workflow> RunEnvironment<W> {
         }
         self.interrupted = true;
         match self.script.interruption {
-            Some(Interruption::Cancel(_)) => self.tell(engine, id, Event::CancelRequested(order())).await,
+            Some(Interruption::Cancel(_)) => self.deliver(engine, id, Event::CancelRequested(order())).await,
             Some(Interruption::Terminate(_)) => {
-                self.tell(engine, id, Event::TerminateRequested(order())).await
+                self.deliver(engine, id, Event::TerminateRequested(order())).await
             }
             Some(Interruption::PauseAndResume(_)) => {
-                self.tell(engine, id, Event::PauseRequested(order())).await?;
+                self.deliver(engine, id, Event::PauseRequested(order())).await?;
                 while engine.work_next().await? {}
                 self.clock.advance(MINUTE);
                 while engine.work_next().await? {}
-                self.tell(engine, id, Event::ResumeRequested(order())).await
+                self.deliver(engine, id, Event::ResumeRequested(order())).await
             }
             Some(Interruption::CancelChild(_)) => {
                 let open = self.open(id).await?;
                 match open.iter().find(|record| record.id != id) {
-                    Some(child) => self.tell(engine, child.id, Event::CancelRequested(order())).await,
+                    Some(child) => self.deliver(engine, child.id, Event::CancelRequested(order())).await,
                     None => Ok(()),
                 }
             }
@@ -205,7 +212,7 @@ impl<W: Workflow> RunEnvironment<W> {
     }
 
     /// What does not hold between executions and those that they started: one a slot, and ended when they have ended.
-    pub(super) async fn bonds(&self) -> Result<Vec<String>, Error> {
+    pub(super) async fn child_violations(&self) -> Result<Vec<String>, Error> {
         let engine =
             Engine::<W::Platform>::new(self.memory.clone(), self.clock.clone(), self.platform.clone());
         let all = self.memory.list(&Filter::default(), None, 10_000).await?.items;
@@ -233,7 +240,7 @@ impl<W: Workflow> RunEnvironment<W> {
     /// Nothing is due: people decide, a signal comes, or time passes.
     async fn answer(&mut self, engine: &Engine<W::Platform>, open: &[Record]) -> Result<(), Error> {
         for record in open {
-            let awaits = engine.machine(&record.workflow, record.schema)?.awaits(record)?;
+            let awaits = engine.machine(&record.workflow, record.schema)?.awaited_input(record)?;
             let others: &[Answer] = match &awaits {
                 AwaitedInput::People { .. } => &[Answer::No, Answer::Late],
                 AwaitedInput::Signal(_) => &[Answer::Late],
@@ -243,16 +250,16 @@ impl<W: Workflow> RunEnvironment<W> {
                 AwaitedInput::People { visit, stage } => OpenQuestion::People(visit, stage),
                 AwaitedInput::Signal(_) | AwaitedInput::Nothing => OpenQuestion::Signal(record.revision),
             };
-            if self.left.contains(&(record.id, question)) {
+            if self.unanswered.contains(&(record.id, question)) {
                 continue;
             }
             return match (self.question(others), awaits) {
                 (Answer::Late, _) | (_, AwaitedInput::Nothing) => {
-                    self.left.insert((record.id, question));
+                    self.unanswered.insert((record.id, question));
                     Ok(())
                 }
                 (_, AwaitedInput::Signal(name)) => {
-                    self.tell(engine, record.id, Event::Signalled { name: name.into() }).await
+                    self.deliver(engine, record.id, Event::Signalled { name: name.into() }).await
                 }
                 (Answer::Yes, AwaitedInput::People { .. }) => {
                     self.vote(engine, record.id, Verdict::Approve).await

@@ -125,11 +125,11 @@ impl<const KIND: u8> Workflow for Loan<KIND> {
 }
 
 fn engine<const KIND: u8>(store: &Arc<Memory>, library: &Library) -> Engine<Library> {
-    let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
-    Engine::new(store.clone(), clock, library.clone()).with::<Loan<KIND>>().unwrap()
+    let clock = Arc::new(ManualClock::starting_at(Timestamp(1_000_000)));
+    Engine::new(store.clone(), clock, library.clone()).with_workflow::<Loan<KIND>>().unwrap()
 }
 
-async fn lent(engine: &Engine<Library>) -> ExecutionId {
+async fn start_loan(engine: &Engine<Library>) -> ExecutionId {
     let id = engine.start(Loan::<FIRST>, Request::by(&Person::new("ada", ["reader"]))).await.unwrap().id;
     engine.run_until_idle().await.unwrap();
     id
@@ -139,8 +139,8 @@ async fn lent(engine: &Engine<Library>) -> ExecutionId {
 async fn trails_journals_and_diagrams_name_an_action_by_its_constant() {
     let engine = engine::<FIRST>(&Arc::default(), &Library::default());
 
-    let id = lent(&engine).await;
-    let (_, shown) = engine.show(id).await.unwrap();
+    let id = start_loan(&engine).await;
+    let (_, shown) = engine.execution(id).await.unwrap();
     engine.signal(id, "read").await.unwrap();
     engine.run_until_idle().await.unwrap();
 
@@ -163,7 +163,7 @@ async fn trails_journals_and_diagrams_name_an_action_by_its_constant() {
 #[tokio::test]
 async fn an_undo_whose_type_was_renamed_takes_back_what_an_earlier_release_did() {
     let (store, library) = (Arc::default(), Library::default());
-    let id = lent(&engine::<FIRST>(&store, &library)).await;
+    let id = start_loan(&engine::<FIRST>(&store, &library)).await;
 
     let later = engine::<RENAMED>(&store, &library);
     later.cancel(id, Attribution { by: "ada".into(), reason: "read it already".into() }).await.unwrap();

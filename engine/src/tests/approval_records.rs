@@ -20,7 +20,7 @@ impl Bench {
     }
 
     async fn with(question: Question) -> Self {
-        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(START)));
+        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(START)));
         let mut bench = Self { store, clock, id: ExecutionId::from_bytes([0; 16]) };
         let request = Request::by(&person("rita", &["ops"]));
         bench.id = bench.engine().start(question, request).await.unwrap().id;
@@ -29,7 +29,7 @@ impl Bench {
 
     /// An engine as after a start of the process.
     fn engine(&self) -> Engine<()> {
-        Engine::new(self.store.clone(), self.clock.clone(), ()).with::<Question>().unwrap()
+        Engine::new(self.store.clone(), self.clock.clone(), ()).with_workflow::<Question>().unwrap()
     }
 
     /// Lets the time pass in steps, by an engine of its own each time.
@@ -79,7 +79,7 @@ impl Bench {
 
 fn all() -> Procedure {
     Procedure {
-        escalate: vec![Escalation { after: 6 * HOUR, seats: vec![Seat::of("lead", 1)] }],
+        escalate: vec![Escalation { after: 6 * HOUR, seats: vec![Seat::new("lead", 1)] }],
         extend: Some(12 * HOUR),
         remind: Reminders { before: vec![2 * HOUR], every: None },
         break_glass: None,
@@ -110,7 +110,7 @@ async fn every_alarm_is_journalled_and_told_once_over_restarts() {
     let last = ("approval.expired".to_owned(), lead(), format!("{case}.closed"));
     let expected: Vec<_> = [first].into_iter().chain(between).chain([last]).collect();
     assert_eq!(told, expected);
-    let kept = bench.engine().approval_case(&case).await.unwrap().unwrap();
+    let kept = bench.engine().approval_record(&case).await.unwrap().unwrap();
     assert_eq!((kept.ruling.as_deref(), kept.history.len()), (Some("expired"), 4));
 }
 
@@ -177,7 +177,7 @@ async fn the_closed_approval_tells_of_votes_taken_back() {
     yes("bob").await.unwrap();
     yes("ada").await.unwrap();
 
-    let kept = engine.approval_case(&format!("{}.1", bench.id)).await.unwrap().unwrap();
+    let kept = engine.approval_record(&format!("{}.1", bench.id)).await.unwrap().unwrap();
     assert_eq!((kept.ruling.as_deref(), kept.votes.len(), kept.history.len()), (Some("granted"), 2, 1));
     assert_eq!(bench.events().await, ["started", "voted", "vote_withdrawn", "voted", "voted"]);
     let told: Vec<_> = bench.told().await.into_iter().map(|told| (told.kind, told.tenant)).collect();
@@ -203,16 +203,16 @@ async fn a_decision_taken_alone_is_told_and_stays_on_a_list_until_somebody_else_
 
     let later = START.after(DAY);
     for own in ["bea", "rita"] {
-        assert_eq!(review.clone().done(own, &[], "fine", later).unwrap_err().code, "review.own");
+        assert_eq!(review.clone().complete(own, &[], "fine", later).unwrap_err().code, "review.own");
     }
     let stands = crate::tests::one_approval::mandate("bea", "dan", START, later);
-    assert_eq!(review.clone().done("dan", &[stands], "fine", later).unwrap_err().code, "review.own");
-    assert_eq!(review.clone().done("sam", &[], " ", later).unwrap_err().code, "review.note_missing");
+    assert_eq!(review.clone().complete("dan", &[stands], "fine", later).unwrap_err().code, "review.own");
+    assert_eq!(review.clone().complete("sam", &[], " ", later).unwrap_err().code, "review.note_missing");
     bench
         .engine()
-        .ledger(true, |view| {
-            let review = view.need::<Review>(&review.approval)?;
-            let done = review.done("sam", &[], "it did burn", later)?;
+        .transact(true, |view| {
+            let review = view.require::<Review>(&review.approval)?;
+            let done = review.complete("sam", &[], "it did burn", later)?;
             view.delete::<Review>(&done.id())?;
             view.put(&done)
         })
@@ -237,7 +237,7 @@ async fn a_decision_taken_alone_while_paused_is_told_once() {
     bench.break_glass("bea").await.unwrap();
     bench
         .engine()
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let review = view.get::<Review>(&format!("{}.1", bench.id))?.unwrap();
             view.delete::<Review>(&review.id())
         })
@@ -285,8 +285,8 @@ mod sweep {
     #[tokio::test]
     async fn a_sweep_takes_the_ways_that_time_opens() {
         let report = verify::<Question>(&[&Plain]).await.unwrap();
-        assert!(report.passed(), "{report}\n{:?}\n{:?}", report.complaints, report.uncovered());
-        let taken = |label: &str| report.taken.iter().any(|edge| edge.label == label);
+        assert!(report.passed(), "{report}\n{:?}\n{:?}", report.violations, report.uncovered());
+        let taken = |label: &str| report.taken_edges.iter().any(|edge| edge.label == label);
         assert!(taken("escalated") && taken("extended"));
     }
 }

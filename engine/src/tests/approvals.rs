@@ -9,7 +9,10 @@ use store::Timestamp;
 
 fn escalating() -> Procedure {
     Procedure {
-        escalate: vec![Escalation { after: 6 * HOUR, seats: vec![Seat::of("lead", 1), Seat::of("ops", 1)] }],
+        escalate: vec![Escalation {
+            after: 6 * HOUR,
+            seats: vec![Seat::new("lead", 1), Seat::new("ops", 1)],
+        }],
         ..Procedure::default()
     }
 }
@@ -93,7 +96,7 @@ fn a_delegate_votes_as_themselves_for_another_and_that_is_on_record() {
     asked.cast(vote).unwrap();
 
     let kept = asked.ballot().votes.first().unwrap();
-    assert_eq!((kept.person.name.as_str(), kept.seated().name.as_str()), ("dan", "ada"));
+    assert_eq!((kept.person.name.as_str(), kept.principal().name.as_str()), ("dan", "ada"));
     let used: Vec<_> = kept.mandates.iter().map(|mandate| mandate.id.as_str()).collect();
     assert_eq!(used, ["ada-dan"], "the delegation that was used is kept, and no other");
 }
@@ -151,7 +154,7 @@ fn a_vote_can_be_taken_back_before_it_decides_and_cast_again() {
 
     asked.withdraw("ada").unwrap();
 
-    assert_eq!(asked.ballot().taken(), 0);
+    assert_eq!(asked.ballot().seats_filled(), 0);
     let history = &asked.ballot().history;
     assert!(
         matches!(&history[..], [h] if matches!(&h.what, ApprovalChange::Withdrawn { vote, by, .. } if vote.person.name == "ada" && by == "ada"))
@@ -192,8 +195,8 @@ fn an_escalation_asks_the_next_people_and_counts_who_agreed_before_if_a_seat_sui
 
     assert_eq!(asked.ring(), "escalated");
 
-    assert_eq!(asked.ballot().wanted(), "1 of lead and 1 of ops");
-    assert_eq!(asked.ballot().taken(), 1, "ada's vote still counts");
+    assert_eq!(asked.ballot().describe_seats(), "1 of lead and 1 of ops");
+    assert_eq!(asked.ballot().seats_filled(), 1, "ada's vote still counts");
     assert!(matches!(asked.agree("bob", &["ops"]), Err(Refusal::NotEntitled { .. })));
     asked.agree("lea", &["lead"]).unwrap();
     assert_eq!(asked.exec.state, State::Listening);
@@ -203,7 +206,7 @@ fn an_escalation_asks_the_next_people_and_counts_who_agreed_before_if_a_seat_sui
 #[test]
 fn an_escalation_whose_seats_are_taken_already_decides_and_one_without_seats_does_not() {
     let to = |seats| Procedure { escalate: vec![Escalation { after: HOUR, seats }], ..Procedure::default() };
-    let mut asked = Asked::of(Question::held_by(to(vec![Seat::of("ops", 1)])));
+    let mut asked = Asked::of(Question::held_by(to(vec![Seat::new("ops", 1)])));
     asked.agree("ada", &["ops"]).unwrap();
     asked.ring();
     assert_eq!(asked.exec.state, State::Listening);
@@ -292,7 +295,7 @@ fn votes_are_void_as_soon_as_the_plan_changes() {
     asked.agree("bob", &["ops"]).unwrap();
 
     let ballot = asked.ballot();
-    assert_eq!((ballot.digest.clone(), ballot.taken()), (asked.exec.digest(), 1));
+    assert_eq!((ballot.digest.clone(), ballot.seats_filled()), (asked.exec.digest(), 1));
     assert!(
         matches!(&ballot.history[..], [h] if matches!(&h.what, ApprovalChange::Voided { digest, votes } if *digest == old && votes.len() == 1))
     );

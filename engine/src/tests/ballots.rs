@@ -37,8 +37,8 @@ fn mandates(random: &mut Random) -> Vec<VoteDelegation> {
 
 fn procedure(random: &mut Random) -> Procedure {
     let seats: [Vec<Seat>; 4] = [
-        vec![Seat::of("lead", 1), Seat::of("ops", 1)],
-        vec![Seat::of("lead", 2)],
+        vec![Seat::new("lead", 1), Seat::new("ops", 1)],
+        vec![Seat::new("lead", 2)],
         vec![Seat { any_of: vec!["chief".into(), "group:night".into()], count: 1 }],
         vec![],
     ];
@@ -144,8 +144,8 @@ fn lawful(ballot: &Ballot, known: &[VoteDelegation], roles: &dyn Fn(&str) -> Vec
         assert!(glass.any_of.iter().any(|role| roles(&vote.person.name).contains(role)));
         return;
     }
-    let voters: Vec<&Person> = ballot.votes.iter().map(Vote::seated).collect();
-    assert!(ballot.places() > 0 && seated(&voters, &ballot.seats), "{ballot:?}");
+    let voters: Vec<&Person> = ballot.votes.iter().map(Vote::principal).collect();
+    assert!(ballot.seats_required() > 0 && seated(&voters, &ballot.seats), "{ballot:?}");
 }
 
 /// How often an entry of the timetable is in a ballot's history: as often as policy says, and no more.

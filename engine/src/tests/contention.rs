@@ -104,8 +104,8 @@ impl Workflow for Taker {
 /// larger; after eight times the task was poison, and a tenant whose onboarding had met with no failure was parked.
 #[tokio::test]
 async fn who_decides_again_and_again_keeps_what_it_decides_about() {
-    let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(1_000_000))));
-    let engine = Engine::new(store.clone(), clock.clone(), ()).with::<Taker>().unwrap();
+    let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(Timestamp(1_000_000))));
+    let engine = Engine::new(store.clone(), clock.clone(), ()).with_workflow::<Taker>().unwrap();
     let id = engine.start(Taker, Request::by(&Person::new("ada", ["ops"]))).await.unwrap().id;
     *CROWD.lock().unwrap() = Some(Crowd { store, clock, left: 20, taken: 0 });
 

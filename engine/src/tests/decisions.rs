@@ -55,7 +55,7 @@ fn slow_store() -> (Arc<Memory>, Arc<CrashStore>) {
 
 async fn enter(engine: Engine<()>, name: String) -> Result<usize, Error> {
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let mut register = view.get::<Register>("one")?.unwrap_or_default();
             if name.starts_with('!') {
                 return Err(ActionError::permanent("register.name", "no such names").into());
@@ -142,7 +142,7 @@ async fn decisions_on_any_document_queue_once_they_conflict() {
                 plain.names.insert(n.to_string());
                 view.put(&plain)
             };
-            engine.ledger(true, attempt).await
+            engine.transact(true, attempt).await
         })
     };
     for one in (0..200).map(enter).collect::<Vec<_>>() {
@@ -167,7 +167,7 @@ async fn a_caller_that_breaks_off_takes_no_other_decision_with_it() {
                 match n % 10 {
                     3 => drop(tokio::time::timeout(Duration::ZERO, entering).await),
                     7 => {
-                        let broken = engine.ledger(true, |view| -> Result<(), crate::Undecided> {
+                        let broken = engine.transact(true, |view| -> Result<(), crate::Undecided> {
                             view.get::<Register>("one")?;
                             panic!("as told")
                         });
@@ -196,8 +196,11 @@ async fn every_decision_of_a_commit_has_its_own_entry_in_the_history() {
     let engine = engine(&store);
 
     let asked = (0..30).map(|n| {
-        let of =
-            AuditContext { by: format!("user-{n}"), asked: "POST /v1/names".into(), at: "/v1/names".into() };
+        let of = AuditContext {
+            by: format!("user-{n}"),
+            operation: "POST /v1/names".into(),
+            path: "/v1/names".into(),
+        };
         tokio::spawn(with_actor(of, enter(engine.clone(), n.to_string())))
     });
     for one in asked.collect::<Vec<_>>() {
@@ -213,14 +216,14 @@ async fn every_decision_of_a_commit_has_its_own_entry_in_the_history() {
 /// request was wrong.
 #[tokio::test]
 async fn a_decision_that_others_always_forestall_fails_as_unavailable_once_its_patience_ends() {
-    let (memory, store) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(7))));
+    let (memory, store) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(Timestamp(7))));
     let patience = Duration::from_millis(50);
     let engine = Engine::<()>::new(memory.clone(), store, ())
-        .metrics(Metrics::default())
-        .options(Options { patience, ..Options::default() });
+        .with_metrics(Metrics::default())
+        .with_options(Options { patience, ..Options::default() });
     let count = AtomicU32::new(0);
 
-    let forestalled = engine.ledger(true, |view| {
+    let forestalled = engine.transact(true, |view| {
         let register = view.get::<Register>("one")?.unwrap_or_default();
         let names = [count.fetch_add(1, Ordering::Relaxed).to_string()].into();
         let body = serde_json::to_vec(&Register { names }).ok();

@@ -28,7 +28,7 @@ async fn attempts_at_keys_that_limit_nothing_do_not_wait_for_each_other() {
 
     timeout(Duration::from_secs(60), bench.engine.work_next()).await.expect("it waits for nobody").unwrap();
 
-    assert_eq!(bench.yard.begun(), ["dig"]);
+    assert_eq!(bench.platform.begun(), ["dig"]);
     drop(other);
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(id).await, "completed");
@@ -59,13 +59,13 @@ fn record(body: &[u8]) -> Record {
 fn what_was_decoded_of_these_very_bytes_is_taken_once_and_of_no_others() {
     let decoded = ExecutionCache::<OneStep>::default();
     let execution = || Execution::new(OneStep::of("acme", "dig"), "ada", Timestamp(1));
-    decoded.keep(&record(b"one"), execution());
+    decoded.insert(&record(b"one"), execution());
     assert!(decoded.take(&record(b"one")).is_some());
     assert!(decoded.take(&record(b"one")).is_none(), "it has been taken");
 
-    decoded.keep(&record(b"one"), execution());
+    decoded.insert(&record(b"one"), execution());
     assert!(decoded.take(&record(b"two")).is_none());
     let earlier = Record { schema: 0, ..record(b"one") };
-    decoded.keep(&earlier, execution());
+    decoded.insert(&earlier, execution());
     assert!(decoded.take(&earlier).is_none(), "another schema is decoded in another way");
 }

@@ -15,7 +15,7 @@ fn task(n: u64) -> TaskId {
 fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
     for seed in 0..100 {
         let mut dice = Random::new(seed);
-        let limit = Limit { concurrency: Some(3), ..Limit::of("cluster/eu-1") };
+        let limit = Limit { concurrency: Some(3), ..Limit::for_key("cluster/eu-1") };
         let terms = KeyTerms { limit: Some(&limit), ..KeyTerms::default() };
         let (mut gate, mut inside) = (Limiter::default(), Vec::<(TaskId, Timestamp)>::new());
         let mut now = Timestamp(1_000);
@@ -36,11 +36,11 @@ fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
                 match dice.below(3) {
                     0 => {
                         inside[chosen].1 = until.after(5 * SECOND);
-                        gate.keep(task, inside[chosen].1, false);
+                        gate.extend_permit(task, inside[chosen].1, false);
                     }
                     1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it is inside already"),
                     _ => {
-                        gate.leave(task, now, KeyVerdict::Answered, None);
+                        gate.release(task, now, KeyVerdict::Answered, None);
                         inside.remove(chosen);
                     }
                 }
@@ -54,7 +54,7 @@ fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
     for seed in 0..60 {
         let mut dice = Random::new(seed);
         let rate = Rate { times: 1 + dice.below(7) as u32, per: 2 * SECOND, burst: 1 + dice.below(4) as u32 };
-        let limit = Limit { rate: Some(rate), ..Limit::of("cluster/eu-1") };
+        let limit = Limit { rate: Some(rate), ..Limit::for_key("cluster/eu-1") };
         let terms = KeyTerms { limit: Some(&limit), ..KeyTerms::default() };
         let (mut gate, mut begun, mut now) = (Limiter::default(), Vec::new(), Timestamp(1_000_000));
         for n in 1..400 {

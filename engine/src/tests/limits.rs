@@ -21,8 +21,8 @@ fn order() -> Attribution {
 }
 
 pub(super) fn why(bench: &Bench, id: ExecutionId) -> String {
-    let waits = bench.engine.waits_at(id);
-    waits.iter().map(|wait| format!("{}: {}", wait.key, wait.why)).collect()
+    let waits = bench.engine.waiting_attempts(id);
+    waits.iter().map(|wait| format!("{}: {}", wait.key, wait.reason)).collect()
 }
 
 /// Two engines on one store never let more in than the limit says, and everything gets its turn. Each gets on while the other
@@ -32,14 +32,17 @@ pub(super) fn why(bench: &Bench, id: ExecutionId) -> String {
 async fn a_limit_holds_across_engines() {
     let mut bench = Bench::new();
     let store = Arc::new(crate::testing::CrashStore::new(bench.store.clone(), None));
-    let engine =
-        || Engine::new(store.clone(), bench.clock.clone(), bench.yard.clone()).with::<OneStep>().unwrap();
+    let engine = || {
+        Engine::new(store.clone(), bench.clock.clone(), bench.platform.clone())
+            .with_workflow::<OneStep>()
+            .unwrap()
+    };
     let (one, two) = (engine(), engine());
     bench.engine = one;
     bench.at_most(KEY, 3).await;
     for n in 0..40 {
         let (tenant, name) = (["a", "b", "c"][n % 3], format!("dig {n}"));
-        bench.yard.on(&name, [Reply::Gate]);
+        bench.platform.on(&name, [Reply::Gate]);
         bench.start(OneStep::of(tenant, &name)).await;
     }
     let over = Arc::new(AtomicBool::new(false));
@@ -60,8 +63,8 @@ async fn a_limit_holds_across_engines() {
         for _ in 0..dice.below(30) {
             tokio::task::yield_now().await;
         }
-        let gate = bench.yard.gate.as_ref().unwrap();
-        if bench.yard.inside.load(Ordering::SeqCst) > 0 {
+        let gate = bench.platform.gate.as_ref().unwrap();
+        if bench.platform.inside.load(Ordering::SeqCst) > 0 {
             gate.add_permits(1 - gate.available_permits().min(1));
         } else if let Some(next) = bench.store.next_due().await.unwrap() {
             bench.clock.advance_to(next.min(bench.clock.now().after(2 * SECOND)));
@@ -71,10 +74,10 @@ async fn a_limit_holds_across_engines() {
     }
     over.store(true, Ordering::SeqCst);
 
-    assert_eq!(bench.yard.most_inside.load(Ordering::SeqCst), 3);
-    assert_eq!(bench.yard.begun().len(), 40, "each once");
-    let rows = bench.engine.limits().await.unwrap();
-    assert!(rows.iter().all(|row| row.places.is_empty()), "{rows:?}");
+    assert_eq!(bench.platform.most_inside.load(Ordering::SeqCst), 3);
+    assert_eq!(bench.platform.begun().len(), 40, "each once");
+    let rows = bench.engine.limit_statuses().await.unwrap();
+    assert!(rows.iter().all(|row| row.permits.is_empty()), "{rows:?}");
 }
 
 /// What is put off has not been attempted: it is not counted, not doubted, and not asked about.
@@ -82,7 +85,7 @@ async fn a_limit_holds_across_engines() {
 async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("first", [Reply::Gate]);
+    bench.platform.on("first", [Reply::Gate]);
     bench.start(OneStep::of("a", "first")).await;
     let first = bench.begin(1).await;
     let second = bench.start(OneStep::of("a", "second")).await;
@@ -92,13 +95,13 @@ async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been()
     }
     assert_eq!(why(&bench, second), "cluster/eu-1: 1 of 1 in use, 0 before it");
 
-    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    bench.platform.gate.as_ref().unwrap().add_permits(1);
     first.await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 
-    let log = bench.yard.log.lock().unwrap().clone();
+    let log = bench.platform.log.lock().unwrap().clone();
     assert_eq!(log, [("first".into(), 1, None), ("second".into(), 1, None)]);
-    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 0);
+    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 0);
     assert_eq!(bench.stands(second).await, "completed");
     assert_eq!(why(&bench, second), "");
 }
@@ -108,7 +111,7 @@ async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been()
 async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("holder", [Reply::Gate]);
+    bench.platform.on("holder", [Reply::Gate]);
     bench.start(OneStep::of("a", "holder")).await;
     let holder = bench.begin(1).await;
     for n in 0..50 {
@@ -117,13 +120,17 @@ async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
     bench.engine.run_until_idle().await.unwrap();
     let late = bench.start(OneStep::of("b", "b")).await;
     bench.engine.run_until_idle().await.unwrap();
-    assert!(bench.engine.waits_at(late)[0].why.to_string().ends_with("1 before it"), "{}", why(&bench, late));
+    assert!(
+        bench.engine.waiting_attempts(late)[0].reason.to_string().ends_with("1 before it"),
+        "{}",
+        why(&bench, late)
+    );
 
-    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    bench.platform.gate.as_ref().unwrap().add_permits(1);
     holder.await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 
-    let begun = bench.yard.begun();
+    let begun = bench.platform.begun();
     assert!(begun.iter().position(|name| name == "b").unwrap() <= 2, "{begun:?}");
     assert_eq!(begun.len(), 52, "and the others are not forgotten");
 }
@@ -133,7 +140,7 @@ async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
 async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_line() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("first", [Reply::Gate]);
+    bench.platform.on("first", [Reply::Gate]);
     bench.start(OneStep::of("a", "first")).await;
     let first = bench.begin(1).await;
     let queued = bench.start(OneStep::of("a", "queued")).await;
@@ -146,12 +153,12 @@ async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_li
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(why(&bench, behind), "cluster/eu-1: 1 of 1 in use, 0 before it");
-    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    bench.platform.gate.as_ref().unwrap().add_permits(1);
     first.await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(queued).await, "cancelled");
     // An undo tolerates that its action never ran, and is not spared: nobody can swear that it did not.
-    assert_eq!(bench.yard.begun(), ["first", "behind", "undo queued"]);
+    assert_eq!(bench.platform.begun(), ["first", "behind", "undo queued"]);
 }
 
 /// HTTP 429 and 503 with Retry-After.
@@ -159,7 +166,7 @@ async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_li
 async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
     let mut bench = Bench::new();
     let told = ActionError::pending("yard.crowded", SECOND).retry_after(90 * SECOND);
-    bench.yard.on("first", [Reply::Fail(told)]);
+    bench.platform.on("first", [Reply::Fail(told)]);
     bench.start(OneStep::of("a", "first")).await;
     bench.engine.run_until_idle().await.unwrap();
     let elsewhere = OneStep { keys: vec!["cluster/eu-2".into()], ..OneStep::of("a", "elsewhere") };
@@ -167,55 +174,55 @@ async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
     bench.start(elsewhere).await;
     bench.settle(89 * SECOND).await;
     // What all yards have in common is told as well: it is a key of the step.
-    assert_eq!(bench.yard.begun(), ["first"]);
+    assert_eq!(bench.platform.begun(), ["first"]);
     assert!(why(&bench, barred).contains("closed by Dig: yard.crowded"), "{}", why(&bench, barred));
     bench.engine = bench.another();
     bench.engine.run_until_idle().await.unwrap();
-    assert_eq!(bench.yard.begun(), ["first"], "a restart does not forget it");
+    assert_eq!(bench.platform.begun(), ["first"], "a restart does not forget it");
 
     bench.settle(3 * SECOND).await;
 
-    assert_eq!(bench.yard.begun().len(), 4);
+    assert_eq!(bench.platform.begun().len(), 4);
     assert_eq!(bench.stands(barred).await, "completed");
-    assert!(bench.engine.limits().await.unwrap().is_empty(), "nothing is kept of what has passed");
+    assert!(bench.engine.limit_statuses().await.unwrap().is_empty(), "nothing is kept of what has passed");
 }
 
 #[tokio::test]
 async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
     let bench = Bench::new();
     let breaker = Some(BreakerRule { after: 5, span: MINUTE, cap: 10 * MINUTE });
-    bench.limit(Limit { breaker, ..Limit::of("cluster/*") }).await;
+    bench.limit(Limit { breaker, ..Limit::for_key("cluster/*") }).await;
     let refused = || Reply::Fail(ActionError::transient("yard.unreachable", "told to"));
     let retry = RetryPolicy { attempts: 50, ..RetryPolicy::default() };
     let mut ids = Vec::new();
     for n in 0..5 {
         let name = format!("dig {n}");
-        bench.yard.on(&name, [refused()]);
+        bench.platform.on(&name, [refused()]);
         let toil = OneStep { retry: retry.clone(), ..OneStep::of("a", &name) };
         ids.push(bench.start(toil).await);
     }
     bench.engine.run_until_idle().await.unwrap();
-    assert_eq!(bench.yard.begun().len(), 5, "each has failed once");
+    assert_eq!(bench.platform.begun().len(), 5, "each has failed once");
     let new = bench.start(OneStep::of("b", "new")).await;
     bench.settle(59 * SECOND).await;
-    assert_eq!(bench.yard.begun().len(), 5, "and nothing has been tried since");
+    assert_eq!(bench.platform.begun().len(), 5, "and nothing has been tried since");
     assert_eq!(why(&bench, new), "cluster/eu-1: left alone for a while after 5 failures in a row");
 
     for n in 0..5 {
-        bench.yard.on(&format!("dig {n}"), [refused()]);
+        bench.platform.on(&format!("dig {n}"), [refused()]);
     }
-    bench.yard.on("new", [refused()]);
+    bench.platform.on("new", [refused()]);
     bench.settle(2 * SECOND).await;
-    assert_eq!(bench.yard.begun().len(), 6, "one attempt decides");
+    assert_eq!(bench.platform.begun().len(), 6, "one attempt decides");
     bench.settle(MINUTE).await;
-    assert_eq!(bench.yard.begun().len(), 6, "and the next span is longer");
-    bench.yard.replies.lock().unwrap().clear();
+    assert_eq!(bench.platform.begun().len(), 6, "and the next span is longer");
+    bench.platform.replies.lock().unwrap().clear();
     bench.settle(2 * MINUTE).await;
 
     for id in ids.into_iter().chain([new]) {
         assert_eq!(bench.stands(id).await, "completed");
     }
-    let rows = bench.engine.limits().await.unwrap();
+    let rows = bench.engine.limit_statuses().await.unwrap();
     assert!(rows.iter().all(|row| row.breaker == Breaker::default()), "{rows:?}");
 }
 
@@ -223,19 +230,19 @@ async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
 #[tokio::test]
 async fn an_undo_waits_for_its_key_and_is_not_dropped() {
     let bench = Bench::new();
-    bench.yard.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
+    bench.platform.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
     let id = bench.start(OneStep::of("a", "dig")).await;
     bench.engine.work_next().await.unwrap();
     let closed = KeyClosure { until: None, why: "works on the fence".into(), by: "ada".into() };
     bench.engine.close_key(KEY, closed).await.unwrap().unwrap();
     bench.settle(30 * HOUR).await;
-    assert_eq!(bench.yard.begun(), ["dig"]);
+    assert_eq!(bench.platform.begun(), ["dig"]);
     assert!(why(&bench, id).contains("closed by ada: works on the fence"), "{}", why(&bench, id));
 
     assert!(bench.engine.open_key(KEY).await.unwrap());
     bench.engine.run_until_idle().await.unwrap();
 
-    assert_eq!(bench.yard.begun(), ["dig", "undo dig"]);
+    assert_eq!(bench.platform.begun(), ["dig", "undo dig"]);
     assert_eq!(bench.stands(id).await, "rolled_back");
     assert!(!bench.engine.open_key(KEY).await.unwrap(), "there is nothing left to open");
 }
@@ -244,13 +251,13 @@ async fn an_undo_waits_for_its_key_and_is_not_dropped() {
 async fn an_undo_does_not_wait_at_a_rate_which_is_meant_for_new_work() {
     let bench = Bench::new();
     let rate = Some(Rate { times: 1, per: HOUR, burst: 1 });
-    bench.limit(Limit { rate, ..Limit::of(KEY) }).await;
-    bench.yard.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
+    bench.limit(Limit { rate, ..Limit::for_key(KEY) }).await;
+    bench.platform.on("end dig", [Reply::Fail(ActionError::permanent("yard.flooded", "told to"))]);
     let id = bench.start(OneStep::of("a", "dig")).await;
 
     bench.engine.run_until_idle().await.unwrap();
 
-    assert_eq!(bench.yard.begun(), ["dig", "undo dig"]);
+    assert_eq!(bench.platform.begun(), ["dig", "undo dig"]);
     assert_eq!(bench.stands(id).await, "rolled_back");
 }
 
@@ -258,11 +265,11 @@ async fn an_undo_does_not_wait_at_a_rate_which_is_meant_for_new_work() {
 async fn an_operator_opens_what_a_breaker_has_barred() {
     let bench = Bench::new();
     let breaker = Some(BreakerRule { after: 1, span: HOUR, cap: HOUR });
-    bench.limit(Limit { breaker, ..Limit::of(KEY) }).await;
-    bench.yard.on("dig", [Reply::Fail(ActionError::unknown("yard.silent", "told to"))]);
+    bench.limit(Limit { breaker, ..Limit::for_key(KEY) }).await;
+    bench.platform.on("dig", [Reply::Fail(ActionError::unknown("yard.silent", "told to"))]);
     let id = bench.start(OneStep::of("a", "dig")).await;
     bench.settle(MINUTE).await;
-    let row = bench.engine.limits().await.unwrap().remove(0);
+    let row = bench.engine.limit_statuses().await.unwrap().remove(0);
     assert!(matches!(row.breaker.state, BreakerState::Tripped { .. }), "{row:?}");
     assert_eq!(row.queued, 1);
 
@@ -276,7 +283,7 @@ async fn an_operator_opens_what_a_breaker_has_barred() {
 async fn what_begins_is_spread_as_its_rate_says() {
     let bench = Bench::new();
     let rate = Some(Rate { times: 2, per: 10 * SECOND, burst: 3 });
-    bench.limit(Limit { rate, ..Limit::of("cluster/*") }).await;
+    bench.limit(Limit { rate, ..Limit::for_key("cluster/*") }).await;
     for n in 0..8 {
         bench.start(OneStep::of("a", &format!("a{n}"))).await;
     }
@@ -285,7 +292,7 @@ async fn what_begins_is_spread_as_its_rate_says() {
     let mut begun = Vec::new();
     for _ in 0..6 {
         bench.engine.run_until_idle().await.unwrap();
-        begun.push(bench.yard.begun().len());
+        begun.push(bench.platform.begun().len());
         bench.clock.advance(5 * SECOND);
     }
     assert_eq!(begun, [4, 5, 6, 7, 8, 9], "the other cluster has a rate of its own");
@@ -304,9 +311,9 @@ async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resum
     bench.engine.deliver(job, Event::ResumeRequested(order())).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 
-    assert_eq!(bench.yard.begun(), Vec::<String>::new(), "the key is closed still");
+    assert_eq!(bench.platform.begun(), Vec::<String>::new(), "the key is closed still");
     bench.engine.open_key(KEY).await.unwrap();
     bench.clock.advance(HOUR);
     bench.engine.run_until_idle().await.unwrap();
-    assert_eq!(bench.yard.begun(), ["dig"]);
+    assert_eq!(bench.platform.begun(), ["dig"]);
 }

@@ -13,17 +13,17 @@ async fn what_was_scheduled_before_a_hold_is_shown_and_then_asked_about_first() 
 
     assert_eq!(bench.engine.run_until_idle().await.unwrap(), 0);
 
-    let pending = bench.engine.pending(None, 10).await.unwrap();
+    let pending = bench.engine.pending_tasks(None, 10).await.unwrap();
     assert_eq!(pending.next, None);
-    let called = pending.items.iter().find(|one| matches!(one.what, PendingWork::Calls { .. })).unwrap();
+    let called = pending.items.iter().find(|one| matches!(one.work, PendingWork::Calls { .. })).unwrap();
     assert_eq!((called.record.id, called.slot), (id, 0));
-    let PendingWork::Calls { action, undo, untold } = &called.what else { unreachable!() };
+    let PendingWork::Calls { action, undo, untold } = &called.work else { unreachable!() };
     assert_eq!((action.as_str(), *undo, *untold), ("Dig", false, "parked"));
-    assert!(bench.yard.begun().is_empty());
+    assert!(bench.platform.begun().is_empty());
     assert!(!bench.engine.unhold(Timestamp(4)).await.unwrap());
     assert!(bench.engine.unhold(Timestamp(3)).await.unwrap());
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(id).await, "completed");
-    assert!(bench.yard.probes.load(Ordering::SeqCst) > 0, "it was asked about first");
-    assert!(bench.engine.pending(None, 10).await.unwrap().items.is_empty());
+    assert!(bench.platform.probes.load(Ordering::SeqCst) > 0, "it was asked about first");
+    assert!(bench.engine.pending_tasks(None, 10).await.unwrap().items.is_empty());
 }

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use store::{Memory, Timestamp};
 use strum::{IntoStaticStr, VariantArray};
 
-fn told(registry: &Registry) -> String {
+fn rendered(registry: &Registry) -> String {
     let mut text = String::new();
     encode_registry(&mut text, registry).unwrap();
     text
@@ -20,14 +20,14 @@ fn told(registry: &Registry) -> String {
 #[tokio::test]
 async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
     let (bench, mut registry) = (Bench::new(), Registry::default());
-    let engine = bench.another().metrics(Metrics::registered(&mut registry));
-    bench.yard.on("dig", [Reply::Fail(ActionError::transient("yard.wet", "it rains"))]);
+    let engine = bench.another().with_metrics(Metrics::register(&mut registry));
+    bench.platform.on("dig", [Reply::Fail(ActionError::transient("yard.wet", "it rains"))]);
     engine.start(OneStep::of("acme", "dig"), Request::by(&Person::new("ada", ["ops"]))).await.unwrap();
     engine.run_until_idle().await.unwrap();
     bench.clock.advance(HOUR);
     engine.run_until_idle().await.unwrap();
 
-    let text = told(&registry);
+    let text = rendered(&registry);
     for line in [
         r#"cluster_attempt_seconds_count{cluster="eu-1",result="transient"} 1"#,
         r#"cluster_attempt_seconds_count{cluster="eu-1",result="ok"} 1"#,
@@ -40,17 +40,17 @@ async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
 #[tokio::test]
 async fn what_an_attempt_says_is_told_while_it_runs_and_by_nobody_else() {
     let bench = Bench::new();
-    bench.yard.on("dig", [Reply::Say("2 of 8"), Reply::Gate]);
+    bench.platform.on("dig", [Reply::Say("2 of 8"), Reply::Gate]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
-    assert_eq!(bench.engine.said(id), None, "nothing is under way");
+    assert_eq!(bench.engine.progress_note(id), None, "nothing is under way");
 
     let work = bench.begin(1).await;
 
-    assert_eq!(bench.engine.said(id).as_deref(), Some("2 of 8"));
-    assert_eq!(bench.another().said(id), None, "another process cannot know");
-    bench.yard.gate.as_ref().unwrap().add_permits(1);
+    assert_eq!(bench.engine.progress_note(id).as_deref(), Some("2 of 8"));
+    assert_eq!(bench.another().progress_note(id), None, "another process cannot know");
+    bench.platform.gate.as_ref().unwrap().add_permits(1);
     work.await.unwrap();
-    assert_eq!(bench.engine.said(id), None, "it is over");
+    assert_eq!(bench.engine.progress_note(id), None, "it is over");
 }
 
 /// Waits to be told, and promises that it will be within an hour.
@@ -87,7 +87,7 @@ impl Workflow for Errand {
         Plan::default()
     }
 
-    fn promised(&self) -> Option<Timestamp> {
+    fn promised_by(&self) -> Option<Timestamp> {
         Some(self.by)
     }
 
@@ -99,16 +99,17 @@ impl Workflow for Errand {
 #[tokio::test]
 async fn a_promise_is_counted_as_kept_or_broken_once_it_has_ended_and_not_before() {
     for (after, kept, broken) in [(HOUR - Duration::from_millis(1), 1, 0), (HOUR, 0, 1)] {
-        let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp(1_000_000)));
         let mut registry = Registry::default();
-        let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), ()).with::<Errand>().unwrap();
-        let engine = engine.metrics(Metrics::registered(&mut registry));
+        let engine =
+            Engine::new(Arc::new(Memory::new()), clock.clone(), ()).with_workflow::<Errand>().unwrap();
+        let engine = engine.with_metrics(Metrics::register(&mut registry));
         let errand = Errand { by: clock.now().after(HOUR) };
         let id = engine.start(errand, Request::by(&Person::new("ada", ["ops"]))).await.unwrap().id;
         engine.run_until_idle().await.unwrap();
         clock.advance(after);
         let stands = |kept: u32, broken: u32| {
-            let text = told(&registry);
+            let text = rendered(&registry);
             for (result, count) in [("kept", kept), ("broken", broken)] {
                 let line = format!(r#"promises_ended_total{{workflow="errand",result="{result}"}} {count}"#);
                 assert!(text.lines().any(|told| told == line), "{after:?}: {line}: {text}");

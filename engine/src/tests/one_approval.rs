@@ -66,9 +66,9 @@ impl Workflow for Question {
 
     fn step(&self, state: State) -> Step<Self> {
         match state {
-            State::Asking => approval([Seat::of("ops", 2)])
+            State::Asking => approval([Seat::new("ops", 2)])
                 .within(DAY)
-                .held_by(self.procedure.clone())
+                .with_procedure(self.procedure.clone())
                 .granted(State::Listening)
                 .refused(State::Refused)
                 .expired(State::Expired),
@@ -102,8 +102,8 @@ impl Workflow for Question {
     fn examples() -> Vec<Self> {
         let timely = Self::held_by(Procedure {
             escalate: vec![
-                Escalation { after: 6 * HOUR, seats: vec![Seat::of("lead", 1)] },
-                Escalation { after: 12 * HOUR, seats: vec![Seat::of("chief", 1)] },
+                Escalation { after: 6 * HOUR, seats: vec![Seat::new("lead", 1)] },
+                Escalation { after: 12 * HOUR, seats: vec![Seat::new("chief", 1)] },
             ],
             extend: Some(DAY),
             ..Procedure::default()

@@ -60,8 +60,7 @@ impl Workflow for OneStep {
     type Platform = FakePlatform;
 
     fn step(&self, state: State) -> Step<Self> {
-        let places =
-            if self.keeps_places { WhilePending::KeepsItsPlaces } else { WhilePending::FreesItsPlaces };
+        let places = if self.keeps_places { WhilePending::KeepPermits } else { WhilePending::ReleasePermits };
         match state {
             State::Digging => {
                 let step = act(FakeAction { name: self.name.clone(), keys: self.keys.clone() })
@@ -135,7 +134,7 @@ impl FakePlatform {
     }
 
     async fn perform(&self, what: &str, call: &Call) -> Result<(), ActionError> {
-        self.log.lock().unwrap().push((what.into(), call.attempt, call.last_beat.clone()));
+        self.log.lock().unwrap().push((what.into(), call.attempt, call.last_heartbeat.clone()));
         let now = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
         let _out = Inside(&self.inside);
         self.most_inside.fetch_max(now, Ordering::SeqCst);
@@ -143,7 +142,7 @@ impl FakePlatform {
             let reply = self.replies.lock().unwrap().get_mut(what).and_then(VecDeque::pop_front);
             match reply {
                 Some(Reply::Say(note)) => {
-                    call.beat(note);
+                    call.heartbeat(note);
                     continue;
                 }
                 Some(Reply::Take(span)) => {
@@ -233,20 +232,24 @@ pub(super) struct Bench {
     pub(super) engine: Engine<FakePlatform>,
     pub(super) store: Arc<Memory>,
     pub(super) clock: Arc<ManualClock>,
-    pub(super) yard: Arc<FakePlatform>,
+    pub(super) platform: Arc<FakePlatform>,
 }
 
 impl Bench {
     pub(super) fn new() -> Self {
-        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(Timestamp(1_000_000))));
+        let (store, clock) =
+            (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(Timestamp(1_000_000))));
         let yard = Arc::new(FakePlatform { gate: Some(Semaphore::new(0)), ..FakePlatform::default() });
-        let engine = Engine::new(store.clone(), clock.clone(), yard.clone()).with::<OneStep>().unwrap();
-        Self { engine, store, clock, yard }
+        let engine =
+            Engine::new(store.clone(), clock.clone(), yard.clone()).with_workflow::<OneStep>().unwrap();
+        Self { engine, store, clock, platform: yard }
     }
 
     /// Another process on the same store: it remembers nothing but what is stored.
     pub(super) fn another(&self) -> Engine<FakePlatform> {
-        Engine::new(self.store.clone(), self.clock.clone(), self.yard.clone()).with::<OneStep>().unwrap()
+        Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone())
+            .with_workflow::<OneStep>()
+            .unwrap()
     }
 
     pub(super) async fn start(&self, toil: OneStep) -> ExecutionId {
@@ -259,7 +262,7 @@ impl Bench {
     }
 
     pub(super) async fn at_most(&self, key: &str, places: u32) {
-        self.limit(Limit { concurrency: Some(places), ..Limit::of(key) }).await;
+        self.limit(Limit { concurrency: Some(places), ..Limit::for_key(key) }).await;
     }
 
     /// Works on what is due in a task of its own, until `n` attempts are at work.
@@ -274,12 +277,12 @@ impl Bench {
 
     pub(super) async fn until(&self, holds: impl Fn(&FakePlatform) -> bool) {
         for _ in 0..10_000 {
-            if holds(&self.yard) {
+            if holds(&self.platform) {
                 return;
             }
             tokio::task::yield_now().await;
         }
-        panic!("it never came to that: {:?}", self.yard.log.lock().unwrap());
+        panic!("it never came to that: {:?}", self.platform.log.lock().unwrap());
     }
 
     /// Works and lets time pass until nothing more will happen by itself before `span` is over.
@@ -301,7 +304,7 @@ impl Bench {
 
     /// What made it turn back, or its slot fail last.
     pub(super) async fn cause(&self, id: ExecutionId) -> ActionError {
-        let (_, shown) = self.engine.show(id).await.unwrap();
+        let (_, shown) = self.engine.execution(id).await.unwrap();
         let paths = ["/phase/finished/cause", "/phase/compensating/cause", "/slots/0/last"];
         let found = paths.iter().find_map(|path| shown.body.pointer(path).filter(|cause| !cause.is_null()));
         serde_json::from_value(found.cloned().unwrap()).unwrap()

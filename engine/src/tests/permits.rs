@@ -20,7 +20,7 @@ fn order() -> Attribution {
 async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("first", [Reply::Hang]);
+    bench.platform.on("first", [Reply::Hang]);
     let first = bench.start(OneStep::of("a", "first")).await;
     let work = bench.begin(1).await;
     let queued = bench.start(OneStep::of("a", "queued")).await;
@@ -32,7 +32,7 @@ async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
     assert!(killed.elapsed() < SECOND, "{:?}", killed.elapsed());
     bench.engine.run_until_idle().await.unwrap();
 
-    assert_eq!(bench.yard.inside.load(Ordering::SeqCst), 0, "the attempt has ended");
+    assert_eq!(bench.platform.inside.load(Ordering::SeqCst), 0, "the attempt has ended");
     assert_eq!(bench.stands(first).await, "terminated");
     assert_eq!(bench.stands(queued).await, "completed");
 }
@@ -43,7 +43,7 @@ async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
     for restarted in [false, true] {
         let mut bench = Bench::new();
         bench.at_most(KEY, 1).await;
-        bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", HOUR))]);
+        bench.platform.on("first", [Reply::Fail(ActionError::pending("yard.digging", HOUR))]);
         let first = bench.start(OneStep { keeps_places: true, ..OneStep::of("a", "first") }).await;
         bench.engine.run_until_idle().await.unwrap();
         if restarted {
@@ -54,7 +54,7 @@ async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
         assert_eq!(why(&bench, queued), "cluster/eu-1: 1 of 1 in use, 0 before it");
         bench.clock.advance(MINUTE);
         bench.engine.run_until_idle().await.unwrap();
-        assert_eq!(bench.yard.begun(), ["first"], "its place outlives a lease");
+        assert_eq!(bench.platform.begun(), ["first"], "its place outlives a lease");
 
         bench.engine.deliver(first, Event::TerminateRequested(order())).await.unwrap();
         bench.engine.run_until_idle().await.unwrap();
@@ -68,17 +68,17 @@ async fn a_step_says_whether_a_pending_action_keeps_its_place() {
     for keeps_places in [false, true] {
         let bench = Bench::new();
         bench.at_most(KEY, 1).await;
-        bench.yard.on("first", [Reply::Fail(ActionError::pending("yard.digging", 10 * MINUTE))]);
+        bench.platform.on("first", [Reply::Fail(ActionError::pending("yard.digging", 10 * MINUTE))]);
         bench.start(OneStep { keeps_places, ..OneStep::of("a", "first") }).await;
         bench.engine.run_until_idle().await.unwrap();
 
         bench.start(OneStep::of("a", "second")).await;
         bench.engine.run_until_idle().await.unwrap();
 
-        assert_eq!(bench.yard.begun().len(), if keeps_places { 1 } else { 2 });
+        assert_eq!(bench.platform.begun().len(), if keeps_places { 1 } else { 2 });
         bench.settle(HOUR).await;
         let order = if keeps_places { ["first", "first", "second"] } else { ["first", "second", "first"] };
-        assert_eq!(bench.yard.begun(), order);
+        assert_eq!(bench.platform.begun(), order);
     }
 }
 
@@ -87,7 +87,7 @@ async fn a_step_says_whether_a_pending_action_keeps_its_place() {
 async fn a_crash_frees_the_place_when_the_lease_lapses() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("first", [Reply::Hang, Reply::Hang]);
+    bench.platform.on("first", [Reply::Hang, Reply::Hang]);
     bench.start(OneStep::of("a", "first")).await;
     let dying = bench.begin(1).await;
     dying.abort();
@@ -97,7 +97,7 @@ async fn a_crash_frees_the_place_when_the_lease_lapses() {
 
     bench.clock.advance(29 * SECOND);
     survivor.run_until_idle().await.unwrap();
-    assert_eq!(bench.yard.begun(), ["first"]);
+    assert_eq!(bench.platform.begun(), ["first"]);
     bench.clock.advance(6 * SECOND);
     // The lost task is due again as well, and is the other tenant's.
     let leases = bench.store.lease("elsewhere", bench.clock.now(), SECOND, 9).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_crash_frees_the_place_when_the_lease_lapses() {
 async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("first", [Reply::Hang]);
+    bench.platform.on("first", [Reply::Hang]);
     bench.start(OneStep::of("a", "first")).await;
     let _work = bench.begin(1).await;
     let second = bench.start(OneStep::of("b", "second")).await;
@@ -125,7 +125,7 @@ async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
         tokio::time::sleep(10 * SECOND + Duration::from_millis(1)).await;
         bench.engine.run_until_idle().await.unwrap();
     }
-    assert_eq!(bench.yard.begun(), ["first"]);
+    assert_eq!(bench.platform.begun(), ["first"]);
     assert_eq!(why(&bench, second), "cluster/eu-1: 1 of 1 in use, 0 before it");
 }
 
@@ -134,7 +134,7 @@ async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
 async fn a_task_delivered_again_goes_on_in_its_own_place() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
-    bench.yard.on("first", [Reply::Hang]);
+    bench.platform.on("first", [Reply::Hang]);
     let first = bench.start(OneStep::of("a", "first")).await;
     // Its lease lapses before its place does.
     let lease = bench.store.lease("dying", bench.clock.now(), 20 * SECOND, 1).await.unwrap().remove(0);
@@ -148,5 +148,5 @@ async fn a_task_delivered_again_goes_on_in_its_own_place() {
     bench.another().run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(first).await, "completed");
-    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 1, "that one is in doubt, and is asked about");
+    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "that one is in doubt, and is asked about");
 }

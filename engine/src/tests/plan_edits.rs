@@ -36,7 +36,7 @@ impl Workflow for Purchase {
     fn step(&self, state: State) -> Step<Self> {
         match state {
             State::Weighing => act(Pass).nothing_to_undo().then(State::Asking),
-            State::Asking => approval([Seat::of("ops", 1)])
+            State::Asking => approval([Seat::new("ops", 1)])
                 .within(DAY)
                 .granted(State::Making)
                 .refused(State::Refused)

@@ -178,7 +178,7 @@ fn a_vote_counts_only_if_no_way_leads_from_one_person_to_two_of_those_who_asked_
         (0..random.below(45)).for_each(|_| world.step(&mut random));
         let Some(asker) = world.users.get("rita").map(|user| *random.pick(&user.open)) else { continue };
         let asked = [world.person(asker)];
-        let mut ballot = Ballot::open(digest(), vec![Seat::of("ops", 4)], Timestamp(0), None);
+        let mut ballot = Ballot::open(digest(), vec![Seat::new("ops", 4)], Timestamp(0), None);
         let mut sitting: Vec<usize> = Vec::new();
 
         for name in VOTERS {
@@ -217,7 +217,7 @@ fn made_by(name: &str, by: &str) -> Person {
 }
 
 fn ballot() -> Ballot {
-    Ballot::open(digest(), vec![Seat::of("ops", 2)], Timestamp(0), None)
+    Ballot::open(digest(), vec![Seat::new("ops", 2)], Timestamp(0), None)
 }
 
 #[test]

@@ -13,7 +13,7 @@ async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
         let bench = Bench::new();
         bench.at_most("action/Dig", 1).await;
         for n in 0..3 {
-            bench.yard.on(&format!("dig {n}"), [Reply::Gate]);
+            bench.platform.on(&format!("dig {n}"), [Reply::Gate]);
             bench.start(OneStep::of("a", &format!("dig {n}"))).await;
         }
         let _first = bench.begin(1).await;
@@ -28,7 +28,7 @@ async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
         let _second = bench.begin(2).await;
         let _third = bench.begin(3).await;
 
-        assert_eq!(bench.yard.begun().len(), 3);
+        assert_eq!(bench.platform.begun().len(), 3);
     }
 }
 
@@ -39,24 +39,24 @@ async fn a_limit_that_cannot_be_is_refused_by_the_name_of_its_field() {
     let breaker = Some(BreakerRule { after: 3, span: HOUR, cap: MINUTE });
     let never = Some(BreakerRule { after: 3, span: Duration::ZERO, cap: MINUTE });
     let refused = [
-        ("key", Limit { concurrency: Some(1), ..Limit::of("eu-1") }),
-        ("key", Limit { concurrency: Some(1), ..Limit::of("cluster/*/nodes") }),
-        ("key", Limit { concurrency: Some(1), ..Limit::of("cluster/eu 1") }),
-        ("key", Limit { concurrency: Some(1), ..Limit::of(format!("cluster/{}", "x".repeat(193))) }),
-        ("concurrency", Limit::of(KEY)),
-        ("concurrency", Limit { concurrency: Some(0), ..Limit::of(KEY) }),
-        ("rate", Limit { rate: rate(0, SECOND, 1), ..Limit::of(KEY) }),
-        ("rate", Limit { rate: rate(1, SECOND, 0), ..Limit::of(KEY) }),
-        ("rate", Limit { rate: rate(1, Duration::ZERO, 1), ..Limit::of(KEY) }),
-        ("rate", Limit { rate: rate(1, 32 * DAY, 1), ..Limit::of(KEY) }),
-        ("breaker", Limit { breaker, ..Limit::of(KEY) }),
-        ("breaker", Limit { breaker: never, ..Limit::of(KEY) }),
+        ("key", Limit { concurrency: Some(1), ..Limit::for_key("eu-1") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::for_key("cluster/*/nodes") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::for_key("cluster/eu 1") }),
+        ("key", Limit { concurrency: Some(1), ..Limit::for_key(format!("cluster/{}", "x".repeat(193))) }),
+        ("concurrency", Limit::for_key(KEY)),
+        ("concurrency", Limit { concurrency: Some(0), ..Limit::for_key(KEY) }),
+        ("rate", Limit { rate: rate(0, SECOND, 1), ..Limit::for_key(KEY) }),
+        ("rate", Limit { rate: rate(1, SECOND, 0), ..Limit::for_key(KEY) }),
+        ("rate", Limit { rate: rate(1, Duration::ZERO, 1), ..Limit::for_key(KEY) }),
+        ("rate", Limit { rate: rate(1, 32 * DAY, 1), ..Limit::for_key(KEY) }),
+        ("breaker", Limit { breaker, ..Limit::for_key(KEY) }),
+        ("breaker", Limit { breaker: never, ..Limit::for_key(KEY) }),
     ];
     for (field, limit) in refused {
         let error = bench.engine.set_limit(limit.clone()).await.unwrap().unwrap_err();
         assert_eq!(error.field, field, "{limit:?}: {error}");
     }
-    assert!(bench.engine.limits().await.unwrap().is_empty());
+    assert!(bench.engine.limit_statuses().await.unwrap().is_empty());
 }
 
 /// The longest pattern counts, and the key's own limit before any.
@@ -69,16 +69,16 @@ async fn the_narrowest_limit_counts() {
     for (cluster, allowed) in [("us-1", 1), ("eu-1", 2), ("eu-2", 3)] {
         for n in 0..4 {
             let name = format!("{cluster} {n}");
-            bench.yard.on(&name, [Reply::Gate]);
+            bench.platform.on(&name, [Reply::Gate]);
             bench
                 .start(OneStep { keys: vec![format!("cluster/{cluster}")], ..OneStep::of("a", &name) })
                 .await;
         }
-        let before = bench.yard.begun().len();
+        let before = bench.platform.begun().len();
         for n in 0..allowed {
             let _work = bench.begin(before + n + 1).await;
         }
         bench.engine.run_until_idle().await.unwrap();
-        assert_eq!(bench.yard.begun().len(), before + allowed, "{cluster}");
+        assert_eq!(bench.platform.begun().len(), before + allowed, "{cluster}");
     }
 }

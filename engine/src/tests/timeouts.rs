@@ -24,7 +24,7 @@ fn timed_out(limit: TimeLimit, attempt: u32) -> Option<TimedOut> {
 #[tokio::test]
 async fn no_attempt_is_scheduled_that_would_begin_past_the_budget() {
     let bench = Bench::new();
-    bench.yard.on("dig", vec![busy(); 9]);
+    bench.platform.on("dig", vec![busy(); 9]);
     let retry = RetryPolicy { first: 2 * SECOND, factor: 1, budget: 3 * SECOND, ..RetryPolicy::default() };
 
     let id = bench.start(OneStep { retry, ..OneStep::of("acme", "dig") }).await;
@@ -32,7 +32,7 @@ async fn no_attempt_is_scheduled_that_would_begin_past_the_budget() {
     bench.clock.advance(2 * SECOND);
     bench.engine.run_until_idle().await.unwrap();
 
-    let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+    let dug = bench.platform.begun().iter().filter(|name| *name == "dig").count();
     assert_eq!(dug, 2);
     let cause = bench.cause(id).await;
     assert_eq!((cause.code.as_str(), cause.timed_out), ("yard.busy", timed_out(TimeLimit::Budget, 2)));
@@ -42,13 +42,13 @@ async fn no_attempt_is_scheduled_that_would_begin_past_the_budget() {
 #[tokio::test]
 async fn polling_ends_with_the_budget() {
     let bench = Bench::new();
-    bench.yard.on("dig", vec![Reply::Fail(ActionError::pending("yard.digging", 2 * SECOND)); 9]);
+    bench.platform.on("dig", vec![Reply::Fail(ActionError::pending("yard.digging", 2 * SECOND)); 9]);
     let retry = RetryPolicy { budget: 5 * SECOND, ..RetryPolicy::default() };
 
     let id = bench.start(OneStep { retry, ..OneStep::of("acme", "dig") }).await;
     bench.settle(MINUTE).await;
 
-    let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+    let dug = bench.platform.begun().iter().filter(|name| *name == "dig").count();
     assert_eq!(dug, 3);
     assert_eq!(bench.cause(id).await.timed_out, timed_out(TimeLimit::Budget, 0));
 }
@@ -57,7 +57,7 @@ async fn polling_ends_with_the_budget() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_without_an_answer_says_so_with_its_number_and_its_last_word() {
     let bench = Bench::new();
-    bench.yard.on("dig", [busy(), Reply::Say("half way"), Reply::Hang]);
+    bench.platform.on("dig", [busy(), Reply::Say("half way"), Reply::Hang]);
 
     let id = bench.start(OneStep { attempt_within: 20 * SECOND, ..OneStep::of("acme", "dig") }).await;
     bench.engine.run_until_idle().await.unwrap();
@@ -75,7 +75,7 @@ async fn an_attempt_without_an_answer_says_so_with_its_number_and_its_last_word(
 async fn an_attempt_that_falls_silent_says_so_with_its_number_and_its_last_word() {
     for silence in [2 * SECOND, 25 * SECOND, 10 * MINUTE] {
         let bench = Bench::new();
-        bench.yard.on("dig", [Reply::Say("half way"), Reply::Hang]);
+        bench.platform.on("dig", [Reply::Say("half way"), Reply::Hang]);
         let toil =
             OneStep { heartbeat: Some(silence), attempt_within: 10 * HOUR, ..OneStep::of("acme", "dig") };
         let begun = tokio::time::Instant::now();
@@ -97,28 +97,28 @@ async fn an_attempt_that_goes_on_saying_something_may_take_longer_than_its_silen
     let bench = Bench::new();
     let slow =
         ["1 of 4", "2 of 4", "3 of 4", "4 of 4"].map(|said| [Reply::Take(3 * SECOND), Reply::Say(said)]);
-    bench.yard.on("dig", slow.into_iter().flatten());
+    bench.platform.on("dig", slow.into_iter().flatten());
 
     let id = bench.start(OneStep { heartbeat: Some(4 * SECOND), ..OneStep::of("acme", "dig") }).await;
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(id).await, "completed");
-    assert_eq!(bench.yard.begun(), ["dig"]);
+    assert_eq!(bench.platform.begun(), ["dig"]);
 }
 
 /// S16. The limit of the state.
 #[tokio::test]
 async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() {
     let bench = Bench::new();
-    bench.yard.on("dig", [Reply::Say("half way"), busy()]);
-    bench.yard.on("dig", vec![busy(); 30]);
+    bench.platform.on("dig", [Reply::Say("half way"), busy()]);
+    bench.platform.on("dig", vec![busy(); 30]);
     let retry = RetryPolicy { first: 40 * SECOND, cap: HOUR, attempts: 30, ..RetryPolicy::default() };
 
     let id = bench.start(OneStep { retry, within: 2 * MINUTE, ..OneStep::of("acme", "dig") }).await;
     bench.settle(HOUR).await;
 
     let cause = bench.cause(id).await;
-    let attempts = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+    let attempts = bench.platform.begun().iter().filter(|name| *name == "dig").count();
     assert_eq!(cause.code, "step.deadline");
     assert_eq!(cause.timed_out, timed_out(TimeLimit::State, u32::try_from(attempts).unwrap()));
     assert_eq!(cause.beat.as_deref(), Some("half way"), "kept though later attempts said nothing");
@@ -128,12 +128,15 @@ async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() 
 #[tokio::test]
 async fn what_an_attempt_last_said_is_given_to_those_that_follow() {
     let bench = Bench::new();
-    bench.yard.on("dig", [Reply::Say("1 of 3"), Reply::Say("2 of 3"), busy(), busy(), Reply::Say("3 of 3")]);
+    bench
+        .platform
+        .on("dig", [Reply::Say("1 of 3"), Reply::Say("2 of 3"), busy(), busy(), Reply::Say("3 of 3")]);
 
     bench.start(OneStep::of("acme", "dig")).await;
     bench.settle(MINUTE).await;
 
-    let said: Vec<_> = bench.yard.log.lock().unwrap().iter().map(|(_, n, said)| (*n, said.clone())).collect();
+    let said: Vec<_> =
+        bench.platform.log.lock().unwrap().iter().map(|(_, n, said)| (*n, said.clone())).collect();
     let two = Some("2 of 3".to_owned());
     assert_eq!(said, [(1, None), (2, two.clone()), (3, two)]);
 }
@@ -148,13 +151,13 @@ async fn a_code_that_the_policy_never_retries_is_attempted_once_whatever_its_cla
     ];
     for error in classes {
         let bench = Bench::new();
-        bench.yard.on("dig", vec![Reply::Fail(error.clone()); 9]);
+        bench.platform.on("dig", vec![Reply::Fail(error.clone()); 9]);
         let retry = RetryPolicy { never: vec!["yard.gone".into()], ..RetryPolicy::default() };
 
         let id = bench.start(OneStep { retry, ..OneStep::of("acme", "dig") }).await;
         bench.settle(HOUR).await;
 
-        let dug = bench.yard.begun().iter().filter(|name| *name == "dig").count();
+        let dug = bench.platform.begun().iter().filter(|name| *name == "dig").count();
         assert_eq!(dug, 1, "{error:?}");
         assert_eq!(bench.cause(id).await.timed_out, None);
     }
@@ -166,7 +169,7 @@ async fn a_code_that_the_policy_never_retries_is_attempted_once_whatever_its_cla
 async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
     let bench = Bench::new();
     let told = ActionError::transient("yard.crowded", "told to").retry_after(90 * SECOND);
-    bench.yard.on("dig", [Reply::Fail(told)]);
+    bench.platform.on("dig", [Reply::Fail(told)]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
     bench.engine.run_until_idle().await.unwrap();
     for key in ["cluster/eu-1", "yard/all"] {
@@ -174,10 +177,10 @@ async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
     }
 
     bench.settle(89 * SECOND).await;
-    assert_eq!(bench.yard.begun().len(), 1);
+    assert_eq!(bench.platform.begun().len(), 1);
     bench.settle(Duration::from_secs(2)).await;
 
-    assert_eq!(bench.yard.begun().len(), 2);
+    assert_eq!(bench.platform.begun().len(), 2);
     assert_eq!(bench.stands(id).await, "completed");
 }
 
@@ -186,9 +189,9 @@ async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
 async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses() {
     let hanging = async |store: Arc<CrashStore>| {
         let (clock, yard) =
-            (Arc::new(ManualClock::at(Timestamp(1_000_000))), Arc::new(FakePlatform::default()));
+            (Arc::new(ManualClock::starting_at(Timestamp(1_000_000))), Arc::new(FakePlatform::default()));
         yard.on("dig", [Reply::Hang]);
-        let engine = Engine::new(store.clone(), clock, yard.clone()).with::<OneStep>().unwrap();
+        let engine = Engine::new(store.clone(), clock, yard.clone()).with_workflow::<OneStep>().unwrap();
         let request = Request::by(&Person::new("ada", ["ops"]));
         engine.start(OneStep::of("acme", "dig"), request).await.unwrap();
         let working = engine.clone();
@@ -222,8 +225,9 @@ async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses
 async fn a_result_that_waits_to_be_committed_is_not_handed_to_another() {
     let bench = Bench::new();
     let lease = Options::default().lease;
-    let slow = Arc::new(CrashStore::new(bench.store.clone(), None).slowed(lease * 3));
-    let engine = Engine::new(slow, bench.clock.clone(), bench.yard.clone()).with::<OneStep>().unwrap();
+    let slow = Arc::new(CrashStore::new(bench.store.clone(), None).with_delay(lease * 3));
+    let engine =
+        Engine::new(slow, bench.clock.clone(), bench.platform.clone()).with_workflow::<OneStep>().unwrap();
     let id = bench.start(OneStep::of("acme", "dig")).await;
 
     let working = tokio::spawn(async move { engine.run_until_idle().await.unwrap() });
@@ -237,7 +241,7 @@ async fn a_result_that_waits_to_be_committed_is_not_handed_to_another() {
 
     assert_eq!(taken, 0);
     assert_eq!(bench.stands(id).await, "completed");
-    assert_eq!(bench.yard.begun(), ["dig"]);
+    assert_eq!(bench.platform.begun(), ["dig"]);
 }
 
 async fn refusals(bench: &Bench) -> usize {
@@ -250,17 +254,17 @@ async fn refusals(bench: &Bench) -> usize {
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a_refusal() {
     let bench = Bench::new();
-    bench.yard.on("dig", [Reply::Hang]);
+    bench.platform.on("dig", [Reply::Hang]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
     let working = bench.begin(1).await;
 
     tokio::time::advance(Options::default().lease).await;
     working.await.unwrap();
 
-    assert_eq!(bench.yard.inside.load(Ordering::SeqCst), 0, "it was given up");
+    assert_eq!(bench.platform.inside.load(Ordering::SeqCst), 0, "it was given up");
     assert_eq!(refusals(&bench).await, 0);
     bench.settle(2 * SECOND).await;
-    assert_eq!(bench.yard.probes.load(Ordering::SeqCst), 1, "whoever tries again asks first");
+    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "whoever tries again asks first");
     assert_eq!(bench.stands(id).await, "completed");
 }
 
@@ -268,7 +272,7 @@ async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a
 #[tokio::test(start_paused = true)]
 async fn whoever_stood_still_and_finds_that_another_has_its_work_says_so_in_the_history() {
     let bench = Bench::new();
-    bench.yard.on("dig", [Reply::Hang]);
+    bench.platform.on("dig", [Reply::Hang]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
     let working = bench.begin(1).await;
     bench.clock.advance(Options::default().lease);

@@ -34,23 +34,27 @@ fn what_a_waiter_is_told_of_its_place_is_so_and_tenants_take_turns() {
             let tenant = TENANTS[if dice.below(2) == 0 { 0 } else { dice.below(4) as usize }];
             let since = Timestamp(now.0 + dice.below(100));
             if dice.below(3) > 0 {
-                let before = lines.before(KEY, tenant, task(n), since, now);
+                let before = lines.count_ahead(KEY, tenant, task(n), since, now);
                 lines.join(KEY, task(n), waiter(tenant, since));
                 waiting.insert(task(n), (tenant, since));
-                assert_eq!(lines.before(KEY, tenant, task(n), since, now), before, "joining changes nothing");
+                assert_eq!(
+                    lines.count_ahead(KEY, tenant, task(n), since, now),
+                    before,
+                    "joining changes nothing"
+                );
             }
             let order = lines.next(KEY, usize::MAX, now);
             assert_eq!(order.len(), waiting.len());
             for (place, task) in order.iter().enumerate() {
                 let (tenant, since) = waiting[task];
-                assert_eq!(lines.before(KEY, tenant, *task, since, now), place);
+                assert_eq!(lines.count_ahead(KEY, tenant, *task, since, now), place);
             }
             let Some(first) = order.first().filter(|_| dice.below(2) == 0) else { continue };
             let (served, since) = waiting.remove(first).unwrap();
             let own = waiting.values().filter(|(tenant, _)| *tenant == served);
             assert!(own.min_by_key(|(_, since)| since).is_none_or(|(_, other)| *other >= since));
-            lines.leave(*first);
-            lines.served(KEY, served);
+            lines.remove(*first);
+            lines.mark_served(KEY, served);
             passed.retain(|tenant, _| waiting.values().any(|(other, _)| other == tenant));
             for (tenant, _) in waiting.values() {
                 passed.entry(tenant).or_default();
@@ -70,7 +74,7 @@ fn a_head_that_does_not_come_is_in_nobodys_way_for_long() {
     lines.join(KEY, task(1), waiter("a", Timestamp(0)));
     lines.join(KEY, task(2), Waiter { due: Timestamp(200_000), ..waiter("a", Timestamp(1)) });
 
-    assert_eq!(lines.before(KEY, "a", task(2), Timestamp(1), Timestamp(0).after(120 * SECOND)), 1);
-    assert_eq!(lines.before(KEY, "a", task(2), Timestamp(1), Timestamp(0).after(121 * SECOND)), 0);
+    assert_eq!(lines.count_ahead(KEY, "a", task(2), Timestamp(1), Timestamp(0).after(120 * SECOND)), 1);
+    assert_eq!(lines.count_ahead(KEY, "a", task(2), Timestamp(1), Timestamp(0).after(121 * SECOND)), 0);
     assert_eq!(lines.next(KEY, 9, Timestamp(121_000)), [task(2)]);
 }

@@ -21,8 +21,8 @@ async fn created(on: On) -> Outcome {
     let receipt = commit(&on, create(record(1))).await?;
     same("revision", receipt.revision, Some(Revision(1)))?;
     let wanted = crate::Record { revision: Revision(1), ..record(1) };
-    same("record", must(on.load(id(1)).await)?, Some(wanted))?;
-    same("another record", must(on.load(id(2)).await)?, None)
+    same("record", expect_ok(on.load(id(1)).await)?, Some(wanted))?;
+    same("another record", expect_ok(on.load(id(2)).await)?, None)
 }
 
 async fn created_once(on: On) -> Outcome {
@@ -37,7 +37,7 @@ async fn updated(on: On) -> Outcome {
     changed.revision = Revision(77);
     let receipt = commit(&on, update(changed, 1)).await?;
     same("revision", receipt.revision, Some(Revision(2)))?;
-    let found = must(on.load(id(1)).await)?.ok_or("the record is gone")?;
+    let found = expect_ok(on.load(id(1)).await)?.ok_or("the record is gone")?;
     same("state", found.state.as_str(), "Carving")?;
     same("revision read", found.revision, Revision(2))
 }
@@ -51,7 +51,7 @@ async fn stale_update(on: On) -> Outcome {
 
 async fn update_of_nothing(on: On) -> Outcome {
     refused(on.commit(update(record(1), 1)).await, conflict)?;
-    same("record", must(on.load(id(1)).await)?, None)
+    same("record", expect_ok(on.load(id(1)).await)?, None)
 }
 
 async fn sequences(on: On) -> Outcome {
@@ -70,16 +70,16 @@ async fn together(on: On) -> Outcome {
         ..create(record(1))
     };
     let receipt = commit(&on, parts).await?;
-    holds("the record is there", must(on.load(id(1)).await)?.is_some())?;
-    let document = must(on.document(&key("n-1")).await)?.ok_or("the document is missing")?;
+    expect_true("the record is there", expect_ok(on.load(id(1)).await)?.is_some())?;
+    let document = expect_ok(on.document(&key("n-1")).await)?.ok_or("the document is missing")?;
     same("version", document.version, receipt.sequence)?;
-    let history = must(on.journal(id(1), None, 10).await)?;
+    let history = expect_ok(on.journal(id(1), None, 10).await)?;
     same(
         "history",
         history.items.into_iter().map(|e| e.sequence).collect::<Vec<_>>(),
         vec![receipt.sequence],
     )?;
-    same("tasks", must(on.tasks(id(1)).await)?, vec![task(1, 0, 10)])
+    same("tasks", expect_ok(on.tasks(id(1)).await)?, vec![task(1, 0, 10)])
 }
 
 async fn all_or_nothing(on: On) -> Outcome {
@@ -95,11 +95,11 @@ async fn all_or_nothing(on: On) -> Outcome {
         ..update(record(1), 9)
     };
     refused(on.commit(refused_commit).await, conflict)?;
-    same("record", must(on.load(id(1)).await)?, None)?;
+    same("record", expect_ok(on.load(id(1)).await)?, None)?;
     same("changed document", body_of(&on, "n-1").await?.as_deref(), Some("free"))?;
     same("made document", body_of(&on, "n-2").await?, None)?;
-    same("history", must(on.journal(id(1), None, 10).await)?.items, Vec::new())?;
-    same("tasks", must(on.tasks(id(1)).await)?, vec![task(1, 0, 1)])?;
+    same("history", expect_ok(on.journal(id(1), None, 10).await)?.items, Vec::new())?;
+    same("tasks", expect_ok(on.tasks(id(1)).await)?, vec![task(1, 0, 1)])?;
     commit(&on, settle(&lease)).await.map(|_| ()).map_err(|why| format!("the lease was lost: {why}"))
 }
 
@@ -126,7 +126,7 @@ async fn increments(on: On) -> Outcome {
 
 async fn increment(on: &On) -> Outcome {
     loop {
-        let seen = must(on.document(&key("count")).await)?.ok_or("the counter is gone")?;
+        let seen = expect_ok(on.document(&key("count")).await)?.ok_or("the counter is gone")?;
         let count: u64 = String::from_utf8_lossy(&seen.body).parse().map_err(|_| "the counter is garbled")?;
         let next = having_read("count", Some(seen.version), put("count", &(count + 1).to_string()));
         match on.commit(next).await {

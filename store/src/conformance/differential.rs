@@ -2,7 +2,7 @@
 
 use super::{
     case::Outcome,
-    fixture::{id, must, record, same},
+    fixture::{expect_ok, id, record, same},
 };
 use crate::{
     Attributes, Commit, Entry, Epoch, Erase, Error, Key, Lease, Put, Query, Read, Record, Revision, Sequence,
@@ -48,7 +48,7 @@ pub struct Differential {
 }
 
 /// An error without the epoch, which is each store's own.
-fn told<T>(result: Result<T, Error>) -> Result<T, Error> {
+fn without_epoch<T>(result: Result<T, Error>) -> Result<T, Error> {
     result.map_err(|error| match error {
         Error::Fenced { task, .. } => Error::Fenced { task, epoch: Epoch(0) },
         other => other,
@@ -95,7 +95,7 @@ impl Differential {
         let limit = usize::try_from(self.dice.below(4)).unwrap_or(1);
         let mut all = Vec::new();
         for store in &self.stores {
-            all.push(must(store.lease("w", Timestamp(self.now), TTL, limit).await)?);
+            all.push(expect_ok(store.lease("w", Timestamp(self.now), TTL, limit).await)?);
         }
         let bare = |leases: &Vec<Lease>| -> Vec<Lease> {
             leases.iter().map(|lease| Lease { epoch: Epoch(0), ..lease.clone() }).collect()
@@ -123,7 +123,7 @@ impl Differential {
             let said = match (kind, lease) {
                 (0, _) | (_, None) => format!("{:?}", store.hasten(task, until).await),
                 (1, Some(lease)) => {
-                    format!("{:?}", told(store.renew(lease.task.id, lease.epoch, until).await))
+                    format!("{:?}", without_epoch(store.renew(lease.task.id, lease.epoch, until).await))
                 }
                 (_, Some(lease)) => {
                     let (id, epoch) = (lease.task.id, lease.epoch);
@@ -146,7 +146,7 @@ impl Differential {
                 commit.settle = Some(Settle { task: lease.task.id, epoch: lease.epoch });
                 commit.schedule.extend(anew.then(|| lease.task.clone()));
             }
-            all.push(told(store.commit(commit).await));
+            all.push(without_epoch(store.commit(commit).await));
         }
         alike(&format!("{commit:?}"), all)
     }
@@ -175,7 +175,7 @@ impl Differential {
         }
         for _ in 0..self.dice.below(3) {
             let key = self.key();
-            let seen = must(self.first()?.document(&key).await)?.map(|document| document.version);
+            let seen = expect_ok(self.first()?.document(&key).await)?.map(|document| document.version);
             let version = if self.dice.one_in(6) { Some(Sequence(self.dice.below(40))) } else { seen };
             commit.reads.push(Read { key, version });
         }
@@ -197,7 +197,7 @@ impl Differential {
         }
         if self.dice.one_in(6) {
             let execution = id(self.execution());
-            let found = must(self.first()?.load(execution).await)?.map(|record| record.revision);
+            let found = expect_ok(self.first()?.load(execution).await)?.map(|record| record.revision);
             let entries = usize::try_from(1 + self.dice.below(3)).unwrap_or(1);
             let upto = if self.dice.one_in(2) { Sequence(u64::MAX) } else { Sequence(self.dice.below(200)) };
             commit.erase = Some(Erase { execution, expected: found.unwrap_or_default(), upto, entries });
@@ -220,7 +220,7 @@ impl Differential {
 
     async fn write(&mut self) -> Result<Write, String> {
         let n = self.execution();
-        let found = must(self.first()?.load(id(n)).await)?.map(|record| record.revision);
+        let found = expect_ok(self.first()?.load(id(n)).await)?.map(|record| record.revision);
         let expected = if self.dice.one_in(6) { Some(Revision(self.dice.below(5))) } else { found };
         let mut attributes = Attributes::new();
         if self.dice.one_in(2) {
@@ -250,15 +250,15 @@ impl Differential {
         for store in &self.stores {
             let mut journal = Vec::new();
             for id in &ids {
-                journal.push(must(store.journal(*id, None, 100).await)?.items);
+                journal.push(expect_ok(store.journal(*id, None, 100).await)?.items);
             }
             journals.push(journal);
-            let first = ids.first().map_or(Timestamp(0), crate::ExecutionId::made_at);
-            let made = Query::Made { from: first, until: Timestamp(u64::MAX) };
-            records.push(must(store.search(&made, None, 100).await)?.items);
+            let first = ids.first().map_or(Timestamp(0), crate::ExecutionId::created_at);
+            let made = Query::CreatedBetween { from: first, until: Timestamp(u64::MAX) };
+            records.push(expect_ok(store.search(&made, None, 100).await)?.items);
             let prefix = format!("{}-", self.sequence);
-            let documents = must(store.documents("nodes", &prefix, None, 100).await)?.items;
-            rest.push((documents, must(store.next_due().await)?));
+            let documents = expect_ok(store.documents("nodes", &prefix, None, 100).await)?.items;
+            rest.push((documents, expect_ok(store.next_due().await)?));
         }
         alike("journals", journals)?;
         alike("records", records)?;
@@ -271,10 +271,10 @@ impl Differential {
         for store in &self.stores {
             let mut left = Vec::new();
             for n in 0..EXECUTIONS {
-                left.extend(must(store.tasks(id(self.sequence * EXECUTIONS + n)).await)?);
+                left.extend(expect_ok(store.tasks(id(self.sequence * EXECUTIONS + n)).await)?);
             }
             let retire = left.iter().map(|task| task.id).collect();
-            all.push((left, must(store.commit(Commit { retire, ..Commit::default() }).await)?));
+            all.push((left, expect_ok(store.commit(Commit { retire, ..Commit::default() }).await)?));
         }
         alike("work", all)
     }
@@ -288,7 +288,7 @@ impl Differential {
         loop {
             let mut all = Vec::new();
             for store in &self.stores {
-                all.push(must(store.history(after, 1_000).await)?);
+                all.push(expect_ok(store.history(after, 1_000).await)?);
             }
             after = all.first().and_then(|page| page.next);
             alike("histories", all)?;

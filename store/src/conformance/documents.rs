@@ -21,11 +21,11 @@ async fn version(on: On) -> Outcome {
     commit(&on, create(record(1))).await?;
     let first = commit(&on, put("a", "1")).await?.sequence;
     let second = commit(&on, put("b", "1")).await?.sequence;
-    let a = must(on.document(&key("a")).await)?.ok_or("a is missing")?;
-    let b = must(on.document(&key("b")).await)?.ok_or("b is missing")?;
+    let a = expect_ok(on.document(&key("a")).await)?.ok_or("a is missing")?;
+    let b = expect_ok(on.document(&key("b")).await)?.ok_or("b is missing")?;
     same("versions", (a.version, b.version), (first, second))?;
     let third = commit(&on, put("a", "2")).await?.sequence;
-    let a = must(on.document(&key("a")).await)?.ok_or("a is missing")?;
+    let a = expect_ok(on.document(&key("a")).await)?.ok_or("a is missing")?;
     same("rewritten", (a.version, a.body), (third, b"2".to_vec()))
 }
 
@@ -60,7 +60,7 @@ async fn made_again(on: On) -> Outcome {
     let seen = commit(&on, put("a", "1")).await?.sequence;
     commit(&on, delete("a")).await?;
     let again = commit(&on, put("a", "1")).await?.sequence;
-    holds("the version has grown", again > seen)?;
+    expect_true("the version has grown", again > seen)?;
     refused(on.commit(having_read("a", Some(seen), put("b", "1"))).await, conflict)
 }
 
@@ -88,17 +88,17 @@ async fn delete_nothing(on: On) -> Outcome {
 
 async fn collections(on: On) -> Outcome {
     commit(&on, put("a", "1")).await?;
-    same("other", must(on.document(&crate::Key::new("quotas", "a")).await)?, None)?;
-    same("listed", must(on.documents("node", "", None, 10).await)?.items, Vec::new())
+    same("other", expect_ok(on.document(&crate::Key::new("quotas", "a")).await)?, None)?;
+    same("listed", expect_ok(on.documents("node", "", None, 10).await)?.items, Vec::new())
 }
 
 async fn together(on: On) -> Outcome {
     commit(&on, puts(&[("a", Some("1")), ("b", Some("2"))])).await?;
     let keys = [key("b"), key("none"), key("a"), key("b")];
-    let found = must(on.documents_of(&keys).await)?;
+    let found = expect_ok(on.documents_of(&keys).await)?;
     let bodies: Vec<_> = found.into_iter().map(|found| found.map(|document| document.body)).collect();
     let wanted =
         [Some("2"), None, Some("1"), Some("2")].map(|body| body.map(|body| body.as_bytes().to_vec()));
     same("bodies", bodies, wanted.to_vec())?;
-    same("none", must(on.documents_of(&[]).await)?.len(), 0)
+    same("none", expect_ok(on.documents_of(&[]).await)?.len(), 0)
 }

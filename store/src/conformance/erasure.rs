@@ -25,7 +25,7 @@ fn erase(n: u64, expected: u64, entries: usize) -> Commit {
 }
 
 async fn events(on: &On) -> Result<Vec<String>, String> {
-    Ok(must(on.history(None, 100).await)?.items.into_iter().map(|(_, entry)| entry.event).collect())
+    Ok(expect_ok(on.history(None, 100).await)?.items.into_iter().map(|(_, entry)| entry.event).collect())
 }
 
 async fn gone(on: On) -> Outcome {
@@ -35,13 +35,14 @@ async fn gone(on: On) -> Outcome {
     }
     commit(&on, put("a", "1")).await?;
     let receipt = commit(&on, erase(1, 1, 10)).await?;
-    holds("the record went", receipt.erased)?;
-    same("record", must(on.load(id(1)).await)?, None)?;
-    same("its history", must(on.journal(id(1), None, 10).await)?.items.len(), 0)?;
+    expect_true("the record went", receipt.erased)?;
+    same("record", expect_ok(on.load(id(1)).await)?, None)?;
+    same("its history", expect_ok(on.journal(id(1), None, 10).await)?.items.len(), 0)?;
     same("all history", events(&on).await?, vec!["2a".to_owned(), "2b".to_owned()])?;
     let tenant = Filter { tenant: Some("acme".into()), ..Filter::default() };
     for filter in [Filter::default(), tenant] {
-        let left: Vec<_> = must(on.list(&filter, None, 10).await)?.items.into_iter().map(|r| r.id).collect();
+        let left: Vec<_> =
+            expect_ok(on.list(&filter, None, 10).await)?.items.into_iter().map(|r| r.id).collect();
         same("listed", left, vec![id(2)])?;
     }
     same("document", body_of(&on, "a").await?, Some("1".into()))?;
@@ -54,12 +55,12 @@ async fn parts(on: On) -> Outcome {
         commit(&on, entries(vec![entry(1, &part.to_string())])).await?;
     }
     for left in [3, 1] {
-        holds("the record stays", !commit(&on, erase(1, 1, 2)).await?.erased)?;
+        expect_true("the record stays", !commit(&on, erase(1, 1, 2)).await?.erased)?;
         let wanted: Vec<String> = (5 - left..5).map(|part: u64| part.to_string()).collect();
         same("history", events(&on).await?, wanted)?;
-        holds("it is there", must(on.load(id(1)).await)?.is_some())?;
+        expect_true("it is there", expect_ok(on.load(id(1)).await)?.is_some())?;
     }
-    holds("the record goes with the last", commit(&on, erase(1, 1, 2)).await?.erased)?;
+    expect_true("the record goes with the last", commit(&on, erase(1, 1, 2)).await?.erased)?;
     same("history", events(&on).await?.len(), 0)
 }
 
@@ -68,10 +69,10 @@ async fn later(on: On) -> Outcome {
     commit(&on, entries(vec![entry(1, "b")])).await?;
     let bounded = Erase { execution: id(1), expected: Revision(1), upto, entries: 10 };
     let bounded = Commit { erase: Some(bounded), ..Commit::default() };
-    holds("the record stays", !commit(&on, bounded.clone()).await?.erased)?;
+    expect_true("the record stays", !commit(&on, bounded.clone()).await?.erased)?;
     same("history", events(&on).await?, vec!["b".to_owned()])?;
-    holds("it stays", !commit(&on, bounded).await?.erased)?;
-    holds("it is there", must(on.load(id(1)).await)?.is_some())
+    expect_true("it stays", !commit(&on, bounded).await?.erased)?;
+    expect_true("it is there", expect_ok(on.load(id(1)).await)?.is_some())
 }
 
 async fn open(on: On) -> Outcome {
@@ -100,6 +101,6 @@ async fn refusal(on: On) -> Outcome {
     commit(&on, Commit { journal: vec![entry(1, "a")], ..create(finished(1)) }).await?;
     commit(&on, put("a", "1")).await?;
     refused(on.commit(having_read("a", None, erase(1, 1, 10))).await, conflict)?;
-    holds("it is there", must(on.load(id(1)).await)?.is_some())?;
+    expect_true("it is there", expect_ok(on.load(id(1)).await)?.is_some())?;
     same("history", events(&on).await?.len(), 1)
 }

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Named] = &[
 async fn order(on: On) -> Outcome {
     let first = commit(&on, entries(vec![entry(1, "b"), entry(1, "a"), entry(1, "c")])).await?.sequence;
     let second = commit(&on, entries(vec![entry(1, "a")])).await?.sequence;
-    let all = must(on.journal(id(1), None, 10).await)?;
+    let all = expect_ok(on.journal(id(1), None, 10).await)?;
     same("end", all.next, None)?;
     let seen: Vec<(Sequence, String)> = all.items.into_iter().map(|e| (e.sequence, e.event)).collect();
     let wanted = [(first, "b"), (first, "a"), (first, "c"), (second, "a")];
@@ -28,8 +28,8 @@ async fn pages(on: On) -> Outcome {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let Page { items, next } = must(on.journal(id(1), after, 5).await)?;
-        holds("a page is not longer than asked", items.len() <= 5)?;
+        let Page { items, next } = expect_ok(on.journal(id(1), after, 5).await)?;
+        expect_true("a page is not longer than asked", items.len() <= 5)?;
         seen.extend(items.into_iter().map(|entry| entry.event));
         after = next;
         if after.is_none() {
@@ -42,10 +42,10 @@ async fn pages(on: On) -> Outcome {
 
 async fn growing(on: On) -> Outcome {
     commit(&on, entries(vec![entry(1, "one"), entry(1, "two")])).await?;
-    let first = must(on.journal(id(1), None, 1).await)?;
-    holds("there is more", first.next.is_some())?;
+    let first = expect_ok(on.journal(id(1), None, 1).await)?;
+    expect_true("there is more", first.next.is_some())?;
     commit(&on, entries(vec![entry(1, "three")])).await?;
-    let rest = must(on.journal(id(1), first.next, 10).await)?;
+    let rest = expect_ok(on.journal(id(1), first.next, 10).await)?;
     let seen: Vec<String> = rest.items.into_iter().map(|entry| entry.event).collect();
     same("rest", seen, vec!["two".to_owned(), "three".to_owned()])
 }
@@ -53,8 +53,8 @@ async fn growing(on: On) -> Outcome {
 async fn apart(on: On) -> Outcome {
     commit(&on, entries(vec![entry(1, "mine"), entry(2, "yours"), entry(1, "mine too")])).await?;
     let mine: Vec<String> =
-        must(on.journal(id(1), None, 10).await)?.items.into_iter().map(|e| e.event).collect();
+        expect_ok(on.journal(id(1), None, 10).await)?.items.into_iter().map(|e| e.event).collect();
     same("of 1", mine, vec!["mine".to_owned(), "mine too".to_owned()])?;
-    same("of 2", must(on.journal(id(2), None, 10).await)?.items.len(), 1)?;
-    same("of 3", must(on.journal(id(3), None, 10).await)?.items.len(), 0)
+    same("of 2", expect_ok(on.journal(id(2), None, 10).await)?.items.len(), 1)?;
+    same("of 3", expect_ok(on.journal(id(3), None, 10).await)?.items.len(), 0)
 }

@@ -16,7 +16,7 @@ pub(super) const CASES: &[Named] = &[
 ];
 
 /// Execution `n`, of tenant `tenant`, with `tasks` tasks due at `due`.
-fn of(n: u64, tenant: &str, tasks: u32, due: u64) -> Commit {
+fn execution_with_tasks(n: u64, tenant: &str, tasks: u32, due: u64) -> Commit {
     let record = Record { tenant: tenant.into(), ..record(n) };
     Commit {
         record: Some(Write { record, expected: None }),
@@ -26,27 +26,27 @@ fn of(n: u64, tenant: &str, tasks: u32, due: u64) -> Commit {
 }
 
 async fn lease_next(on: &On, now: u64) -> Result<Option<Lease>, String> {
-    Ok(must(on.lease("worker", Timestamp(now), TTL, 1).await)?.pop())
+    Ok(expect_ok(on.lease("worker", Timestamp(now), TTL, 1).await)?.pop())
 }
 
 /// S57.
 async fn flood(on: On) -> Outcome {
-    commit(&on, of(1, "a", 1_000, 1)).await?;
+    commit(&on, execution_with_tasks(1, "a", 1_000, 1)).await?;
     for _ in 0..10 {
         lease_next(&on, 5).await?;
     }
-    commit(&on, of(2, "b", 1, 5)).await?;
+    commit(&on, execution_with_tasks(2, "b", 1, 5)).await?;
     let next = lease_next(&on, 5).await?;
     same("next", next.map(|lease| lease.task.id.execution), Some(id(2)))
 }
 
 async fn bounded(on: On) -> Outcome {
     for (n, tenant, tasks) in [(1, "a", 40), (2, "b", 12), (3, "c", 12), (4, "", 12)] {
-        commit(&on, of(n, tenant, tasks, n)).await?;
+        commit(&on, execution_with_tasks(n, tenant, tasks, n)).await?;
     }
     let mut order = Vec::new();
     for batch in [1, 3, 8, 2, 4, 5, 9, 16] {
-        let leases = must(on.lease("worker", Timestamp(50), TTL, batch).await)?;
+        let leases = expect_ok(on.lease("worker", Timestamp(50), TTL, batch).await)?;
         order.extend(leases.into_iter().map(|lease| lease.task.id.execution));
     }
     for four in order.windows(4) {
@@ -60,18 +60,22 @@ async fn bounded(on: On) -> Outcome {
 /// A store that has nothing at hand says so, and is leased from.
 async fn at_hand(on: On) -> Outcome {
     for (n, tenant) in [(1, "a"), (2, "b"), (3, "c")] {
-        commit(&on, of(n, tenant, 12, n)).await?;
+        commit(&on, execution_with_tasks(n, tenant, 12, n)).await?;
     }
-    same("before it is due", on.lease_at_hand("worker", Timestamp(0), TTL).map(|lease| lease.task.id), None)?;
+    same(
+        "before it is due",
+        on.lease_from_memory("worker", Timestamp(0), TTL).map(|lease| lease.task.id),
+        None,
+    )?;
     let (mut order, mut seen) = (Vec::new(), BTreeMap::new());
     for n in 0..36 {
-        let at_once = if n % 3 > 0 { on.lease_at_hand("worker", Timestamp(50), TTL) } else { None };
+        let at_once = if n % 3 > 0 { on.lease_from_memory("worker", Timestamp(50), TTL) } else { None };
         let lease = match at_once {
             Some(lease) => lease,
             None => lease_next(&on, 50).await?.ok_or("nothing more is handed out")?,
         };
         same("deliveries and end", (lease.deliveries, lease.until), (1, Timestamp(50).after(TTL)))?;
-        must(on.renew(lease.task.id, lease.epoch, Timestamp(60).after(TTL)).await)?;
+        expect_ok(on.renew(lease.task.id, lease.epoch, Timestamp(60).after(TTL)).await)?;
         let n = (1..=3).find(|n| id(*n) == lease.task.id.execution).unwrap_or_default();
         same("its work", &lease.task.body, &task(n, lease.task.id.slot, 1).body)?;
         order.push(lease.task.id.execution);
@@ -82,7 +86,7 @@ async fn at_hand(on: On) -> Outcome {
         three.sort_unstable();
         same("three in a row", three, vec![id(1), id(2), id(3)])?;
     }
-    same("more", on.lease_at_hand("worker", Timestamp(50), TTL).map(|lease| lease.task.id), None)
+    same("more", on.lease_from_memory("worker", Timestamp(50), TTL).map(|lease| lease.task.id), None)
 }
 
 /// A small generator, so that the cases need no other crate.
@@ -109,7 +113,11 @@ async fn random_histories(on: On) -> Outcome {
                 // The first tenant floods.
                 let which = if dice.below(2) == 0 { 1 } else { dice.below(5) as usize };
                 let tenant = TENANTS.get(which).copied().unwrap_or_default();
-                commit(&on, of(next, tenant, 1 + dice.below(3) as u32, now + dice.below(20))).await?;
+                commit(
+                    &on,
+                    execution_with_tasks(next, tenant, 1 + dice.below(3) as u32, now + dice.below(20)),
+                )
+                .await?;
                 owner.insert(id(next), tenant);
                 next += 1;
             }
@@ -122,7 +130,7 @@ async fn random_histories(on: On) -> Outcome {
             3 if !held.is_empty() => {
                 let lease = held.swap_remove(dice.below(held.len() as u64) as usize);
                 let due = Timestamp(now + dice.below(9));
-                must(on.release(lease.task.id, lease.epoch, due, lease.deliveries).await)?;
+                expect_ok(on.release(lease.task.id, lease.epoch, due, lease.deliveries).await)?;
             }
             _ => {
                 let due = due_tenants(&on, &owner, &held, now).await?;
@@ -131,12 +139,12 @@ async fn random_histories(on: On) -> Outcome {
                     continue;
                 };
                 let served = owner.get(&lease.task.id.execution).copied().unwrap_or_default();
-                holds("what is leased was due", due.contains(&served))?;
+                expect_true("what is leased was due", due.contains(&served))?;
                 passed.retain(|tenant, _| due.contains(tenant));
                 for tenant in due.iter().filter(|tenant| **tenant != served) {
                     let times = passed.entry(tenant).or_default();
                     *times += 1;
-                    holds("a tenant waits for one turn of each other", *times < TENANTS.len())?;
+                    expect_true("a tenant waits for one turn of each other", *times < TENANTS.len())?;
                 }
                 passed.remove(served);
                 held.retain(|other| other.task.id != lease.task.id);
@@ -155,7 +163,7 @@ async fn due_tenants<'a>(
 ) -> Result<Vec<&'a str>, String> {
     let mut due = std::collections::BTreeSet::new();
     for (execution, tenant) in owner {
-        for task in must(on.tasks(*execution).await)? {
+        for task in expect_ok(on.tasks(*execution).await)? {
             let until = held.iter().find(|lease| lease.task.id == task.id).map(|lease| lease.until);
             if task.due <= Timestamp(now) && until.is_none_or(|until| until <= Timestamp(now)) {
                 due.insert(*tenant);
@@ -166,24 +174,24 @@ async fn due_tenants<'a>(
 }
 
 async fn within(on: On) -> Outcome {
-    commit(&on, of(1, "a", 1, 5)).await?;
-    commit(&on, of(2, "a", 1, 7)).await?;
+    commit(&on, execution_with_tasks(1, "a", 1, 5)).await?;
+    commit(&on, execution_with_tasks(2, "a", 1, 7)).await?;
     for now in 10..60 {
         let lease = lease_next(&on, now).await?.ok_or("nothing was due")?;
         if lease.task.id == task_id(2, 0) {
-            return holds("the first attempt had its turn at once", now == 11);
+            return expect_true("the first attempt had its turn at once", now == 11);
         }
-        must(on.release(lease.task.id, lease.epoch, Timestamp(now), lease.deliveries).await)?;
+        expect_ok(on.release(lease.task.id, lease.epoch, Timestamp(now), lease.deliveries).await)?;
     }
     Err("a task that is retried without end keeps another of its tenant from its first attempt".into())
 }
 
 async fn no_saving(on: On) -> Outcome {
-    commit(&on, of(1, "a", 20, 1)).await?;
+    commit(&on, execution_with_tasks(1, "a", 20, 1)).await?;
     for _ in 0..10 {
         lease_next(&on, 2).await?;
     }
-    commit(&on, of(2, "b", 10, 3)).await?;
+    commit(&on, execution_with_tasks(2, "b", 10, 3)).await?;
     let mut order = Vec::new();
     for _ in 0..4 {
         order.extend(lease_next(&on, 3).await?.map(|lease| lease.task.id.execution));
@@ -192,14 +200,14 @@ async fn no_saving(on: On) -> Outcome {
 }
 
 async fn whose(on: On) -> Outcome {
-    commit(&on, of(1, "a", 50, 1)).await?;
-    commit(&on, of(2, "b", 0, 1)).await?;
+    commit(&on, execution_with_tasks(1, "a", 50, 1)).await?;
+    commit(&on, execution_with_tasks(2, "b", 0, 1)).await?;
     // Of the platform itself: with these the others must not be mistaken for its own.
-    commit(&on, of(4, "", 1, 2)).await?;
+    commit(&on, execution_with_tasks(4, "", 1, 2)).await?;
     lease_next(&on, 1).await?;
     // By a commit of another execution, and before there is a record.
     commit(&on, schedule(vec![task(2, 0, 2), task(3, 0, 2)])).await?;
-    commit(&on, of(3, "c", 0, 2)).await?;
+    commit(&on, execution_with_tasks(3, "c", 0, 2)).await?;
     let mut first = Vec::new();
     for _ in 0..4 {
         first.extend(lease_next(&on, 2).await?.map(|lease| lease.task.id.execution));
@@ -215,12 +223,12 @@ async fn whose(on: On) -> Outcome {
 async fn hastened(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let held = lease_one(&on, 1).await?;
-    same("a held one", must(on.hasten(held.task.id, Timestamp(1)).await)?, false)?;
-    must(on.release(held.task.id, held.epoch, Timestamp(90), 0).await)?;
-    same("put back", must(on.hasten(held.task.id, Timestamp(95)).await)?, true)?;
-    same("next", must(on.next_due().await)?, Some(Timestamp(90)))?;
-    same("brought forward", must(on.hasten(held.task.id, Timestamp(20)).await)?, true)?;
-    same("next", must(on.next_due().await)?, Some(Timestamp(20)))?;
+    same("a held one", expect_ok(on.hasten(held.task.id, Timestamp(1)).await)?, false)?;
+    expect_ok(on.release(held.task.id, held.epoch, Timestamp(90), 0).await)?;
+    same("put back", expect_ok(on.hasten(held.task.id, Timestamp(95)).await)?, true)?;
+    same("next", expect_ok(on.next_due().await)?, Some(Timestamp(90)))?;
+    same("brought forward", expect_ok(on.hasten(held.task.id, Timestamp(20)).await)?, true)?;
+    same("next", expect_ok(on.next_due().await)?, Some(Timestamp(20)))?;
     same("deliveries", lease_one(&on, 20).await?.deliveries, 1)?;
-    same("none", must(on.hasten(task_id(9, 9), Timestamp(1)).await)?, false)
+    same("none", expect_ok(on.hasten(task_id(9, 9), Timestamp(1)).await)?, false)
 }

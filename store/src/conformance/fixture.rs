@@ -13,7 +13,7 @@ pub(super) type On = Arc<dyn Store>;
 pub(super) const TTL: Duration = Duration::from_millis(100);
 
 /// Turns an error of a step that must succeed into the case's outcome.
-pub(super) fn must<T>(result: Result<T, Error>) -> Result<T, String> {
+pub(super) fn expect_ok<T>(result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|error| format!("a step that must succeed failed: {error}"))
 }
 
@@ -22,7 +22,7 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, seen: T, wanted: T) -> Outc
     if seen == wanted { Ok(()) } else { Err(format!("{what}: saw {seen:?} instead of {wanted:?}")) }
 }
 
-pub(super) fn holds(what: &str, is: bool) -> Outcome {
+pub(super) fn expect_true(what: &str, is: bool) -> Outcome {
     if is { Ok(()) } else { Err(format!("{what}: it is not so")) }
 }
 
@@ -148,12 +148,12 @@ pub(super) fn settle(lease: &Lease) -> Commit {
 }
 
 pub(super) async fn commit(on: &On, commit: Commit) -> Result<Receipt, String> {
-    must(on.commit(commit).await)
+    expect_ok(on.commit(commit).await)
 }
 
 /// Leases at `now` all there is.
 pub(super) async fn lease(on: &On, now: u64) -> Result<Vec<Lease>, String> {
-    must(on.lease("worker", Timestamp(now), TTL, 100).await)
+    expect_ok(on.lease("worker", Timestamp(now), TTL, 100).await)
 }
 
 /// Leases at `now` exactly one task.
@@ -167,7 +167,7 @@ pub(super) async fn lease_one(on: &On, now: u64) -> Result<Lease, String> {
 }
 
 pub(super) async fn body_of(on: &On, id: &str) -> Result<Option<String>, String> {
-    let document = must(on.document(&key(id)).await)?;
+    let document = expect_ok(on.document(&key(id)).await)?;
     Ok(document.map(|document| String::from_utf8_lossy(&document.body).into_owned()))
 }
 

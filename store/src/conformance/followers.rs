@@ -64,8 +64,8 @@ async fn follow_history(on: On, ended: Arc<AtomicBool>) -> Outcome {
     let mut after: Option<(Sequence, u32)> = None;
     while next.values().any(|count| *count < EACH * PARTS) {
         let all_there = ended.load(Ordering::Acquire);
-        let Page { items, .. } = must(on.history(after, 7).await)?;
-        holds("the last entries are shown", !(all_there && items.is_empty()))?;
+        let Page { items, .. } = expect_ok(on.history(after, 7).await)?;
+        expect_true("the last entries are shown", !(all_there && items.is_empty()))?;
         for (place, seen) in items {
             let Entry { execution, event, sequence, .. } = seen;
             let writer = (0..WRITERS).find(|writer| id(*writer) == execution).unwrap_or_default();
@@ -95,8 +95,8 @@ async fn follow_documents(on: On, writer: u64, ended: Arc<AtomicBool>) -> Outcom
     while next < EACH {
         let prefix = format!("{writer}/");
         let all_there = ended.load(Ordering::Acquire);
-        let Page { items, .. } = must(on.documents("nodes", &prefix, after.as_deref(), 5).await)?;
-        holds("the last documents are shown", !(all_there && items.is_empty()))?;
+        let Page { items, .. } = expect_ok(on.documents("nodes", &prefix, after.as_deref(), 5).await)?;
+        expect_true("the last documents are shown", !(all_there && items.is_empty()))?;
         for document in items {
             same("the next document", document.key.id.clone(), format!("{prefix}{next:04}"))?;
             next += 1;
@@ -118,7 +118,7 @@ async fn pairs(on: On) -> Outcome {
     commit(&on, all(0, 0)).await?;
     let writing = writers(&on, all);
     while !writing.iter().all(tokio::task::JoinHandle::is_finished) {
-        let Page { items, .. } = must(on.documents("nodes", "pair/", None, 100).await)?;
+        let Page { items, .. } = expect_ok(on.documents("nodes", "pair/", None, 100).await)?;
         same("documents", items.len() as u64, LISTED)?;
         let mut versions: Vec<Sequence> = items.iter().map(|Document { version, .. }| *version).collect();
         versions.dedup();

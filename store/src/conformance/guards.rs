@@ -4,9 +4,9 @@ use super::{case::Outcome, fixture::*};
 use crate::{Error, Record};
 
 pub(super) const CASES: &[Named] = &[
-    ("a guard is held by the open record that named it", |on| boxed(held(on))),
+    ("a guard is held by the open record that named it", |on| boxed(holder_of_open_record(on))),
     ("a guard held by another open record is refused with its holder", |on| boxed(busy_guard(on))),
-    ("a record keeps its guard over its updates", |on| boxed(kept(on))),
+    ("a record keeps its guard over its updates", |on| boxed(kept_over_updates(on))),
     ("a guard is free once its record has finished", |on| boxed(freed(on))),
     ("a record that changes its guard frees the former one", |on| boxed(changed(on))),
     ("a finished record takes no guard", |on| boxed(finished_takes_none(on))),
@@ -22,11 +22,11 @@ fn finished(n: u64, guard: &str) -> Record {
     Record { open: false, ..guarded(n, guard) }
 }
 
-async fn held(on: On) -> Outcome {
-    same("before", must(on.holder("tenant/acme").await)?, None)?;
+async fn holder_of_open_record(on: On) -> Outcome {
+    same("before", expect_ok(on.guard_holder("tenant/acme").await)?, None)?;
     commit(&on, create(guarded(1, "tenant/acme"))).await?;
-    same("holder", must(on.holder("tenant/acme").await)?, Some(id(1)))?;
-    same("another guard", must(on.holder("tenant/acm").await)?, None)
+    same("holder", expect_ok(on.guard_holder("tenant/acme").await)?, Some(id(1)))?;
+    same("another guard", expect_ok(on.guard_holder("tenant/acm").await)?, None)
 }
 
 async fn busy_guard(on: On) -> Outcome {
@@ -36,39 +36,39 @@ async fn busy_guard(on: On) -> Outcome {
         on.commit(create(guarded(2, "g"))).await,
         Err(Error::Busy { guard: "g".into(), holder: id(1) }),
     )?;
-    same("the other record", must(on.load(id(2)).await)?, None)?;
+    same("the other record", expect_ok(on.load(id(2)).await)?, None)?;
     commit(&on, create(guarded(3, "another"))).await.map(|_| ())
 }
 
-async fn kept(on: On) -> Outcome {
+async fn kept_over_updates(on: On) -> Outcome {
     commit(&on, create(guarded(1, "g"))).await?;
     commit(&on, update(guarded(1, "g"), 1)).await?;
-    same("holder", must(on.holder("g").await)?, Some(id(1)))?;
+    same("holder", expect_ok(on.guard_holder("g").await)?, Some(id(1)))?;
     refused(on.commit(create(guarded(2, "g"))).await, busy)
 }
 
 async fn freed(on: On) -> Outcome {
     commit(&on, create(guarded(1, "g"))).await?;
     commit(&on, update(finished(1, "g"), 1)).await?;
-    same("holder", must(on.holder("g").await)?, None)?;
+    same("holder", expect_ok(on.guard_holder("g").await)?, None)?;
     commit(&on, create(guarded(2, "g"))).await?;
     commit(&on, update(finished(1, "g"), 2)).await?;
-    same("holder after a write of the finished one", must(on.holder("g").await)?, Some(id(2)))
+    same("holder after a write of the finished one", expect_ok(on.guard_holder("g").await)?, Some(id(2)))
 }
 
 async fn changed(on: On) -> Outcome {
     commit(&on, create(guarded(1, "old"))).await?;
     commit(&on, update(guarded(1, "new"), 1)).await?;
-    same("former", must(on.holder("old").await)?, None)?;
-    same("present", must(on.holder("new").await)?, Some(id(1)))?;
+    same("former", expect_ok(on.guard_holder("old").await)?, None)?;
+    same("present", expect_ok(on.guard_holder("new").await)?, Some(id(1)))?;
     commit(&on, update(record(1), 2)).await?;
-    same("given up", must(on.holder("new").await)?, None)
+    same("given up", expect_ok(on.guard_holder("new").await)?, None)
 }
 
 async fn finished_takes_none(on: On) -> Outcome {
     commit(&on, create(guarded(1, "g"))).await?;
     commit(&on, create(finished(2, "g"))).await?;
-    same("holder", must(on.holder("g").await)?, Some(id(1)))
+    same("holder", expect_ok(on.guard_holder("g").await)?, Some(id(1)))
 }
 
 async fn reopened(on: On) -> Outcome {
@@ -77,7 +77,7 @@ async fn reopened(on: On) -> Outcome {
     refused(on.commit(update(guarded(1, "g"), 1)).await, busy)?;
     commit(&on, update(finished(2, "g"), 1)).await?;
     commit(&on, update(guarded(1, "g"), 1)).await?;
-    same("holder", must(on.holder("g").await)?, Some(id(1)))
+    same("holder", expect_ok(on.guard_holder("g").await)?, Some(id(1)))
 }
 
 async fn one_winner(on: On) -> Outcome {
@@ -95,5 +95,5 @@ async fn one_winner(on: On) -> Outcome {
         }
     }
     same("winners", winners.len(), 1)?;
-    same("holder", must(on.holder("g").await)?, winners.first().copied())
+    same("holder", expect_ok(on.guard_holder("g").await)?, winners.first().copied())
 }

@@ -15,7 +15,7 @@ async fn whole(on: On) -> Outcome {
     let first = commit(&on, entries(vec![entry(2, "b"), entry(1, "a")])).await?.sequence;
     commit(&on, put("a", "1")).await?;
     let second = commit(&on, entries(vec![entry(1, "c")])).await?.sequence;
-    let Page { items, next } = must(on.history(None, 10).await)?;
+    let Page { items, next } = expect_ok(on.history(None, 10).await)?;
     same("end", next, None)?;
     let seen: Vec<_> =
         items.into_iter().map(|(place, e)| (e.sequence, place, e.execution, e.event)).collect();
@@ -26,8 +26,8 @@ async fn whole(on: On) -> Outcome {
 async fn all(on: &On, limit: usize) -> Result<Vec<String>, String> {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let Page { items, next } = must(on.history(after, limit).await)?;
-        holds("a page is not longer than asked", items.len() <= limit)?;
+        let Page { items, next } = expect_ok(on.history(after, limit).await)?;
+        expect_true("a page is not longer than asked", items.len() <= limit)?;
         seen.extend(items.into_iter().map(|(_, entry)| entry.event));
         match next {
             Some(_) => after = next,
@@ -50,12 +50,12 @@ async fn pages(on: On) -> Outcome {
 
 async fn appended(on: On) -> Outcome {
     commit(&on, entries(vec![entry(9, "one"), entry(9, "two")])).await?;
-    let Page { items, .. } = must(on.history(None, 10).await)?;
+    let Page { items, .. } = expect_ok(on.history(None, 10).await)?;
     let last = items.last().map(|(place, entry)| (entry.sequence, *place));
     commit(&on, entries(vec![entry(1, "three")])).await?;
-    let rest = must(on.history(last, 10).await)?;
+    let rest = expect_ok(on.history(last, 10).await)?;
     same("rest", rest.items.into_iter().map(|(_, e)| e.event).collect::<Vec<_>>(), vec!["three".to_owned()])?;
-    same("after the end", must(on.history(Some((Sequence(u64::MAX), 0)), 10).await)?.items.len(), 0)
+    same("after the end", expect_ok(on.history(Some((Sequence(u64::MAX), 0)), 10).await)?.items.len(), 0)
 }
 
 async fn nobody(on: On) -> Outcome {
@@ -82,12 +82,12 @@ async fn followed(on: On) -> Outcome {
         .collect();
     let (mut seen, mut after) = (Vec::new(), None);
     while seen.len() < usize::try_from(WRITERS * EACH * 2).unwrap_or_default() {
-        let page = must(on.history(after, 7).await)?;
+        let page = expect_ok(on.history(after, 7).await)?;
         if let Some((place, last)) = page.items.last() {
             after = Some((last.sequence, *place));
         }
         if page.items.is_empty() && writers.iter().all(tokio::task::JoinHandle::is_finished) {
-            let rest = must(on.history(after, 1).await)?.items.len();
+            let rest = expect_ok(on.history(after, 1).await)?.items.len();
             if rest == 0 {
                 for writer in writers {
                     writer.await.map_err(|error| error.to_string())??;
@@ -104,7 +104,7 @@ async fn followed(on: On) -> Outcome {
     for writer in writers {
         writer.await.map_err(|error| error.to_string())??;
     }
-    holds("it is in order", seen.is_sorted_by_key(|(sequence, place, _)| (*sequence, *place)))?;
+    expect_true("it is in order", seen.is_sorted_by_key(|(sequence, place, _)| (*sequence, *place)))?;
     for writer in 0..WRITERS {
         let own = seen.iter().filter(|(_, _, entry)| entry.execution == id(writer));
         let events: Vec<String> = own.map(|(_, _, entry)| entry.event.clone()).collect();

@@ -25,10 +25,10 @@ async fn commits(on: On) -> Outcome {
     let many = COMMIT_LIMIT / BODY_LIMIT;
     let over = Commit { documents: (0..=many).map(put).collect(), ..Commit::default() };
     refused(on.commit(over).await, too_large)?;
-    same("documents", must(on.documents("nodes", "", None, 10).await)?.items.len(), 0)?;
+    same("documents", expect_ok(on.documents("nodes", "", None, 10).await)?.items.len(), 0)?;
     let within = Commit { documents: (1..many).map(put).collect(), ..Commit::default() };
     commit(&on, within).await?;
-    same("documents", must(on.documents("nodes", "", None, 100).await)?.items.len(), many - 1)
+    same("documents", expect_ok(on.documents("nodes", "", None, 100).await)?.items.len(), many - 1)
 }
 
 async fn names(on: On) -> Outcome {

@@ -22,7 +22,7 @@ async fn oldest_first(on: On) -> Outcome {
     for n in [3, 1, 2] {
         commit(&on, create(record(n))).await?;
     }
-    same("ids", ids(&must(on.list(&Filter::default(), None, 10).await)?), vec![id(1), id(2), id(3)])
+    same("ids", ids(&expect_ok(on.list(&Filter::default(), None, 10).await)?), vec![id(1), id(2), id(3)])
 }
 
 /// Records that differ from [`record`] in one field each, and the filters that find just them.
@@ -46,13 +46,17 @@ async fn filters(on: On) -> Outcome {
         commit(&on, create(record.clone())).await?;
     }
     for (record, filter) in &varied {
-        same(&format!("{filter:?}"), ids(&must(on.list(filter, None, 10).await)?), vec![record.id])?;
+        same(&format!("{filter:?}"), ids(&expect_ok(on.list(filter, None, 10).await)?), vec![record.id])?;
     }
     let open = Filter { open: Some(true), ..Filter::default() };
-    same("open", must(on.list(&open, None, 10).await)?.items.len(), varied.len() - 1)?;
+    same("open", expect_ok(on.list(&open, None, 10).await)?.items.len(), varied.len() - 1)?;
     let both =
         Filter { tenant: Some("acme".into()), phase: Some("forward".into()), open: Some(true), ..open };
-    same("three fields at once", ids(&must(on.list(&both, None, 10).await)?), [2, 3, 5, 6].map(id).to_vec())
+    same(
+        "three fields at once",
+        ids(&expect_ok(on.list(&both, None, 10).await)?),
+        [2, 3, 5, 6].map(id).to_vec(),
+    )
 }
 
 async fn as_it_stands(on: On) -> Outcome {
@@ -60,10 +64,10 @@ async fn as_it_stands(on: On) -> Outcome {
     let moved = Record { tenant: "zeta".into(), open: false, ..record(1) };
     commit(&on, update(moved, 1)).await?;
     let of = |tenant: &str| Filter { tenant: Some(tenant.into()), ..Filter::default() };
-    same("former tenant", ids(&must(on.list(&of("acme"), None, 10).await)?), vec![])?;
-    same("present tenant", ids(&must(on.list(&of("zeta"), None, 10).await)?), vec![id(1)])?;
+    same("former tenant", ids(&expect_ok(on.list(&of("acme"), None, 10).await)?), vec![])?;
+    same("present tenant", ids(&expect_ok(on.list(&of("zeta"), None, 10).await)?), vec![id(1)])?;
     let open = Filter { open: Some(true), ..Filter::default() };
-    same("open", ids(&must(on.list(&open, None, 10).await)?), vec![])
+    same("open", ids(&expect_ok(on.list(&open, None, 10).await)?), vec![])
 }
 
 async fn pages(on: On) -> Outcome {
@@ -75,8 +79,8 @@ async fn pages(on: On) -> Outcome {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = must(on.list(&filter, after, 2).await)?;
-        holds("a page is not longer than asked", page.items.len() <= 2)?;
+        let page = expect_ok(on.list(&filter, after, 2).await)?;
+        expect_true("a page is not longer than asked", page.items.len() <= 2)?;
         seen.extend(ids(&page));
         after = page.next;
         if after.is_none() {
@@ -90,43 +94,43 @@ async fn stable(on: On) -> Outcome {
     for n in [2, 4, 6] {
         commit(&on, create(record(n))).await?;
     }
-    let first = must(on.list(&Filter::default(), None, 2).await)?;
+    let first = expect_ok(on.list(&Filter::default(), None, 2).await)?;
     same("first page", ids(&first), vec![id(2), id(4)])?;
     for n in [1, 3, 5] {
         commit(&on, create(record(n))).await?;
     }
-    same("rest", ids(&must(on.list(&Filter::default(), first.next, 10).await)?), vec![id(5), id(6)])
+    same("rest", ids(&expect_ok(on.list(&Filter::default(), first.next, 10).await)?), vec![id(5), id(6)])
 }
 
 async fn last_page(on: On) -> Outcome {
     for n in [1, 2] {
         commit(&on, create(record(n))).await?;
     }
-    same("exactly full", must(on.list(&Filter::default(), None, 2).await)?.next, None)?;
-    same("one of two", must(on.list(&Filter::default(), None, 1).await)?.next, Some(id(1)))?;
-    same("none at all", ids(&must(on.list(&Filter::default(), Some(id(2)), 2).await)?), vec![])
+    same("exactly full", expect_ok(on.list(&Filter::default(), None, 2).await)?.next, None)?;
+    same("one of two", expect_ok(on.list(&Filter::default(), None, 1).await)?.next, Some(id(1)))?;
+    same("none at all", ids(&expect_ok(on.list(&Filter::default(), Some(id(2)), 2).await)?), vec![])
 }
 
 async fn prefixes(on: On) -> Outcome {
     let all = ["b/1", "a/10", "a/2", "a", "a/é", "a0", "a/"];
     commit(&on, puts(&all.map(|id| (id, Some("x"))))).await?;
     commit(&on, delete("a/2")).await?;
-    let page = must(on.documents("nodes", "a/", None, 10).await)?;
+    let page = expect_ok(on.documents("nodes", "a/", None, 10).await)?;
     let seen: Vec<String> = page.items.into_iter().map(|document| document.key.id).collect();
     same("ids", seen, ["a/", "a/10", "a/é"].map(str::to_owned).to_vec())?;
-    same("all", must(on.documents("nodes", "", None, 10).await)?.items.len(), 6)?;
-    same("none", must(on.documents("nodes", "c", None, 10).await)?.items.len(), 0)
+    same("all", expect_ok(on.documents("nodes", "", None, 10).await)?.items.len(), 6)?;
+    same("none", expect_ok(on.documents("nodes", "c", None, 10).await)?.items.len(), 0)
 }
 
 async fn document_pages(on: On) -> Outcome {
     commit(&on, puts(&["a/1", "a/2", "a/3", "b/1"].map(|id| (id, Some("x"))))).await?;
-    let first = must(on.documents("nodes", "a/", None, 2).await)?;
+    let first = expect_ok(on.documents("nodes", "a/", None, 2).await)?;
     same("cursor", first.next.as_deref(), Some("a/2"))?;
     commit(&on, put("a/15", "x")).await?;
-    let rest = must(on.documents("nodes", "a/", first.next.as_deref(), 2).await)?;
+    let rest = expect_ok(on.documents("nodes", "a/", first.next.as_deref(), 2).await)?;
     let seen: Vec<String> = rest.items.into_iter().map(|document| document.key.id).collect();
     same("rest", seen, vec!["a/3".to_owned()])?;
     same("end", rest.next, None)?;
-    let early = must(on.documents("nodes", "b/", Some("a/1"), 2).await)?;
+    let early = expect_ok(on.documents("nodes", "b/", Some("a/1"), 2).await)?;
     same("a cursor before the prefix", early.items.len(), 1)
 }

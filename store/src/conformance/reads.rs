@@ -15,7 +15,7 @@ async fn acknowledged(on: On) -> Outcome {
     for n in 1..=200 {
         let body = n.to_string().into_bytes();
         commit(&on, update(Record { body: body.clone(), ..record(1) }, n)).await?;
-        let found = must(on.load(id(1)).await)?.ok_or("the record is gone")?;
+        let found = expect_ok(on.load(id(1)).await)?.ok_or("the record is gone")?;
         same("body", found.body, body)?;
     }
     Ok(())
@@ -25,7 +25,7 @@ async fn listed(on: On) -> Outcome {
     for n in 1..=100 {
         commit(&on, create(record(n))).await?;
         let wanted = usize::try_from(n).unwrap_or(usize::MAX);
-        same("length", must(on.list(&Filter::default(), None, 1000).await)?.items.len(), wanted)?;
+        same("length", expect_ok(on.list(&Filter::default(), None, 1000).await)?.items.len(), wanted)?;
     }
     Ok(())
 }
@@ -39,8 +39,8 @@ async fn bodies(on: On) -> Outcome {
         same("document", body_of(&on, "large").await?, Some(text))?;
         let n = u64::try_from(size).unwrap_or_default() + 1;
         commit(&on, create(Record { body: body.clone(), ..record(n) })).await?;
-        let found = must(on.load(id(n)).await)?.ok_or("the record is gone")?;
-        holds("the record's body is what was written", found.body == body)?;
+        let found = expect_ok(on.load(id(n)).await)?.ok_or("the record is gone")?;
+        expect_true("the record's body is what was written", found.body == body)?;
     }
     Ok(())
 }
@@ -53,5 +53,5 @@ async fn health(on: On) -> Outcome {
     same("tasks", health.tasks, 2)?;
     same("sequence", health.sequence.0, 2)?;
     same("problem", health.problem, None)?;
-    holds("it is writable", health.writable)
+    expect_true("it is writable", health.writable)
 }

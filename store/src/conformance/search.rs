@@ -88,15 +88,17 @@ fn query(dice: &mut Dice, depth: u64) -> Query {
             };
             Query::is(name, value)
         }
-        2 => Query::Begins { field: field(dice), with: dice.pick(&["", "a", "shop.", "node/1", "o", "z"]) },
+        2 => {
+            Query::StartsWith { field: field(dice), with: dice.pick(&["", "a", "shop.", "node/1", "o", "z"]) }
+        }
         3 => Query::Has { field: field(dice) },
         4 => {
             let (from, until) = range(dice, 60);
-            Query::Made { from, until }
+            Query::CreatedBetween { from, until }
         }
         5 => {
             let (from, until) = range(dice, 40 * DAY);
-            Query::Updated { from, until }
+            Query::UpdatedBetween { from, until }
         }
         6 => Query::And(several(dice)),
         7 => Query::Or(several(dice)),
@@ -108,9 +110,9 @@ fn query(dice: &mut Dice, depth: u64) -> Query {
 async fn found(on: &On, query: &Query, limit: usize) -> Result<Vec<ExecutionId>, String> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
-        let page = must(on.search(query, after, limit).await)?;
-        holds("a page is not longer than asked", page.items.len() <= limit)?;
-        holds("who ends early says how to go on", !page.partial || page.next.is_some())?;
+        let page = expect_ok(on.search(query, after, limit).await)?;
+        expect_true("a page is not longer than asked", page.items.len() <= limit)?;
+        expect_true("who ends early says how to go on", !page.partial || page.next.is_some())?;
         ids.extend(page.items.iter().map(|record| record.id));
         after = page.next;
         if after.is_none() {
@@ -133,10 +135,10 @@ async fn as_a_look(on: On) -> Outcome {
             commit(&on, change).await?;
             *revisions.entry(n).or_insert(0) += 1;
         }
-        let all = must(on.search(&Query::All, None, 1_000).await)?.items;
+        let all = expect_ok(on.search(&Query::All, None, 1_000).await)?.items;
         same("all", all.len(), revisions.len())?;
         for record in &all {
-            same("the whole of it", must(on.load(record.id).await)?.as_ref(), Some(record))?;
+            same("the whole of it", expect_ok(on.load(record.id).await)?.as_ref(), Some(record))?;
         }
         for _ in 0..60 {
             let query = query(&mut dice, 2);
@@ -161,12 +163,12 @@ async fn meanings(on: On) -> Outcome {
         commit(&on, create(made(n))).await?;
     }
     let at = Timestamp;
-    let begins = |with: &str| Query::Begins { field: "requested_by".into(), with: with.into() };
+    let begins = |with: &str| Query::StartsWith { field: "requested_by".into(), with: with.into() };
     for (query, wanted) in [
         (Query::is("requested_by", "ada1"), vec![1]),
         (begins("ada1"), vec![1, 10]),
-        (Query::Made { from: at(1), until: at(10) }, vec![1, 2]),
-        (Query::Updated { from: at(2), until: at(10) }, vec![2]),
+        (Query::CreatedBetween { from: at(1), until: at(10) }, vec![1, 2]),
+        (Query::UpdatedBetween { from: at(2), until: at(10) }, vec![2]),
         (Query::Or(vec![]), vec![]),
         (Query::And(vec![]), vec![1, 2, 10]),
         (Query::And(vec![begins("ada1"), Query::Not(Box::new(Query::is("requested_by", "ada1")))]), vec![10]),
@@ -194,9 +196,9 @@ async fn as_it_stands(on: On) -> Outcome {
 async fn attributes(on: On) -> Outcome {
     let first = with(1, "error", "shop.busy");
     commit(&on, create(first.clone())).await?;
-    same("kept", must(on.load(id(1)).await)?.map(|record| record.attributes), Some(first.attributes))?;
+    same("kept", expect_ok(on.load(id(1)).await)?.map(|record| record.attributes), Some(first.attributes))?;
     commit(&on, update(record(1), 1)).await?;
-    same("gone", must(on.load(id(1)).await)?.map(|record| record.attributes), Some(Attributes::new()))?;
+    same("gone", expect_ok(on.load(id(1)).await)?.map(|record| record.attributes), Some(Attributes::new()))?;
     same("not found", found(&on, &Query::Has { field: "error".into() }, 10).await?, vec![])
 }
 
@@ -209,7 +211,7 @@ async fn long_values(on: On) -> Outcome {
     // At once, and when an index has had the time to take them over.
     for _ in 0..2 {
         same("one", found(&on, &Query::is("error", &long), 10).await?, vec![id(1)])?;
-        let begins = Query::Begins { field: "error".into(), with: "x".repeat(300) };
+        let begins = Query::StartsWith { field: "error".into(), with: "x".repeat(300) };
         same("both", found(&on, &begins, 10).await?, vec![id(1), id(2)])?;
         same("odd", found(&on, &Query::is("subject", "odd\0name"), 10).await?, vec![])?;
         same("no name", found(&on, &Query::is("tenant", "a\0b"), 10).await?, vec![])?;
@@ -223,12 +225,12 @@ async fn stable(on: On) -> Outcome {
         commit(&on, create(with(n, "error", "shop.busy"))).await?;
     }
     let query = Query::is("error", "shop.busy");
-    let first = must(on.search(&query, None, 2).await)?;
+    let first = expect_ok(on.search(&query, None, 2).await)?;
     same("cursor", first.next, Some(id(4)))?;
     for n in [1, 3, 5] {
         commit(&on, create(with(n, "error", "shop.busy"))).await?;
     }
-    let rest = must(on.search(&query, first.next, 10).await)?;
+    let rest = expect_ok(on.search(&query, first.next, 10).await)?;
     let rest: Vec<_> = rest.items.iter().map(|record| record.id).collect();
     same("rest", rest, vec![id(5), id(6)])
 }

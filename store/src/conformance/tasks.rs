@@ -53,9 +53,9 @@ async fn order(on: On) -> Outcome {
 
 async fn at_most(on: On) -> Outcome {
     commit(&on, schedule((0..5).map(|slot| task(1, slot, 1)).collect())).await?;
-    same("first", must(on.lease("a", Timestamp(1), TTL, 2).await)?.len(), 2)?;
-    same("none", must(on.lease("a", Timestamp(1), TTL, 0).await)?.len(), 0)?;
-    same("rest", must(on.lease("b", Timestamp(1), TTL, 9).await)?.len(), 3)
+    same("first", expect_ok(on.lease("a", Timestamp(1), TTL, 2).await)?.len(), 2)?;
+    same("none", expect_ok(on.lease("a", Timestamp(1), TTL, 0).await)?.len(), 0)?;
+    same("rest", expect_ok(on.lease("b", Timestamp(1), TTL, 9).await)?.len(), 3)
 }
 
 async fn once(on: On) -> Outcome {
@@ -68,15 +68,15 @@ async fn lapse(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let first = lease_one(&on, 1).await?;
     let second = lease_one(&on, 101).await?;
-    holds("the epoch has grown", second.epoch > first.epoch)?;
+    expect_true("the epoch has grown", second.epoch > first.epoch)?;
     same("deliveries", (first.deliveries, second.deliveries), (1, 2))
 }
 
 async fn renewed(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let held = lease_one(&on, 1).await?;
-    must(on.renew(held.task.id, held.epoch, Timestamp(500)).await)?;
-    must(on.renew(held.task.id, held.epoch, Timestamp(300)).await)?;
+    expect_ok(on.renew(held.task.id, held.epoch, Timestamp(500)).await)?;
+    expect_ok(on.renew(held.task.id, held.epoch, Timestamp(300)).await)?;
     same("still held", lease(&on, 499).await?, vec![])?;
     same("lapsed", lease_one(&on, 500).await?.deliveries, 2)?;
     refused(on.renew(task_id(9, 9), held.epoch, Timestamp(900)).await, fenced)
@@ -85,7 +85,7 @@ async fn renewed(on: On) -> Outcome {
 async fn released(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let held = lease_one(&on, 1).await?;
-    must(on.release(held.task.id, held.epoch, Timestamp(40), held.deliveries).await)?;
+    expect_ok(on.release(held.task.id, held.epoch, Timestamp(40), held.deliveries).await)?;
     same("early", lease(&on, 39).await?, vec![])?;
     refused(on.renew(held.task.id, held.epoch, Timestamp(900)).await, fenced)?;
     let again = lease_one(&on, 40).await?;
@@ -97,8 +97,8 @@ async fn late_release(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let first = lease_one(&on, 1).await?;
     let second = lease_one(&on, 101).await?;
-    must(on.release(first.task.id, first.epoch, Timestamp(1), 1).await)?;
-    must(on.release(task_id(9, 9), first.epoch, Timestamp(1), 1).await)?;
+    expect_ok(on.release(first.task.id, first.epoch, Timestamp(1), 1).await)?;
+    expect_ok(on.release(task_id(9, 9), first.epoch, Timestamp(1), 1).await)?;
     same("still held", lease(&on, 150).await?, vec![])?;
     commit(&on, settle(&second)).await.map(|_| ())
 }
@@ -108,9 +108,9 @@ async fn moved(on: On) -> Outcome {
     let held = lease_one(&on, 1).await?;
     let later = crate::Task { body: b"another".to_vec(), ..task(1, 0, 200) };
     commit(&on, schedule(vec![later.clone()])).await?;
-    same("task", must(on.tasks(id(1)).await)?, vec![later.clone()])?;
+    same("task", expect_ok(on.tasks(id(1)).await)?, vec![later.clone()])?;
     same("still held", lease(&on, 100).await?, vec![])?;
-    must(on.renew(held.task.id, held.epoch, Timestamp(150)).await)?;
+    expect_ok(on.renew(held.task.id, held.epoch, Timestamp(150)).await)?;
     same("lapsed but not due", lease(&on, 199).await?, vec![])?;
     let again = lease_one(&on, 200).await?;
     same("deliveries", again.deliveries, 2)?;
@@ -119,25 +119,25 @@ async fn moved(on: On) -> Outcome {
 }
 
 async fn next_due(on: On) -> Outcome {
-    same("nothing", must(on.next_due().await)?, None)?;
+    same("nothing", expect_ok(on.next_due().await)?, None)?;
     commit(&on, schedule(vec![task(1, 0, 10), task(2, 0, 60)])).await?;
-    same("a task", must(on.next_due().await)?, Some(Timestamp(10)))?;
+    same("a task", expect_ok(on.next_due().await)?, Some(Timestamp(10)))?;
     let held = lease_one(&on, 10).await?;
-    same("another task", must(on.next_due().await)?, Some(Timestamp(60)))?;
+    same("another task", expect_ok(on.next_due().await)?, Some(Timestamp(60)))?;
     let second = lease_one(&on, 60).await?;
-    same("a lease", must(on.next_due().await)?, Some(Timestamp(110)))?;
-    must(on.renew(held.task.id, held.epoch, Timestamp(400)).await)?;
-    same("the other lease", must(on.next_due().await)?, Some(Timestamp(160)))?;
+    same("a lease", expect_ok(on.next_due().await)?, Some(Timestamp(110)))?;
+    expect_ok(on.renew(held.task.id, held.epoch, Timestamp(400)).await)?;
+    same("the other lease", expect_ok(on.next_due().await)?, Some(Timestamp(160)))?;
     commit(&on, settle(&held)).await?;
     commit(&on, settle(&second)).await?;
-    same("nothing left", must(on.next_due().await)?, None)
+    same("nothing left", expect_ok(on.next_due().await)?, None)
 }
 
 async fn listed(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 1, 1), task(1, 0, 99), task(2, 0, 99)])).await?;
     lease_one(&on, 1).await?;
-    same("of 1", must(on.tasks(id(1)).await)?, vec![task(1, 0, 99), task(1, 1, 1)])?;
-    same("of 3", must(on.tasks(id(3)).await)?, vec![])
+    same("of 1", expect_ok(on.tasks(id(1)).await)?, vec![task(1, 0, 99), task(1, 1, 1)])?;
+    same("of 3", expect_ok(on.tasks(id(3)).await)?, vec![])
 }
 
 async fn many_workers(on: On) -> Outcome {
@@ -148,7 +148,7 @@ async fn many_workers(on: On) -> Outcome {
             tokio::spawn(async move {
                 let mut mine = Vec::new();
                 loop {
-                    let leases = must(on.lease("w", Timestamp(1), TTL, 3).await)?;
+                    let leases = expect_ok(on.lease("w", Timestamp(1), TTL, 3).await)?;
                     if leases.is_empty() {
                         return Ok::<Vec<(TaskId, Epoch)>, String>(mine);
                     }
@@ -173,7 +173,7 @@ async fn settled(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1), task(1, 1, 50)])).await?;
     let held = lease_one(&on, 1).await?;
     commit(&on, settle(&held)).await?;
-    same("tasks", must(on.tasks(id(1)).await)?, vec![task(1, 1, 50)])
+    same("tasks", expect_ok(on.tasks(id(1)).await)?, vec![task(1, 1, 50)])
 }
 
 async fn begins_anew(on: On) -> Outcome {
@@ -184,7 +184,7 @@ async fn begins_anew(on: On) -> Outcome {
     commit(&on, Commit { schedule: vec![task(1, 0, 102)], ..settle(&held) }).await?;
     let again = lease_one(&on, 102).await?;
     same("deliveries", again.deliveries, 1)?;
-    holds("the epoch has grown", again.epoch > held.epoch)
+    expect_true("the epoch has grown", again.epoch > held.epoch)
 }
 
 async fn not_leased(on: On) -> Outcome {
@@ -195,14 +195,14 @@ async fn not_leased(on: On) -> Outcome {
         ..Commit::default()
     };
     refused(on.commit(other).await, fenced)?;
-    must(on.release(held.task.id, held.epoch, Timestamp(1), held.deliveries).await)?;
+    expect_ok(on.release(held.task.id, held.epoch, Timestamp(1), held.deliveries).await)?;
     refused(on.commit(settle(&held)).await, fenced)
 }
 
 async fn lapsed_settle(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     let held = lease_one(&on, 1).await?;
-    same("a poll of another kind", must(on.lease("b", Timestamp(500), TTL, 0).await)?, vec![])?;
+    same("a poll of another kind", expect_ok(on.lease("b", Timestamp(500), TTL, 0).await)?, vec![])?;
     commit(&on, settle(&held)).await.map(|_| ())
 }
 
@@ -247,13 +247,13 @@ async fn retired(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1), task(1, 1, 90)])).await?;
     let held = lease_one(&on, 1).await?;
     commit(&on, Commit { retire: vec![task_id(1, 0), task_id(1, 1)], ..Commit::default() }).await?;
-    same("tasks", must(on.tasks(id(1)).await)?, vec![])?;
+    same("tasks", expect_ok(on.tasks(id(1)).await)?, vec![])?;
     refused(on.commit(settle(&held)).await, fenced)?;
-    same("next", must(on.next_due().await)?, None)
+    same("next", expect_ok(on.next_due().await)?, None)
 }
 
 async fn retire_nothing(on: On) -> Outcome {
     commit(&on, schedule(vec![task(1, 0, 1)])).await?;
     commit(&on, Commit { retire: vec![task_id(1, 9), task_id(2, 0)], ..Commit::default() }).await?;
-    same("tasks", must(on.tasks(id(1)).await)?, vec![task(1, 0, 1)])
+    same("tasks", expect_ok(on.tasks(id(1)).await)?, vec![task(1, 0, 1)])
 }

@@ -52,7 +52,7 @@ impl Embedded {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the folder cannot be read.
-    pub fn held_in(dir: &Path) -> Result<Option<Hold>, Error> {
+    pub fn hold_in(dir: &Path) -> Result<Option<Hold>, Error> {
         let unread = |error| Error::Unavailable { why: format!("{}: {error}", dir.display()) };
         maintenance::read(dir).map_err(unread)
     }
@@ -99,17 +99,17 @@ impl Embedded {
     /// # Errors
     /// [`Error::Unavailable`] if a thread ended in a panic; nothing acknowledged is lost by that.
     pub async fn close(&self) -> Result<(), Error> {
-        self.end(RunMode::Drain).await
+        self.shut_down(RunMode::Drain).await
     }
 
     /// Ends all threads where they are, as if the process had been killed.
     #[cfg(test)]
     pub(crate) async fn kill(&self) {
         self.shared.set_run_mode(RunMode::Stop);
-        self.end(RunMode::Stop).await.unwrap();
+        self.shut_down(RunMode::Stop).await.unwrap();
     }
 
-    async fn end(&self, run_mode: RunMode) -> Result<(), Error> {
+    async fn shut_down(&self, run_mode: RunMode) -> Result<(), Error> {
         // An error means that the writer has ended already.
         let _ = self.inbox.send(Work::Stop);
         drop(lock_unpoisoned(&self.readers).take());

@@ -49,7 +49,7 @@ impl Shared {
     /// Counts every task as handed out before, then hands out nothing more. In this order: whoever is cut off between the two
     /// asks once too often.
     pub(crate) fn hold(&self, hold: Hold) -> Result<(), Error> {
-        let mut held = lock_unpoisoned(&self.held);
+        let mut held = lock_unpoisoned(&self.hold);
         if held.is_some() {
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl Shared {
     }
 
     pub(crate) fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
-        let mut held = lock_unpoisoned(&self.held);
+        let mut held = lock_unpoisoned(&self.hold);
         if held.as_ref().is_none_or(|hold| hold.since != since) {
             return Ok(false);
         }
@@ -80,6 +80,6 @@ impl Shared {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        lock_unpoisoned(&self.held).is_some()
+        lock_unpoisoned(&self.hold).is_some()
     }
 }

@@ -171,7 +171,7 @@ mod tests {
             Ok(())
         };
         let place = builder.put(key, put).unwrap();
-        builder.end();
+        builder.end_commit();
         let sequence = Sequence(memtable.last().0 + 1);
         memtable.publish(builder.finish().0, Changed::from([(key.into(), (sequence, place))]));
     }

@@ -78,7 +78,7 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         tasks: Mutex::new(tasks),
         index: RwLock::new(Arc::new(index)),
         deliveries: Mutex::new(deliveries),
-        held: Mutex::new(held),
+        hold: Mutex::new(held),
         unreadable: Mutex::new(unreadable),
         counters: Counters::default(),
         problems: Mutex::default(),
@@ -113,7 +113,7 @@ fn load_hold(dir: &Path, doubt: Option<String>, tasks: &mut Tasks) -> io::Result
         tasks.count_all();
         deliveries::Log::open(dir, tasks)?.sync()?;
         let before = hold.map(|hold| format!("; it was held before: {}", hold.why)).unwrap_or_default();
-        let copied = Hold::begun(format!("{why}{before}"));
+        let copied = Hold::starting_now(format!("{why}{before}"));
         maintenance::write(dir, &copied)?;
         hold = Some(copied);
     }
@@ -141,8 +141,8 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
         let rows = index.range(from.as_ref().map(Vec::as_slice), &to, STEP)?;
         for (key, value) in &rows {
             let Some(key::Name::Task(id)) = key::parse(key) else { continue };
-            trim.note(key);
-            trim.note(&key::record(id.execution));
+            trim.sample_key(key);
+            trim.sample_key(&key::record(id.execution));
             match codec::task(id, key, value.as_ref()) {
                 Ok((task, since)) => {
                     let deliveries = delivered.count(id, since);
@@ -159,7 +159,7 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
         }
     }
     index.trim_cache(&trim)?;
-    Ok((tasks.end(), unreadable))
+    Ok((tasks.build(), unreadable))
 }
 
 /// Whose executions are, which are asked for in their order. Where most of them have tasks, records are read side by side.

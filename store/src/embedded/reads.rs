@@ -26,7 +26,7 @@ impl<T> PageCollector<T> {
     }
 
     /// Whether there may be more.
-    fn take(&mut self, item: T) -> bool {
+    fn push(&mut self, item: T) -> bool {
         if self.items.len() < self.limit {
             self.items.push(item);
             return true;
@@ -74,7 +74,7 @@ impl DocumentRange<'_> {
             }
             let document = codec::decoded(key, codec::document(key, value.as_ref()))?;
             *newest = document.version.max(*newest);
-            Ok(found.take(document))
+            Ok(found.push(document))
         })?;
         Ok(found.page(|document| document.key.id.clone()))
     }
@@ -113,7 +113,7 @@ impl Shared {
         self.scan(from, &to, |key, value| {
             let (entry, place) = codec::decoded(key, codec::entry(key, value.as_ref()))?;
             // As in `read_history`.
-            Ok(entry.sequence <= last && found.take((entry, place)))
+            Ok(entry.sequence <= last && found.push((entry, place)))
         })?;
         let Page { items, next } = found.page(|(entry, place)| (entry.sequence, *place));
         Ok(Page { items: items.into_iter().map(|(entry, _)| entry).collect(), next })
@@ -136,7 +136,7 @@ impl Shared {
             // Erased between the two reads: its mark went with it.
             let Some(value) = self.get(&key)? else { return Ok(true) };
             let (entry, place) = codec::decoded(&key, codec::entry(&key, value.as_ref()))?;
-            Ok(found.take((place, entry)))
+            Ok(found.push((place, entry)))
         })?;
         Ok(found.page(|(place, entry)| (entry.sequence, *place)))
     }
@@ -188,7 +188,7 @@ impl Shared {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
-        let held = lock_unpoisoned(&self.held);
+        let held = lock_unpoisoned(&self.hold);
         if held.is_some() {
             return Ok(Vec::new());
         }
@@ -233,7 +233,7 @@ impl Shared {
 
     /// The one task whose turn it is, unless what it says has to be read from the index.
     pub(crate) fn hand_out_at_once(&self, holder: &str, now: Timestamp, until: Timestamp) -> Option<Lease> {
-        let held = lock_unpoisoned(&self.held);
+        let held = lock_unpoisoned(&self.hold);
         let mut tasks = lock_unpoisoned(&self.tasks);
         let next = tasks.first(now).filter(|_| held.is_none())?;
         let key = key::task(next);
@@ -248,7 +248,7 @@ impl Shared {
     }
 
     fn note_deliveries(&self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) {
-        if let Err(error) = lock_unpoisoned(&self.deliveries).note(rows) {
+        if let Err(error) = lock_unpoisoned(&self.deliveries).append(rows) {
             self.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
         }
     }

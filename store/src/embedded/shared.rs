@@ -87,7 +87,7 @@ pub(crate) struct Shared {
     pub(crate) index: RwLock<Arc<Index>>,
     pub(crate) deliveries: Mutex<Log>,
     /// Why nothing is handed out. Locked before `tasks`.
-    pub(crate) held: Mutex<Option<Hold>>,
+    pub(crate) hold: Mutex<Option<Hold>>,
     pub(crate) unreadable: Mutex<BTreeMap<ExecutionId, String>>,
     pub(crate) space: Space,
     pub(crate) counters: Counters,

@@ -47,7 +47,7 @@ impl Store for Embedded {
         }
     }
 
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
         let key = key::guard(guard);
         self.read(move |shared| {
             let value = shared.get(&key)?;
@@ -149,7 +149,7 @@ impl Store for Embedded {
         }
     }
 
-    fn lease_at_hand(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
+    fn lease_from_memory(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
         self.shared.hand_out_at_once(holder, now, now.after(ttl))
     }
 
@@ -185,8 +185,8 @@ impl Store for Embedded {
         self.read(move |shared| shared.hold(hold)).await
     }
 
-    async fn held(&self) -> Result<Option<Hold>, Error> {
-        Ok(lock_unpoisoned(&self.shared.held).clone())
+    async fn current_hold(&self) -> Result<Option<Hold>, Error> {
+        Ok(lock_unpoisoned(&self.shared.hold).clone())
     }
 
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
@@ -202,7 +202,7 @@ impl Store for Embedded {
         let waiting = shared.memtable().bytes() as u64;
         // Each in its own statement: whoever hands out locks `held` before `tasks`, and these must not be locked one within the other.
         let tasks = lock_unpoisoned(&shared.tasks).len() as u64;
-        let held = lock_unpoisoned(&shared.held).clone();
+        let held = lock_unpoisoned(&shared.hold).clone();
         let problems = lock_unpoisoned(&shared.problems).clone();
         let blocks =
             |part: &Component| matches!(part, Component::Journal | Component::Index | Component::Space);
@@ -226,7 +226,7 @@ impl Store for Embedded {
             commits: shared.counters.commits.load(Ordering::Relaxed),
             index_lag: sequence.0.saturating_sub(stats.applied.0),
             tasks,
-            held,
+            hold: held,
             free_bytes: shared.space.free(),
             groups,
             sync_seconds,

@@ -100,12 +100,12 @@ impl KeyFolder {
     pub(super) fn key(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
         // It is looked for each time: another process may have destroyed it.
         let file = self.file(owner, "key");
-        if let Some(known) = self.known(owner).filter(|_| file.exists()) {
+        if let Some(known) = self.cached(owner).filter(|_| file.exists()) {
             return Ok(known);
         }
         match self.read(owner)? {
             Some(key) if !self.destroyed(owner)?.iter().any(|gone| gone.key == key.id.to_string()) => {
-                Ok(self.keep(owner, key))
+                Ok(self.cache(owner, key))
             }
             Some(_) => {
                 // Whoever destroyed it was killed between saying so and doing so.
@@ -118,7 +118,7 @@ impl KeyFolder {
 
     /// What became of the key `id` of `owner`.
     pub(super) fn status(&self, owner: &str, id: KeyId) -> Result<KeyStatus, Error> {
-        if let Some(known) = self.known(owner)
+        if let Some(known) = self.cached(owner)
             && known.id == id
             && self.file(owner, "key").exists()
         {
@@ -128,7 +128,7 @@ impl KeyFolder {
             return Ok(KeyStatus::Destroyed(gone.at));
         }
         Ok(match self.read(owner)? {
-            Some(key) if key.id == id => KeyStatus::Available(self.keep(owner, key)),
+            Some(key) if key.id == id => KeyStatus::Available(self.cache(owner, key)),
             Some(_) | None => KeyStatus::Missing,
         })
     }
@@ -160,11 +160,11 @@ impl KeyFolder {
         Ok(parsed(&self.file(owner, "destroyed"))?.unwrap_or_default())
     }
 
-    fn known(&self, owner: &str) -> Option<Arc<RecordKey>> {
+    fn cached(&self, owner: &str) -> Option<Arc<RecordKey>> {
         lock_unpoisoned(&self.known).get(owner).cloned()
     }
 
-    fn keep(&self, owner: &str, key: RecordKey) -> Arc<RecordKey> {
+    fn cache(&self, owner: &str, key: RecordKey) -> Arc<RecordKey> {
         let key = Arc::new(key);
         lock_unpoisoned(&self.known).insert(owner.into(), key.clone());
         key
@@ -199,7 +199,7 @@ impl KeyFolder {
             Err(e) => return Err(failed(&file, &e)),
         }
         let made = self.read(owner)?.ok_or_else(|| failed(&file, &ErrorKind::NotFound.into()))?;
-        Ok(self.keep(owner, made))
+        Ok(self.cache(owner, made))
     }
 
     fn rewrap(&self, file: &Path, earlier: &[Secret]) -> Result<(), Error> {

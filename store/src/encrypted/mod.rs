@@ -57,7 +57,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
     /// Seals what is written to `inner` from now on; what was written unsealed stays as it is, and is read. Executions of the
     /// workflows in `platform_workflows` are the platform's own, whomever they are about: what must outlast a tenant.
     ///
-    pub fn over(
+    pub fn new(
         inner: Arc<S>,
         keys: Arc<KeyFolder>,
         platform_workflows: impl IntoIterator<Item = &'static str>,
@@ -140,7 +140,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
     /// A task whose body cannot be opened for now is not handed on: it comes again when its lease has lapsed.
     fn decrypted_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
         let task = self.decrypted_task(lease.task.clone())?;
-        if let Some(Undecryptable { destroyed_at: None, .. }) = Undecryptable::of(&task.body) {
+        if let Some(Undecryptable { destroyed_at: None, .. }) = Undecryptable::from_body(&task.body) {
             tracing::error!(task = %task.id, "the record key of a task is missing; bring the folder of record keys back");
             return Ok(None);
         }
@@ -215,8 +215,8 @@ impl<S: Store + ?Sized> Store for Encrypted<S> {
         self.inner.load(id).await?.map(|record| self.decrypted_record(record)).transpose()
     }
 
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
-        self.inner.holder(guard).await
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+        self.inner.guard_holder(guard).await
     }
 
     async fn journal(
@@ -294,8 +294,8 @@ impl<S: Store + ?Sized> Store for Encrypted<S> {
         leases.into_iter().filter_map(|lease| self.decrypted_lease(lease).transpose()).collect()
     }
 
-    fn lease_at_hand(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
-        let lease = self.inner.lease_at_hand(holder, now, ttl)?;
+    fn lease_from_memory(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
+        let lease = self.inner.lease_from_memory(holder, now, ttl)?;
         self.decrypted_lease(lease).ok().flatten()
     }
 
@@ -329,16 +329,16 @@ impl<S: Store + ?Sized> Store for Encrypted<S> {
         self.inner.hold(hold).await
     }
 
-    async fn held(&self) -> Result<Option<Hold>, Error> {
-        self.inner.held().await
+    async fn current_hold(&self) -> Result<Option<Hold>, Error> {
+        self.inner.current_hold().await
     }
 
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
         self.inner.unhold(since).await
     }
 
-    async fn notified(&self) {
-        self.inner.notified().await;
+    async fn wait_for_changes(&self) {
+        self.inner.wait_for_changes().await;
     }
 
     async fn health(&self) -> Health {

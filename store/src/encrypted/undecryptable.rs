@@ -27,7 +27,7 @@ struct Marker {
 impl Undecryptable {
     /// What is said of `body`, if it is not a body but says why there is none.
     #[must_use]
-    pub fn of(body: &[u8]) -> Option<Self> {
+    pub fn from_body(body: &[u8]) -> Option<Self> {
         // Looked at first: every body that is read comes by here.
         if !body.starts_with(BEGINNING) {
             return None;

@@ -10,7 +10,7 @@ impl State {
     /// The lease first: a late holder must hear that it is late, not be invited to decide again.
     pub(crate) fn check(&self, commit: &Commit) -> Result<(), Error> {
         if let Some(settle) = commit.settle {
-            let grip = self.tasks.get(&settle.task).and_then(|held| held.grip.as_ref());
+            let grip = self.tasks.get(&settle.task).and_then(|held| held.lease.as_ref());
             if grip.is_none_or(|grip| grip.epoch != settle.epoch) {
                 return Err(Error::Fenced { task: settle.task, epoch: settle.epoch });
             }
@@ -120,7 +120,7 @@ impl State {
         match self.tasks.get_mut(&task.id) {
             Some(held) => held.task = task,
             None => {
-                self.tasks.insert(task.id, TaskState { task, deliveries: 0, grip: None });
+                self.tasks.insert(task.id, TaskState { task, deliveries: 0, lease: None });
             }
         }
     }
@@ -129,8 +129,8 @@ impl State {
         let held = self.tasks.get_mut(&id)?;
         self.epoch = Epoch(self.epoch.0.saturating_add(1));
         held.deliveries = held.deliveries.saturating_add(1);
-        held.grip = Some(ActiveLease { holder: holder.into(), epoch: self.epoch, until });
-        let grip = held.grip.as_ref()?;
+        held.lease = Some(ActiveLease { holder: holder.into(), epoch: self.epoch, until });
+        let grip = held.lease.as_ref()?;
         Some(Lease {
             task: held.task.clone(),
             holder: grip.holder.clone(),

@@ -40,13 +40,13 @@ pub(crate) struct State {
     /// The last turn of each tenant that had one.
     pub(crate) served: BTreeMap<String, u64>,
     pub(crate) turns: u64,
-    pub(crate) held: Option<Hold>,
+    pub(crate) hold: Option<Hold>,
 }
 
 pub(crate) struct TaskState {
     pub(crate) task: Task,
     pub(crate) deliveries: u32,
-    pub(crate) grip: Option<ActiveLease>,
+    pub(crate) lease: Option<ActiveLease>,
 }
 
 pub(crate) struct ActiveLease {
@@ -58,11 +58,11 @@ pub(crate) struct ActiveLease {
 impl TaskState {
     /// When the task may be handed out (again).
     pub(crate) fn available(&self) -> Timestamp {
-        self.grip.as_ref().map_or(self.task.due, |grip| grip.until.max(self.task.due))
+        self.lease.as_ref().map_or(self.task.due, |grip| grip.until.max(self.task.due))
     }
 
-    fn held_under(&mut self, epoch: Epoch) -> Option<&mut ActiveLease> {
-        self.grip.as_mut().filter(|grip| grip.epoch == epoch)
+    fn lease_with_epoch(&mut self, epoch: Epoch) -> Option<&mut ActiveLease> {
+        self.lease.as_mut().filter(|grip| grip.epoch == epoch)
     }
 }
 
@@ -99,7 +99,7 @@ impl Store for Memory {
         Ok(self.state().records.get(&id).cloned())
     }
 
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
         Ok(self.state().guards.get(guard).copied())
     }
 
@@ -185,7 +185,7 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
         let mut state = self.state();
-        if state.held.is_some() {
+        if state.hold.is_some() {
             return Ok(Vec::new());
         }
         let mut due = state.due_by_tenant(now);
@@ -199,7 +199,7 @@ impl Store for Memory {
 
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error> {
         let mut state = self.state();
-        let grip = state.tasks.get_mut(&task).and_then(|held| held.held_under(epoch));
+        let grip = state.tasks.get_mut(&task).and_then(|held| held.lease_with_epoch(epoch));
         let grip = grip.ok_or(Error::Fenced { task, epoch })?;
         grip.until = grip.until.max(until);
         Ok(())
@@ -214,9 +214,9 @@ impl Store for Memory {
     ) -> Result<(), Error> {
         let mut state = self.state();
         if let Some(held) = state.tasks.get_mut(&task)
-            && held.held_under(epoch).is_some()
+            && held.lease_with_epoch(epoch).is_some()
         {
-            held.grip = None;
+            held.lease = None;
             held.task.due = due;
             held.deliveries = deliveries;
         }
@@ -225,7 +225,7 @@ impl Store for Memory {
 
     async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error> {
         let mut state = self.state();
-        let Some(held) = state.tasks.get_mut(&task).filter(|held| held.grip.is_none()) else {
+        let Some(held) = state.tasks.get_mut(&task).filter(|held| held.lease.is_none()) else {
             return Ok(false);
         };
         held.task.due = held.task.due.min(due);
@@ -242,24 +242,24 @@ impl Store for Memory {
     async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         let state = self.state();
         let next = state.tasks.values().map(TaskState::available).min();
-        Ok(next.filter(|_| state.held.is_none()))
+        Ok(next.filter(|_| state.hold.is_none()))
     }
 
     async fn hold(&self, hold: Hold) -> Result<(), Error> {
         let mut state = self.state();
-        if state.held.is_none() {
+        if state.hold.is_none() {
             state.tasks.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
-            state.held = Some(hold);
+            state.hold = Some(hold);
         }
         Ok(())
     }
 
-    async fn held(&self) -> Result<Option<Hold>, Error> {
-        Ok(self.state().held.clone())
+    async fn current_hold(&self) -> Result<Option<Hold>, Error> {
+        Ok(self.state().hold.clone())
     }
 
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
-        let ended = self.state().held.take_if(|hold| hold.since == since);
+        let ended = self.state().hold.take_if(|hold| hold.since == since);
         Ok(ended.is_some())
     }
 
@@ -274,7 +274,7 @@ impl Store for Memory {
             live_bytes: live as u64,
             commits: state.sequence.0,
             tasks: state.tasks.len() as u64,
-            held: state.held.clone(),
+            hold: state.hold.clone(),
             ..Health::default()
         }
     }

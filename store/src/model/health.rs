@@ -28,7 +28,7 @@ pub struct Health {
     /// Tasks waiting or leased.
     pub tasks: u64,
     /// Since when and why no work is handed out.
-    pub held: Option<Hold>,
+    pub hold: Option<Hold>,
     /// Free bytes of the volume that the store's folder is on, if it has one and that is known.
     pub free_bytes: Option<u64>,
     /// Commits that were made durable with one sync. Without bounds where nothing is known of it.

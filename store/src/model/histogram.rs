@@ -18,7 +18,7 @@ impl Histogram {
 
     /// Counts `value`.
     #[cfg(any(feature = "embedded", test))]
-    pub(crate) fn note(&mut self, value: f64) {
+    pub(crate) fn record(&mut self, value: f64) {
         let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         if let Some(count) = self.counts.get_mut(bucket) {
             *count = count.saturating_add(1);
@@ -52,11 +52,11 @@ mod tests {
     #[test]
     fn a_value_is_counted_once_below_the_first_bound_that_it_does_not_exceed() {
         let mut tally = Histogram::between(&[1.0, 2.0]);
-        [0.5, 1.0, 2.0, 7.0].into_iter().for_each(|value| tally.note(value));
+        [0.5, 1.0, 2.0, 7.0].into_iter().for_each(|value| tally.record(value));
         assert_eq!(tally.buckets().collect::<Vec<_>>(), [(1.0, 2), (2.0, 1), (f64::INFINITY, 1)]);
         assert_eq!((tally.count(), tally.sum()), (4, 10.5));
         let mut none = Histogram::default();
-        none.note(1.0);
+        none.record(1.0);
         assert_eq!((none.count(), none.buckets().count()), (0, 0));
     }
 }

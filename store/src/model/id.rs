@@ -55,7 +55,7 @@ impl ExecutionId {
 
     /// The moment within the id: when it was asked for.
     #[must_use]
-    pub fn made_at(&self) -> Timestamp {
+    pub fn created_at(&self) -> Timestamp {
         let [a, b, c, d, e, f, ..] = *self.0.as_bytes();
         Timestamp(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }

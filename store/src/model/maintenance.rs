@@ -17,7 +17,7 @@ impl Hold {
     /// From now on, by this machine's clock.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "for people to read; nothing is decided by it")]
-    pub fn begun(why: impl Into<String>) -> Self {
+    pub fn starting_now(why: impl Into<String>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { since: Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)), why: why.into() }
     }

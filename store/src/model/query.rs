@@ -28,7 +28,7 @@ pub enum Query {
         value: String,
     },
     /// A value of the field begins with this.
-    Begins {
+    StartsWith {
         /// A column or an attribute.
         field: String,
         /// The beginning, letter by letter.
@@ -40,14 +40,14 @@ pub enum Query {
         field: String,
     },
     /// It was asked for at `from` or later and before `until`, by the moment within its id.
-    Made {
+    CreatedBetween {
         /// The first moment.
         from: Timestamp,
         /// The first moment that is too late.
         until: Timestamp,
     },
     /// It was last committed at `from` or later and before `until`.
-    Updated {
+    UpdatedBetween {
         /// The first moment.
         from: Timestamp,
         /// The first moment that is too late.
@@ -83,10 +83,10 @@ impl Query {
             Self::Or(any) => any.iter().any(|query| query.accepts(record)),
             Self::Not(query) => !query.accepts(record),
             Self::Is { field, value } => values(record, field).any(|has| has == value),
-            Self::Begins { field, with } => values(record, field).any(|has| has.starts_with(with)),
+            Self::StartsWith { field, with } => values(record, field).any(|has| has.starts_with(with)),
             Self::Has { field } => values(record, field).any(|has| !has.is_empty()),
-            Self::Made { from, until } => (*from..*until).contains(&record.id.made_at()),
-            Self::Updated { from, until } => (*from..*until).contains(&record.updated_at),
+            Self::CreatedBetween { from, until } => (*from..*until).contains(&record.id.created_at()),
+            Self::UpdatedBetween { from, until } => (*from..*until).contains(&record.updated_at),
         }
     }
 }

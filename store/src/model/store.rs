@@ -35,7 +35,7 @@ pub trait Store: Send + Sync + 'static {
     async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error>;
 
     /// The open record that holds `guard`, or `None`.
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error>;
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error>;
 
     /// Up to `limit` history entries of `id` in order, beginning after `after` = (sequence, place within its commit).
     async fn journal(
@@ -105,7 +105,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Hands out the one task whose turn it is, as [`Store::lease`] would, if that takes neither a disk nor a network. `None` where it
     /// would, and where nothing is due. For whoever has just finished one, and goes on without being told to.
-    fn lease_at_hand(&self, _holder: &str, _now: Timestamp, _ttl: Duration) -> Option<Lease> {
+    fn lease_from_memory(&self, _holder: &str, _now: Timestamp, _ttl: Duration) -> Option<Lease> {
         None
     }
 
@@ -135,14 +135,14 @@ pub trait Store: Send + Sync + 'static {
     async fn hold(&self, hold: Hold) -> Result<(), Error>;
 
     /// Since when and why the store hands out no work, or `None`.
-    async fn held(&self) -> Result<Option<Hold>, Error>;
+    async fn current_hold(&self) -> Result<Option<Hold>, Error>;
 
     /// Ends the hold that began at `since`. Says whether there was such a one.
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error>;
 
     /// Comes back when another process may have added work, or moved it; never, where there is no other process. Some
     /// of what others do may be missed, so [`Store::next_due`] is to be asked at intervals as well.
-    async fn notified(&self) {
+    async fn wait_for_changes(&self) {
         std::future::pending().await
     }
 

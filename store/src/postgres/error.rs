@@ -55,7 +55,7 @@ impl Retries {
     }
 
     /// Waits before another try; false when there is no time for one.
-    pub(super) async fn again(&mut self) -> bool {
+    pub(super) async fn wait(&mut self) -> bool {
         if Instant::now() + self.pause > self.until {
             return false;
         }
@@ -71,13 +71,13 @@ impl Shared {
     where
         F: Future<Output = Result<T, sqlx::Error>> + Send,
     {
-        let mut retries = Retries::within(self.options.patience);
+        let mut retries = Retries::within(self.options.retry_timeout);
         loop {
             match work().await {
                 Ok(done) => return Ok(done),
                 Err(error) if is_transient(&error) => {
                     self.counters.retries.fetch_add(1, Ordering::Relaxed);
-                    if !retries.again().await {
+                    if !retries.wait().await {
                         return Err(unavailable(&error));
                     }
                 }

@@ -76,7 +76,7 @@ impl Shared {
             }
             let all = due.len() <= wanted;
             let chosen = lock_unpoisoned(&self.fair_queue).choose(due, wanted);
-            let mut taken = self.take(&chosen, holder, now, until).await?;
+            let mut taken = self.lease_tasks(&chosen, holder, now, until).await?;
             // Another process took them all; it will be back for more before this one is. Or there was more here once.
             let none = taken.is_empty();
             if none {
@@ -126,7 +126,7 @@ impl Shared {
     }
 
     /// Not repeated when its answer is lost: the lease is then nobody's, and lapses.
-    async fn take(
+    async fn lease_tasks(
         &self,
         wanted: &[TaskId],
         holder: &str,

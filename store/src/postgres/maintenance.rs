@@ -54,7 +54,7 @@ impl Shared {
         .await
     }
 
-    pub(super) async fn held(&self) -> Result<Option<Hold>, Error> {
+    pub(super) async fn current_hold(&self) -> Result<Option<Hold>, Error> {
         self.with_retries(|| async move {
             sqlx::query(HELD).fetch_optional(&self.pool).await?.as_ref().map(hold_from_row).transpose()
         })
@@ -93,7 +93,7 @@ impl Shared {
                 Some(place) if place == *here => return on.rollback().await,
                 Some(place) if !is_same(&place, here) => {
                     let why = format!("it was made in another place ({place}) than it is in ({here}): it was restored, or moved");
-                    insert_hold(&mut on, &Hold::begun(why)).await?;
+                    insert_hold(&mut on, &Hold::starting_now(why)).await?;
                 }
                 Some(_) | None => {}
             }

@@ -63,7 +63,7 @@ impl Store for Postgres {
         self.shared.load(id).await
     }
 
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
         // No text there has one.
         if guard.contains('\0') { Ok(None) } else { self.shared.holder(guard).await }
     }
@@ -169,15 +169,15 @@ impl Store for Postgres {
         self.shared.hold(&hold).await
     }
 
-    async fn held(&self) -> Result<Option<Hold>, Error> {
-        self.shared.held().await
+    async fn current_hold(&self) -> Result<Option<Hold>, Error> {
+        self.shared.current_hold().await
     }
 
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
         self.shared.unhold(since).await
     }
 
-    async fn notified(&self) {
+    async fn wait_for_changes(&self) {
         self.shared.notifications.notified().await;
     }
 

@@ -105,7 +105,7 @@ impl Postgres {
     /// [`Error::Unavailable`] when the database is away; leases then lapse by themselves.
     pub async fn close(&self) -> Result<(), Error> {
         self.shared.save_watermark();
-        let ended = self.shared.end().await;
+        let ended = self.shared.unregister().await;
         for task in lock_unpoisoned(&self.tasks).drain(..) {
             task.abort();
         }
@@ -122,9 +122,13 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
     }
     let connect = PgConnectOptions::from_str(&options.url)
         .map_err(|error| Error::Refused { why: format!("the database's URL: {error}") })?;
-    let millis = options.statement.as_millis().to_string();
+    let millis = options.statement_timeout.as_millis().to_string();
     // Well below the limit of a statement, so that a lock that is waited for is told from a statement that takes long.
-    let lock = if options.statement.is_zero() { 600_000 } else { (options.statement / 3).as_millis().max(1) };
+    let lock = if options.statement_timeout.is_zero() {
+        600_000
+    } else {
+        (options.statement_timeout / 3).as_millis().max(1)
+    };
     let lock = lock.to_string();
     let connect = connect.application_name(&format!("tenure {}", options.name)).options([
         ("search_path", options.schema.as_str()),
@@ -147,17 +151,17 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
 
 /// Waits for a database that is away, as long as for everything else: both may have been started at once.
 async fn wait_for_database(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
-    let mut retries = Retries::within(options.patience);
+    let mut retries = Retries::within(options.retry_timeout);
     let mut told = false;
     let connect = pool.connect_options();
     // Not through the pool, which says no more than that it has waited in vain.
     while let Err(error) = PgConnection::connect_with(&connect).await {
         let (host, port) = (connect.get_host(), connect.get_port());
-        if !is_transient(&error) || !retries.again().await {
+        if !is_transient(&error) || !retries.wait().await {
             return Err(Error::Unavailable { why: format!("the database at {host}:{port}: {error}") });
         }
         if !told {
-            tracing::warn!(host, port, %error, patience = ?options.patience, "the database is away; waiting for it");
+            tracing::warn!(host, port, %error, patience = ?options.retry_timeout, "the database is away; waiting for it");
             told = true;
         }
     }
@@ -199,7 +203,7 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
     let mut known = migrator();
     known.set_ignore_missing(true);
     // As long as they take, and as long as another process's take: only what bars others is not waited for without end.
-    let patient = self::pool(&PostgresOptions { statement: Duration::ZERO, ..options.clone() })?;
+    let patient = self::pool(&PostgresOptions { statement_timeout: Duration::ZERO, ..options.clone() })?;
     let done = known.run(&patient).await.map_err(refused);
     patient.close().await;
     done

@@ -14,28 +14,28 @@ pub struct PostgresOptions {
     /// Connections at the most. Default 8.
     pub connections: u32,
     /// The database breaks off what takes longer. Default 15 s.
-    pub statement: Duration,
+    pub statement_timeout: Duration,
     /// How long a commit or a read is tried again while the database is away or refuses for now; a failover must fit. Default 30 s.
-    pub patience: Duration,
+    pub retry_timeout: Duration,
     /// How often this process says that it lives. Default 5 s.
-    pub beat: Duration,
+    pub heartbeat: Duration,
     /// The file in which this process keeps how far it has seen the database, so that one that was set back is noticed.
     /// Default none.
-    pub witness: Option<PathBuf>,
+    pub watermark_file: Option<PathBuf>,
 }
 
 impl PostgresOptions {
     /// The defaults, for the database at `url`.
-    pub fn at(url: impl Into<String>) -> Self {
+    pub fn for_url(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             schema: "tenure".into(),
             name: std::env::var("HOSTNAME").unwrap_or_else(|_| "tenure".into()),
             connections: 8,
-            statement: Duration::from_secs(15),
-            patience: Duration::from_secs(30),
-            beat: Duration::from_secs(5),
-            witness: None,
+            statement_timeout: Duration::from_secs(15),
+            retry_timeout: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(5),
+            watermark_file: None,
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct EngineProcess {
 impl Postgres {
     /// What this process is called in leases: its name and the id of this start of it, so that no two are taken for one.
     #[must_use]
-    pub fn holder(&self) -> String {
+    pub fn lease_holder(&self) -> String {
         format!("{}/{}", self.shared.options.name, self.shared.id)
     }
 
@@ -60,7 +60,7 @@ impl Postgres {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the database is away.
-    pub async fn engines(&self) -> Result<Vec<EngineProcess>, Error> {
+    pub async fn engine_processes(&self) -> Result<Vec<EngineProcess>, Error> {
         self.shared.engines().await
     }
 
@@ -68,7 +68,7 @@ impl Postgres {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the database is away.
-    pub async fn bar(&self, id: Uuid) -> Result<bool, Error> {
+    pub async fn fence_process(&self, id: Uuid) -> Result<bool, Error> {
         let barred = self
             .shared
             .with_retries(|| async move {
@@ -82,7 +82,7 @@ impl Postgres {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the database is away, or others read the history just now; what is empty goes the next time.
-    pub async fn tidy(&self) -> Result<Vec<String>, Error> {
+    pub async fn drop_empty_partitions(&self) -> Result<Vec<String>, Error> {
         self.shared.create_partitions_ahead().await.map_err(|error| unavailable(&error))?;
         self.shared.drop_empty_partitions().await.map_err(|error| unavailable(&error))
     }
@@ -98,7 +98,7 @@ impl Shared {
         .await
     }
 
-    pub(super) async fn end(&self) -> Result<(), Error> {
+    pub(super) async fn unregister(&self) -> Result<(), Error> {
         let taking_leave = async {
             let mut on = self.pool.begin().await?;
             sqlx::query(END).bind(self.id).execute(&mut *on).await?;
@@ -134,7 +134,7 @@ impl Shared {
 pub(super) async fn heartbeat(shared: Arc<Shared>) {
     let mut tidied = Instant::now();
     loop {
-        tokio::time::sleep(shared.options.beat).await;
+        tokio::time::sleep(shared.options.heartbeat).await;
         if tidied.elapsed() > TIDY_EVERY {
             tidied = Instant::now();
             if let Err(error) = shared.drop_empty_partitions().await {

@@ -164,7 +164,7 @@ impl Shared {
                     sequence: Sequence(number("sequence")),
                     disk_bytes: number("bytes"),
                     tasks: number("tasks"),
-                    held: maintenance::hold_from_row(&found).ok(),
+                    hold: maintenance::hold_from_row(&found).ok(),
                     ..counted
                 }
             }

@@ -45,7 +45,7 @@ fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
     match query {
         Query::All => _ = sql.push("true"),
         // No text there has one.
-        Query::Is { value: text, .. } | Query::Begins { with: text, .. } if text.contains('\0') => {
+        Query::Is { value: text, .. } | Query::StartsWith { with: text, .. } if text.contains('\0') => {
             _ = sql.push("false");
         }
         Query::And(all) => push_joined(sql, all, (" AND ", "true"), must),
@@ -62,10 +62,10 @@ fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
             sql.push(", false)");
         }
         Query::Is { field, value } => push_is(sql, field, value, must),
-        Query::Begins { field, with } if field == "open" => {
+        Query::StartsWith { field, with } if field == "open" => {
             sql.push("starts_with(open::text, ").push_bind(with.clone()).push(")");
         }
-        Query::Begins { field, with } => match column(field) {
+        Query::StartsWith { field, with } => match column(field) {
             Some(column) => {
                 sql.push("starts_with(").push(column).push(", ").push_bind(with.clone()).push(")");
             }
@@ -82,11 +82,11 @@ fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
                 sql.push("v <> '')");
             }
         },
-        Query::Made { from, until } => {
+        Query::CreatedBetween { from, until } => {
             sql.push("(id >= ").push_bind(to_uuid(ExecutionId::first_at(*from)));
             sql.push(" AND id < ").push_bind(to_uuid(ExecutionId::first_at(*until))).push(")");
         }
-        Query::Updated { from, until } => {
+        Query::UpdatedBetween { from, until } => {
             let between = |sql: &mut QueryBuilder<Postgres>| {
                 sql.push("(updated_at >= ").push_bind(to_i64(from.0));
                 sql.push(" AND updated_at < ").push_bind(to_i64(until.0)).push(")");
@@ -130,10 +130,10 @@ fn states(any: &[Query]) -> Option<Vec<String>> {
         | Query::Or(_)
         | Query::Not(_)
         | Query::Is { .. }
-        | Query::Begins { .. }
+        | Query::StartsWith { .. }
         | Query::Has { .. }
-        | Query::Made { .. }
-        | Query::Updated { .. } => None,
+        | Query::CreatedBetween { .. }
+        | Query::UpdatedBetween { .. } => None,
     };
     any.iter().map(state).collect::<Option<Vec<_>>>().filter(|states| !states.is_empty())
 }

@@ -54,8 +54,8 @@ impl Postgres {
     /// [`Error::Refused`] when the store is to move and is held, or other processes are at work;
     /// [`Error::Unavailable`] when the database is away or `out` cannot be written.
     pub async fn export(&self, out: impl Write + Send, source: Source) -> Result<Counts, Error> {
-        if source == Source::Moves {
-            if let Some(hold) = self.shared.held().await? {
+        if source == Source::Replaced {
+            if let Some(hold) = self.shared.current_hold().await? {
                 return Err(not_free(&hold));
             }
             self.check_alone().await?;
@@ -65,8 +65,8 @@ impl Postgres {
 
     /// Nobody else is at work.
     async fn check_alone(&self) -> Result<(), Error> {
-        let engines = self.engines().await?;
-        let holder = self.holder();
+        let engines = self.engine_processes().await?;
+        let holder = self.lease_holder();
         let others = engines.iter().filter(|engine| !engine.ended && engine.silent_ms < SILENT_MS);
         let others: Vec<String> = others
             .filter(|engine| !holder.ends_with(&engine.id.to_string()))
@@ -112,8 +112,8 @@ impl Shared {
         export_tasks(&mut on, &mut lines, &mut counts).await?;
         export_documents(&mut on, &mut lines, &mut counts).await?;
         match source {
-            Source::Stays => {}
-            Source::Moves => self.hold(&moved()).await?,
+            Source::KeepsRunning => {}
+            Source::Replaced => self.hold(&moved()).await?,
         }
         lines.end(counts, source)
     }
@@ -136,7 +136,7 @@ impl Shared {
                     sqlx::query(EPOCHS).bind(to_i64(epoch).max(1)).execute(&mut *on).await.map_err(failed)?;
                     create_partitions(&mut on, Sequence(0), last).await.map_err(failed)?;
                 }
-                line => chunk.take(line).map_err(|why| refused(number, &why))?,
+                line => chunk.add_line(line).map_err(|why| refused(number, &why))?,
             }
             if chunk.rows >= CHUNK {
                 chunk.save(&mut on).await?;
@@ -144,7 +144,7 @@ impl Shared {
         }
         chunk.save(&mut on).await?;
         sqlx::query(UPDATE_TENANTS).execute(&mut *on).await.map_err(failed)?;
-        if !lines.moved() {
+        if !lines.is_source_held() {
             maintenance::insert_hold(&mut on, &restored(last)).await.map_err(failed)?;
         }
         let head = sqlx::query("UPDATE head SET sequence = $1").bind(to_i64(last.0));
@@ -164,7 +164,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn take(&mut self, line: Line) -> Result<(), String> {
+    fn add_line(&mut self, line: Line) -> Result<(), String> {
         self.rows += 1;
         match line {
             Line::Record(line) => {
@@ -184,7 +184,7 @@ impl Chunk {
                 let (task, _, deliveries) = line.task()?;
                 fits(&task.body)?;
                 self.touched.task(task.id);
-                self.state.tasks.insert(task.id, TaskState { task, deliveries, grip: None });
+                self.state.tasks.insert(task.id, TaskState { task, deliveries, lease: None });
                 self.counts.tasks += 1;
             }
             Line::Document(line) => {

@@ -31,7 +31,7 @@ pub(super) fn write(file: &Path, lineage: Uuid, sequence: Sequence) -> io::Resul
 impl Shared {
     /// Begins with what was seen here before.
     pub(super) fn load_watermark(&self) {
-        if let Some(file) = &self.options.witness {
+        if let Some(file) = &self.options.watermark_file {
             self.observe(read(file, self.lineage));
         }
     }
@@ -39,7 +39,7 @@ impl Shared {
     /// Keeps what was seen.
     pub(super) fn save_watermark(&self) {
         let seen = Sequence(self.seen.load(Ordering::Acquire));
-        if let Some(file) = &self.options.witness
+        if let Some(file) = &self.options.watermark_file
             && let Err(error) = write(file, self.lineage, seen)
         {
             tracing::warn!(%error, file = %file.display(), "what was seen of the database is not kept; if it is set back, nobody here notices");
@@ -65,7 +65,7 @@ impl Shared {
             "it stands at commit {}, and {} has seen commit {seen}: it was restored, or failed over to a server that had less",
             at.0, self.options.name
         );
-        insert_hold(on, &Hold::begun(why)).await?;
+        insert_hold(on, &Hold::starting_now(why)).await?;
         Ok(true)
     }
 

@@ -25,7 +25,7 @@ struct Pair {
 }
 
 /// An error without the epoch, which is each store's own.
-fn told<T>(result: Result<T, Error>) -> Result<T, Error> {
+fn comparable<T>(result: Result<T, Error>) -> Result<T, Error> {
     result.map_err(|error| match error {
         Error::Fenced { task, .. } => Error::Fenced { task, epoch: crate::Epoch(0) },
         other => other,
@@ -65,8 +65,8 @@ impl Pair {
             let id = self.task_id();
             assert_eq!(self.memory.hasten(id, until).await, self.embedded.hasten(id, until).await);
         } else if self.random.one_in(2) {
-            let renewed = told(self.memory.renew(mine.task.id, mine.epoch, until).await);
-            assert_eq!(renewed, told(self.embedded.renew(theirs.task.id, theirs.epoch, until).await));
+            let renewed = comparable(self.memory.renew(mine.task.id, mine.epoch, until).await);
+            assert_eq!(renewed, comparable(self.embedded.renew(theirs.task.id, theirs.epoch, until).await));
         } else {
             self.memory.release(mine.task.id, mine.epoch, until, mine.deliveries).await.unwrap();
             self.embedded.release(theirs.task.id, theirs.epoch, until, theirs.deliveries).await.unwrap();
@@ -87,8 +87,8 @@ impl Pair {
             }
         }
         assert_eq!(
-            told(self.memory.commit(mine.clone()).await),
-            told(self.embedded.commit(theirs).await),
+            comparable(self.memory.commit(mine.clone()).await),
+            comparable(self.embedded.commit(theirs).await),
             "{mine:?}"
         );
     }

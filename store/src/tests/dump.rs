@@ -30,7 +30,7 @@ pub(super) async fn dump(store: &dyn Store, ids: &[ExecutionId], tenants: &[&str
     for record in &dump.records {
         assert_eq!(store.load(record.id).await.unwrap().as_ref(), Some(record));
         let guard = record.guard.as_deref().unwrap_or("none");
-        dump.holders.push(store.holder(guard).await.unwrap());
+        dump.holders.push(store.guard_holder(guard).await.unwrap());
     }
     for document in &dump.documents {
         assert_eq!(store.document(&document.key).await.unwrap().as_ref(), Some(document));
@@ -54,7 +54,10 @@ async fn assert_searches(store: &dyn Store, records: &[Record]) {
             Query::is("state", &record.state),
             Query::is("subject", &record.subject),
             Query::is("open", record.open.to_string()),
-            Query::Updated { from: record.updated_at, until: crate::Timestamp(record.updated_at.0 + 1) },
+            Query::UpdatedBetween {
+                from: record.updated_at,
+                until: crate::Timestamp(record.updated_at.0 + 1),
+            },
             Query::is("tenant", &record.tenant).and(Query::is("phase", &record.phase)),
         ];
         attributes.chain(columns).collect::<Vec<_>>()

@@ -19,7 +19,7 @@ fn folder(dir: &Path) -> Arc<KeyFolder> {
 }
 
 fn sealed(inner: &Arc<Memory>, dir: &Path) -> Encrypted<Memory> {
-    Encrypted::over(inner.clone(), folder(dir), [LEAVING])
+    Encrypted::new(inner.clone(), folder(dir), [LEAVING])
 }
 
 fn id(n: u8) -> ExecutionId {
@@ -121,7 +121,7 @@ async fn with_its_key_a_tenants_content_is_gone_and_said_to_be_gone() {
     let destroyed = store.keys().destroy("acme", Timestamp(7)).unwrap();
 
     for body in bodies(&store, 1).await {
-        let said = Undecryptable::of(&body).unwrap();
+        let said = Undecryptable::from_body(&body).unwrap();
         assert_eq!((said.owner.as_str(), said.destroyed_at), ("acme", Some(Timestamp(7))), "{said}");
         assert_eq!(said.key, destroyed[0].key);
     }
@@ -143,10 +143,10 @@ async fn another_process_does_not_go_on_using_a_key_that_is_destroyed() {
 
     there.keys().destroy("acme", Timestamp(7)).unwrap();
 
-    assert!(Undecryptable::of(&bodies(&here, 1).await[0]).is_some());
+    assert!(Undecryptable::from_body(&bodies(&here, 1).await[0]).is_some());
     here.commit(about(2, "acme", "onboarding")).await.unwrap();
     assert_eq!(bodies(&there, 2).await, [WORDS; 3], "what comes later lies under a new key");
-    assert!(Undecryptable::of(&bodies(&there, 1).await[0]).is_some(), "which does not open what was");
+    assert!(Undecryptable::from_body(&bodies(&there, 1).await[0]).is_some(), "which does not open what was");
 }
 
 /// Killed between saying that the key is destroyed and taking it away.
@@ -162,7 +162,7 @@ async fn a_destruction_that_was_interrupted_counts_and_is_completed() {
 
     let store = sealed(&inner, dir.path());
 
-    assert!(Undecryptable::of(&bodies(&store, 1).await[0]).is_some());
+    assert!(Undecryptable::from_body(&bodies(&store, 1).await[0]).is_some());
     store.commit(about(2, "acme", "onboarding")).await.unwrap();
     assert_ne!(fs::read(&file).unwrap(), key);
     assert_eq!(bodies(&store, 2).await, [WORDS; 3]);
@@ -178,7 +178,7 @@ async fn a_body_is_not_taken_for_another_ones() {
     forged.record.as_mut().unwrap().record.body = stolen;
     inner.commit(forged).await.unwrap();
 
-    let said = Undecryptable::of(&store.load(id(2)).await.unwrap().unwrap().body).unwrap();
+    let said = Undecryptable::from_body(&store.load(id(2)).await.unwrap().unwrap().body).unwrap();
 
     assert_eq!(said.destroyed_at, None, "that is trouble, and no destruction");
 }
@@ -202,7 +202,7 @@ async fn keys_open_only_under_what_wrapped_them_and_can_be_wrapped_anew() {
     assert!(matches!(&refused, Err(Error::Refused { why }) if why.contains(".key")), "{refused:?}");
 
     let rewrapped = KeyFolder::open(dir.path(), secret('b'), &[secret('c'), secret('a')], true).unwrap();
-    let store = Encrypted::over(inner, Arc::new(rewrapped), [LEAVING]);
+    let store = Encrypted::new(inner, Arc::new(rewrapped), [LEAVING]);
     assert_eq!(bodies(&store, 1).await, [WORDS; 3]);
     assert!(KeyFolder::open(dir.path(), secret('a'), &[], true).is_err(), "the old one opens nothing now");
 }

@@ -35,7 +35,7 @@ async fn what_was_acknowledged_is_there_after_closing_and_after_a_kill() {
         assert_eq!(store.list(&Filter::default(), None, 1000).await.unwrap().items.len(), 200);
         assert_eq!(body_of(&store, "head").await.unwrap(), b"200");
         assert_eq!(store.documents("nodes", "", None, 1000).await.unwrap().items.len(), 8);
-        assert_eq!(store.holder("tenant/t-7").await.unwrap(), Some(id(7)));
+        assert_eq!(store.guard_holder("tenant/t-7").await.unwrap(), Some(id(7)));
         assert_eq!(store.health().await.tasks, 200);
         store.close().await.unwrap();
     }
@@ -46,7 +46,7 @@ async fn what_is_at_hand_counts_as_delivered_over_a_kill_and_is_kept_back_while_
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), unhurried());
     store.commit(nth(1)).await.unwrap();
-    let first = store.lease_at_hand("a", Timestamp(1), TTL).unwrap();
+    let first = store.lease_from_memory("a", Timestamp(1), TTL).unwrap();
     assert_eq!((first.deliveries, first.task), (1, task(1, 0, 1)));
     store.kill().await;
     drop(store);
@@ -57,7 +57,7 @@ async fn what_is_at_hand_counts_as_delivered_over_a_kill_and_is_kept_back_while_
     assert!(again.epoch > first.epoch);
     store.commit(nth(2)).await.unwrap();
     store.hold(Hold { since: Timestamp(9), why: "moved".into() }).await.unwrap();
-    assert_eq!(store.lease_at_hand("a", Timestamp(10), TTL), None);
+    assert_eq!(store.lease_from_memory("a", Timestamp(10), TTL), None);
     store.close().await.unwrap();
 }
 
@@ -76,7 +76,7 @@ async fn to_ask_for_its_health_and_to_hand_out_work_never_wait_for_each_other() 
     let handed = store.clone();
     let handing = tokio::task::spawn_blocking(move || {
         while !asking.is_finished() {
-            drop(handed.lease_at_hand("a", Timestamp(0), TTL));
+            drop(handed.lease_from_memory("a", Timestamp(0), TTL));
         }
     });
     let both = tokio::time::timeout(Duration::from_secs(60), handing).await;

@@ -25,7 +25,7 @@ fn copy_all(from: &Path, to: &Path) {
 
 /// How often the task was handed out, after the hold, if there is one, has been ended.
 async fn released(store: &Embedded) -> u32 {
-    if let Some(hold) = store.held().await.unwrap() {
+    if let Some(hold) = store.current_hold().await.unwrap() {
         assert!(store.lease("w", Timestamp(100), TTL, 9).await.unwrap().is_empty());
         assert!(store.unhold(hold.since).await.unwrap());
     }
@@ -42,20 +42,20 @@ async fn a_copy_of_a_folder_is_held_and_the_folder_it_was_copied_from_is_not() {
     copy_all(&first, &second);
 
     let (restored, _) = open(&second, options());
-    let hold = restored.held().await.unwrap().unwrap();
+    let hold = restored.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("second is a copy"), "{hold:?}");
     restored.close().await.unwrap();
     drop(restored);
     let (restored, _) = open(&second, options());
-    assert_eq!(restored.held().await.unwrap(), Some(hold), "as long as nobody lets it go");
+    assert_eq!(restored.current_hold().await.unwrap(), Some(hold), "as long as nobody lets it go");
     assert_eq!(released(&restored).await, 2, "it may have been done before");
     restored.close().await.unwrap();
     drop(restored);
     let (restored, _) = open(&second, options());
-    assert_eq!(restored.held().await.unwrap(), None, "it is at home there now");
+    assert_eq!(restored.current_hold().await.unwrap(), None, "it is at home there now");
 
     let (stayed, _) = open(&first, options());
-    assert_eq!(stayed.held().await.unwrap(), None);
+    assert_eq!(stayed.current_hold().await.unwrap(), None);
     assert_eq!(released(&stayed).await, 1);
 }
 
@@ -66,7 +66,7 @@ async fn a_store_that_cannot_prove_its_place_is_held_until_it_is_released_by_the
     let first = folder.path().join("first");
     made(&first).await;
     let sink = Sink::default();
-    export_folder(&first, sink.clone(), Source::Stays).await.unwrap();
+    export_folder(&first, sink.clone(), Source::KeepsRunning).await.unwrap();
     let place = |dir: &Path| dir.join("PLACE");
     let kinds: [(&str, &dyn Fn(&Path)); 7] = [
         ("is a copy", &|_| {}),
@@ -89,13 +89,13 @@ async fn a_store_that_cannot_prove_its_place_is_held_until_it_is_released_by_the
         damage(&dir);
 
         let (restored, _) = open(&dir, options());
-        let hold = restored.held().await.unwrap().unwrap();
+        let hold = restored.current_hold().await.unwrap().unwrap();
         assert!(hold.why.contains(why) && hold.why.contains("tenure store release"), "{hold:?}");
         assert_eq!(released(&restored).await, 2, "{why}: it may have been done before");
         restored.close().await.unwrap();
         drop(restored);
         let (restored, _) = open(&dir, options());
-        assert_eq!(restored.held().await.unwrap(), None, "{why}: it is in its place now");
+        assert_eq!(restored.current_hold().await.unwrap(), None, "{why}: it is in its place now");
         restored.close().await.unwrap();
     }
 }
@@ -107,13 +107,13 @@ async fn a_folder_that_is_renamed_is_not_held_and_neither_is_one_without_a_commi
     made(&first).await;
     fs::rename(&first, &second).unwrap();
     let (renamed, _) = open(&second, options());
-    assert_eq!(renamed.held().await.unwrap(), None);
+    assert_eq!(renamed.current_hold().await.unwrap(), None);
     renamed.close().await.unwrap();
     drop(renamed);
     let third = folder.path().join("third");
     copy_all(&second, &third);
     let (unnoticed, _) = open(&third, Options { notice_copies: false, ..options() });
-    assert_eq!(unnoticed.held().await.unwrap(), None, "where files are named anew");
+    assert_eq!(unnoticed.current_hold().await.unwrap(), None, "where files are named anew");
 
     // As a kill during the very first opening leaves it.
     let empty = folder.path().join("empty");
@@ -122,14 +122,14 @@ async fn a_folder_that_is_renamed_is_not_held_and_neither_is_one_without_a_commi
     drop(store);
     fs::remove_file(empty.join("PLACE")).unwrap();
     let (store, _) = open(&empty, options());
-    assert_eq!(store.held().await.unwrap(), None, "there is nothing to perform");
+    assert_eq!(store.current_hold().await.unwrap(), None, "there is nothing to perform");
 }
 
 #[tokio::test]
 async fn an_import_is_held_unless_the_store_that_was_exported_is() {
     let folder = tempfile::tempdir().unwrap();
     for (source, there, here, deliveries) in
-        [(Source::Stays, true, false, 2), (Source::Moves, false, true, 1)]
+        [(Source::KeepsRunning, true, false, 2), (Source::Replaced, false, true, 1)]
     {
         let name = format!("{source:?}");
         let (old, new) = (folder.path().join(format!("old-{name}")), folder.path().join(name));
@@ -139,11 +139,11 @@ async fn an_import_is_held_unless_the_store_that_was_exported_is() {
         import(sink.bytes().as_slice(), &new).unwrap();
 
         let (arrived, _) = open(&new, options());
-        let hold = arrived.held().await.unwrap();
+        let hold = arrived.current_hold().await.unwrap();
         assert_eq!(hold.is_some(), there, "{hold:?}");
         assert_eq!(released(&arrived).await, deliveries);
         let (left, _) = open(&old, options());
-        let hold = left.held().await.unwrap();
+        let hold = left.current_hold().await.unwrap();
         assert_eq!(hold.is_some(), here, "{hold:?}");
         assert!(hold.is_none_or(|hold| hold.why.contains("go on elsewhere")));
     }
@@ -161,12 +161,12 @@ async fn a_hold_outlives_a_kill_and_one_that_is_damaged_holds_still() {
     drop(store);
 
     let (store, _) = open(folder.path(), options());
-    assert_eq!(store.held().await.unwrap(), Some(hold));
+    assert_eq!(store.current_hold().await.unwrap(), Some(hold));
     store.close().await.unwrap();
     drop(store);
     fs::write(folder.path().join("HELD"), "{").unwrap();
     let (store, _) = open(folder.path(), options());
-    let hold = store.held().await.unwrap().unwrap();
+    let hold = store.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("cannot be understood"), "{hold:?}");
     assert_eq!(released(&store).await, 2);
 }
@@ -178,7 +178,7 @@ async fn an_import_that_was_cut_short_at_its_end_is_done_again() -> io::Result<(
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     made(&old).await;
     let sink = Sink::default();
-    export_folder(&old, sink.clone(), Source::Stays).await.unwrap();
+    export_folder(&old, sink.clone(), Source::KeepsRunning).await.unwrap();
     import(sink.bytes().as_slice(), &new).unwrap();
     // As a kill between its last two steps leaves it.
     fs::write(new.join(crate::embedded::IMPORTING), "")?;
@@ -187,7 +187,7 @@ async fn an_import_that_was_cut_short_at_its_end_is_done_again() -> io::Result<(
     import(sink.bytes().as_slice(), &new).unwrap();
 
     let (arrived, _) = open(&new, options());
-    assert!(arrived.held().await.unwrap().is_some());
+    assert!(arrived.current_hold().await.unwrap().is_some());
     Ok(())
 }
 
@@ -206,14 +206,14 @@ async fn epochs_go_on_above_those_of_the_store_that_was_copied_or_moved() {
         }
     };
     let restored = folder.path().join("restored");
-    import(exported(Source::Stays).await.as_slice(), &restored).unwrap();
+    import(exported(Source::KeepsRunning).await.as_slice(), &restored).unwrap();
     // The first goes on meanwhile, and is opened now and then.
     let mut last = 0;
     for _ in 0..5 {
         last = last.max(epoch(&first).await);
     }
     let moved = folder.path().join("moved");
-    import(exported(Source::Moves).await.as_slice(), &moved).unwrap();
+    import(exported(Source::Replaced).await.as_slice(), &moved).unwrap();
 
     for dir in [copied, restored, moved] {
         let next = epoch(&dir).await;
@@ -225,7 +225,7 @@ async fn epochs_go_on_above_those_of_the_store_that_was_copied_or_moved() {
 /// The epoch of a lease of the task, which is handed back.
 async fn epoch(dir: &Path) -> u64 {
     let (store, _) = open(dir, options());
-    if let Some(hold) = store.held().await.unwrap() {
+    if let Some(hold) = store.current_hold().await.unwrap() {
         store.unhold(hold.since).await.unwrap();
     }
     let lease = store.lease("w", Timestamp(100), TTL, 9).await.unwrap().remove(0);
@@ -239,10 +239,10 @@ async fn epoch(dir: &Path) -> u64 {
 async fn a_store_that_is_held_does_not_move() {
     let folder = tempfile::tempdir().unwrap();
     made(folder.path()).await;
-    export_folder(folder.path(), Sink::default(), Source::Moves).await.unwrap();
+    export_folder(folder.path(), Sink::default(), Source::Replaced).await.unwrap();
 
-    let again = export_folder(folder.path(), Sink::default(), Source::Moves).await;
+    let again = export_folder(folder.path(), Sink::default(), Source::Replaced).await;
 
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("go on elsewhere")), "{again:?}");
-    export_folder(folder.path(), Sink::default(), Source::Stays).await.unwrap();
+    export_folder(folder.path(), Sink::default(), Source::KeepsRunning).await.unwrap();
 }

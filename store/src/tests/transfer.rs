@@ -50,7 +50,7 @@ async fn a_store_with_work_in_flight_arrives_as_it_left() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     let store = busy(&old).await;
-    let bytes = exported(&store, Source::Moves).await;
+    let bytes = exported(&store, Source::Replaced).await;
 
     let counts = import(bytes.as_slice(), &new).unwrap();
 
@@ -60,7 +60,7 @@ async fn a_store_with_work_in_flight_arrives_as_it_left() {
     let ids: Vec<_> = (1..=40).map(id).collect();
     let tenants = ["t-0", "t-1", "t-2"];
     assert_eq!(dump(&store, &ids, &tenants).await, dump(&arrived, &ids, &tenants).await);
-    assert_eq!(content(&exported(&arrived, Source::Stays).await), content(&bytes));
+    assert_eq!(content(&exported(&arrived, Source::KeepsRunning).await), content(&bytes));
     let again = arrived.lease("w", Timestamp(100), TTL, 99).await.unwrap();
     let deliveries = |n: u64| again.iter().find(|lease| lease.task.id.execution == id(n)).unwrap().deliveries;
     assert_eq!((deliveries(2), deliveries(3), deliveries(4)), (2, 2, 1));
@@ -69,17 +69,17 @@ async fn a_store_with_work_in_flight_arrives_as_it_left() {
     store.close().await.unwrap();
     drop((store, arrived));
     let sink = Sink::default();
-    export_folder(&old, sink.clone(), Source::Stays).await.unwrap();
+    export_folder(&old, sink.clone(), Source::KeepsRunning).await.unwrap();
     let without_release = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().lines().count();
     assert_eq!(without_release(&sink.bytes()), without_release(&bytes));
-    assert!(check(&new).unwrap().is_whole(), "{}", check(&new).unwrap());
+    assert!(check(&new).unwrap().is_intact(), "{}", check(&new).unwrap());
 }
 
 #[tokio::test]
 async fn a_changed_or_cut_export_makes_no_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(&folder.path().join("old")).await;
-    let whole = exported(&store, Source::Stays).await;
+    let whole = exported(&store, Source::KeepsRunning).await;
     store.close().await.unwrap();
     let text = String::from_utf8(whole.clone()).unwrap();
     let without_line = text.lines().enumerate().filter(|(n, _)| *n != 7).map(|(_, line)| format!("{line}\n"));
@@ -111,7 +111,7 @@ async fn a_changed_or_cut_export_makes_no_store() {
 async fn an_import_cut_short_is_no_store_and_can_be_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(&folder.path().join("old")).await;
-    let bytes = exported(&store, Source::Moves).await;
+    let bytes = exported(&store, Source::Replaced).await;
     store.close().await.unwrap();
     let new = folder.path().join("new");
     std::fs::create_dir_all(new.join("snapshot")).unwrap();
@@ -123,7 +123,7 @@ async fn an_import_cut_short_is_no_store_and_can_be_run_again() {
     assert!(matches!(&refused, Err(Error::Refused { why }) if why.contains("was cut short")), "{refused:?}");
     import(bytes.as_slice(), &new).unwrap();
     let (arrived, _) = open(&new, options());
-    assert_eq!(content(&exported(&arrived, Source::Stays).await), content(&bytes));
+    assert_eq!(content(&exported(&arrived, Source::KeepsRunning).await), content(&bytes));
     arrived.close().await.unwrap();
 }
 
@@ -131,7 +131,7 @@ async fn an_import_cut_short_is_no_store_and_can_be_run_again() {
 async fn an_import_leaves_what_is_there_alone() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(folder.path()).await;
-    let bytes = exported(&store, Source::Stays).await;
+    let bytes = exported(&store, Source::KeepsRunning).await;
     store.close().await.unwrap();
     drop(store);
 
@@ -149,7 +149,7 @@ async fn a_check_names_what_is_wrong_and_what_to_do() {
     store.close().await.unwrap();
     drop(store);
     let report = check(folder.path()).unwrap();
-    assert!(report.is_whole() && report.snapshots == 1 && report.index_rows > 100, "{report}");
+    assert!(report.is_intact() && report.snapshots == 1 && report.index_rows > 100, "{report}");
     let (_, snapshot) = crate::embedded::snapshot::list(folder.path()).unwrap().pop().unwrap();
     let mut bytes = std::fs::read(&snapshot).unwrap();
     bytes[1000] ^= 1;
@@ -163,5 +163,5 @@ async fn a_check_names_what_is_wrong_and_what_to_do() {
     assert_eq!(opened.repaired.len(), 1, "{opened}");
     store.close().await.unwrap();
     drop(store);
-    assert!(check(folder.path()).unwrap().is_whole());
+    assert!(check(folder.path()).unwrap().is_intact());
 }

@@ -36,7 +36,7 @@ pub struct CheckReport {
 impl CheckReport {
     /// Whether nothing is wrong.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         self.problems.is_empty()
     }
 }

@@ -46,7 +46,7 @@ pub async fn export_folder(
 }
 
 fn write_all(shared: &Shared, out: impl Write, source: &Source) -> Result<Counts, Error> {
-    if let (Source::Moves, Some(hold)) = (source, lock_unpoisoned(&shared.held).as_ref()) {
+    if let (Source::Replaced, Some(hold)) = (source, lock_unpoisoned(&shared.hold).as_ref()) {
         return Err(not_free(hold));
     }
     let epoch = lock_unpoisoned(&shared.tasks).last_epoch();
@@ -60,8 +60,8 @@ fn write_all(shared: &Shared, out: impl Write, source: &Source) -> Result<Counts
         Ok(true)
     })?;
     match source {
-        Source::Stays => {}
-        Source::Moves => shared.hold(moved())?,
+        Source::KeepsRunning => {}
+        Source::Replaced => shared.hold(moved())?,
     }
     lines.end(counts, source)
 }

@@ -85,7 +85,7 @@ struct Import {
     sequence: Sequence,
     epoch: u64,
     guards: HashSet<String>,
-    moved: bool,
+    source_held: bool,
     deliveries: Vec<(TaskId, Sequence, u32)>,
     row: Vec<u8>,
 }
@@ -98,7 +98,7 @@ impl Import {
             sequence: Sequence(0),
             epoch: 0,
             guards: HashSet::new(),
-            moved: false,
+            source_held: false,
             deliveries: Vec::new(),
             row: Vec::new(),
         })
@@ -107,13 +107,13 @@ impl Import {
     fn read(&mut self, from: impl Read) -> Result<(), Error> {
         let mut lines = Reader::new(from);
         while let Some((number, line)) = lines.next(&self.counts)? {
-            self.line(line).map_err(|why| refused(number, &why))?;
+            self.add_line(line).map_err(|why| refused(number, &why))?;
         }
-        self.moved = lines.moved();
+        self.source_held = lines.is_source_held();
         Ok(())
     }
 
-    fn line(&mut self, line: Line) -> Result<(), String> {
+    fn add_line(&mut self, line: Line) -> Result<(), String> {
         match line {
             Line::Header { sequence, epoch, .. } => {
                 self.sequence = Sequence(sequence);
@@ -190,15 +190,15 @@ impl Import {
     }
 
     fn finish(self, dir: &Path) -> io::Result<Counts> {
-        let least = u32::from(!self.moved);
+        let least = u32::from(!self.source_held);
         let counted = self.deliveries.into_iter().map(|(task, since, count)| (task, since, count.max(least)));
         let (file, _) = deliveries::write(dir, counted.filter(|(.., count)| *count > 0))?;
         file.sync_all()?;
-        if !self.moved {
+        if !self.source_held {
             maintenance::write(dir, &restored(self.sequence))?;
         }
         // The first opening gives out epochs above all of the export's; of a store that goes on, also above those it gives out since.
-        let since = if self.moved { 0 } else { RESTORED_OPENS };
+        let since = if self.source_held { 0 } else { RESTORED_OPENS };
         let opens = (self.epoch >> 32).saturating_add(since);
         let extent = Extent { applied: self.sequence, touched: self.sequence, opens, rows: 0 };
         self.writer.finish(dir, extent)?;

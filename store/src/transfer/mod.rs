@@ -49,7 +49,7 @@ impl fmt::Display for Counts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// It goes on. What is made of the export is a second one, and held.
-    Stays,
+    KeepsRunning,
     /// It is held from the end of the export on; what is made of the export goes on in its place.
-    Moves,
+    Replaced,
 }

@@ -49,12 +49,18 @@ pub(crate) struct Reader<R> {
     sha: Sha256,
     line: Vec<u8>,
     number: u64,
-    moved: bool,
+    source_held: bool,
 }
 
 impl<R: Read> Reader<R> {
     pub(crate) fn new(from: R) -> Self {
-        Self { from: BufReader::new(from), sha: Sha256::new(), line: Vec::new(), number: 0, moved: false }
+        Self {
+            from: BufReader::new(from),
+            sha: Sha256::new(),
+            line: Vec::new(),
+            number: 0,
+            source_held: false,
+        }
     }
 
     /// The next line with its number, the header first; `None` at the end, where the digest was right, and `counts` what
@@ -79,7 +85,7 @@ impl<R: Read> Reader<R> {
             }
             Line::Trailer { counts: wanted, sha256, moved } if number > 1 => {
                 self.trailer(wanted, sha256, counts).map_err(|why| refused(number, &why))?;
-                self.moved = *moved;
+                self.source_held = *moved;
                 return Ok(None);
             }
             Line::Record(_) | Line::Entry(_) | Line::Task(_) | Line::Document(_) if number > 1 => {}
@@ -97,8 +103,8 @@ impl<R: Read> Reader<R> {
     }
 
     /// Whether the store that was exported is held, as the end of the export says.
-    pub(crate) fn moved(&self) -> bool {
-        self.moved
+    pub(crate) fn is_source_held(&self) -> bool {
+        self.source_held
     }
 
     fn trailer(&mut self, wanted: &Counts, sha256: &str, counts: &Counts) -> Result<(), String> {
@@ -118,7 +124,7 @@ impl<R: Read> Reader<R> {
 
 /// Why a store is held that was made from an export while the one that was exported goes on.
 pub(crate) fn restored(sequence: Sequence) -> Hold {
-    Hold::begun(format!(
+    Hold::starting_now(format!(
         "it was made from an export as of commit {}; `tenure store held` shows the pending work, and \
          `tenure store release --since SINCE --reason REASON` releases the store",
         sequence.0

@@ -28,7 +28,7 @@ impl<W: Write> Lines<W> {
     /// Ends it; without this it is no export.
     pub(crate) fn end(mut self, counts: Counts, source: &Source) -> Result<Counts, Error> {
         let sha256 = hex(&self.sha.clone().finalize());
-        self.write(&Line::Trailer { counts, sha256, moved: *source == Source::Moves })?;
+        self.write(&Line::Trailer { counts, sha256, moved: *source == Source::Replaced })?;
         self.out.flush().map_err(|error| failed(&error))?;
         Ok(counts)
     }
@@ -48,7 +48,9 @@ fn failed(error: &io::Error) -> Error {
 
 /// Why a store is held that was exported to go on elsewhere.
 pub(crate) fn moved() -> Hold {
-    Hold::begun("it was exported to go on elsewhere; to go on here after all, make sure that it does not")
+    Hold::starting_now(
+        "it was exported to go on elsewhere; to go on here after all, make sure that it does not",
+    )
 }
 
 /// A store that is held does not move: what is made of it would not be held, and nobody would have let it go.

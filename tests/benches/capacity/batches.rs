@@ -86,7 +86,7 @@ impl Round {
 }
 
 pub(crate) async fn open(name: &str, url: String) -> Arc<Postgres> {
-    let options = PostgresOptions { name: name.into(), connections: 4, ..PostgresOptions::at(url) };
+    let options = PostgresOptions { name: name.into(), connections: 4, ..PostgresOptions::for_url(url) };
     Arc::new(Postgres::open(options).await.expect("a store"))
 }
 
@@ -254,8 +254,8 @@ async fn told(cluster: &Cluster, stores: &[Arc<Postgres>], from: &mut u64) {
         let options = PostgresOptions {
             name: format!("listener-{n}"),
             connections: 3,
-            beat: Duration::from_secs(3_600),
-            ..PostgresOptions::at(&url)
+            heartbeat: Duration::from_secs(3_600),
+            ..PostgresOptions::for_url(&url)
         };
         all.push(Postgres::open(options).await.expect("a store"));
     }

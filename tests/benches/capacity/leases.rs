@@ -157,7 +157,7 @@ async fn takeover(cluster: &Cluster, url: &str) {
             let next = two.next_due().await.expect("it answers").expect("there is more");
             let wait = next.since(now()).clamp(Duration::from_millis(1), Duration::from_secs(60));
             // The worker hears the bell as well, and looks then.
-            _ = tokio::time::timeout(wait, two.notified()).await;
+            _ = tokio::time::timeout(wait, two.wait_for_changes()).await;
         }
     }
     say(

@@ -216,7 +216,7 @@ impl Workflow for A1 {
         };
         match state {
             Asked::Before => work(Asked::Waiting),
-            Asked::Waiting => approval([Seat::of("editor", 1)])
+            Asked::Waiting => approval([Seat::new("editor", 1)])
                 .within(DAY)
                 .granted(Asked::After)
                 .refused(Asked::Refused)

@@ -45,7 +45,7 @@ impl House {
 
     /// On PostgreSQL, of which it is the only server.
     pub async fn on_postgres(url: String, concurrency: usize) -> Arc<Self> {
-        let store = Postgres::open(PostgresOptions::at(url)).await.expect("a database");
+        let store = Postgres::open(PostgresOptions::for_url(url)).await.expect("a database");
         Arc::new(Self::on(Arc::new(store), Desk::default(), concurrency))
     }
 
@@ -58,12 +58,12 @@ impl House {
         let desk = Arc::new(desk);
         let told = desk.clone();
         let engine = Engine::new(store.clone(), Arc::new(SystemClock), desk.clone())
-            .with::<W5>()
-            .and_then(Engine::with::<A1>)
-            .and_then(Engine::with::<Alarm>)
+            .with_workflow::<W5>()
+            .and_then(Engine::with_workflow::<A1>)
+            .and_then(Engine::with_workflow::<Alarm>)
             .expect("sound")
-            .options(Options { concurrency, ..Options::default() })
-            .watched(move |id, edges| told.moved(id, edges));
+            .with_options(Options { concurrency, ..Options::default() })
+            .with_edge_observer(move |id, edges| told.moved(id, edges));
         Self { engine, store, desk, client: Person::new("client", ["writer"]), embedded: None }
     }
 

@@ -193,7 +193,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
         let mut world = World::new(1);
         world
             .decide(|view| {
-                let tenant = view.need::<Tenant>("acme")?;
+                let tenant = view.require::<Tenant>("acme")?;
                 view.put(&Tenant { allow_gpu_sharing: sharing, ..tenant })
             })
             .unwrap();

@@ -19,7 +19,7 @@ fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseErr
     let running = admission::usage_so_far(&world.cohort(), world.books.now);
     let all = || closed.iter().chain(&running).filter_map(|usage| usage.spent.get(&history.kind));
     let sum = |of: &dyn Fn(&UsageCounters) -> u64| all().map(of).sum::<u64>();
-    prop_assert_eq!(sum(&|spent| spent.taken()), history.spent);
+    prop_assert_eq!(sum(&|spent| spent.consumed()), history.spent);
     prop_assert_eq!(sum(&|spent| spent.borrowed), sum(&|spent| spent.lent));
     // The account is counted up when it changes; since then all has been as it says.
     let stock = world.cohort().stock[&history.kind];

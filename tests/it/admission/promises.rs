@@ -11,7 +11,7 @@ use workflows::{scheduling::admission, tenancy::*};
 pub fn what_is_past_stays(before: &World, after: &World) -> Result<(), TestCaseError> {
     let loans: BTreeMap<u64, Loan> =
         after.books.all::<Loan>().into_iter().map(|loan| (loan.number, loan)).collect();
-    for loan in before.books.all::<Loan>().into_iter().filter(|loan| loan.state.ended()) {
+    for loan in before.books.all::<Loan>().into_iter().filter(|loan| loan.state.is_ended()) {
         prop_assert_eq!(Some(&loan), loans.get(&loan.number), "a loan ended twice");
     }
     let known: BTreeSet<u64> =
@@ -38,9 +38,9 @@ pub fn nobody_was_let_past_a_limit(
 ) -> Result<(), TestCaseError> {
     for (name, account) in &after.cohort().accounts {
         let (was, is) = (before.cohort().accounts[name].balance(kind), account.balance(kind));
-        if is.taken() > was.taken() && is.allowance == was.allowance {
+        if is.in_use() > was.in_use() && is.allowance == was.allowance {
             let limit = is.allowance.borrowing_limit.unwrap_or(u64::MAX);
-            prop_assert!(is.beyond() <= limit, "{name} takes {} with {:?}", is.taken(), is.allowance);
+            prop_assert!(is.over_nominal() <= limit, "{name} takes {} with {:?}", is.in_use(), is.allowance);
         }
     }
     Ok(())
@@ -64,7 +64,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         .occupancy()
         .nodes
         .values()
-        .filter_map(|kinds| kinds.get(kind.gpu().unwrap()).map(|room| room.open()))
+        .filter_map(|kinds| kinds.get(kind.gpu().unwrap()).map(|room| room.assignable()))
         .collect();
     // Kueue's root: what all lend while idle, less what is used of it.
     let root: i64 = cohort
@@ -72,11 +72,11 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         .map(|(_, b)| {
             let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
             let own = b.allowance.nominal - lends;
-            lends.cast_signed() - b.taken().saturating_sub(own).cast_signed()
+            lends.cast_signed() - b.in_use().saturating_sub(own).cast_signed()
         })
         .sum();
     let rules = rules(world);
-    let overdue = |waits: &QueuedWorkload| rules.raised(world.books.now.since(waits.entered_at)).1;
+    let overdue = |waits: &QueuedWorkload| rules.aged_priority(world.books.now.since(waits.entered_at)).1;
     // Nobody waits behind one that could not be admitted if it were alone.
     let ever = |account: &Account, waits: &QueuedWorkload| {
         let allowance = account.balance(kind).allowance;
@@ -96,7 +96,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         let first = old(name, account).into_iter().min_by_key(place);
         account.admitting == AccountState::Open
             && first.is_some_and(|waits| {
-                let inside = balance.taken() + waits.requests[kind] <= balance.allowance.nominal;
+                let inside = balance.in_use() + waits.requests[kind] <= balance.allowance.nominal;
                 inside || borrower(world, &waits)
             })
     });
@@ -108,14 +108,14 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         let balance = account.balance(kind);
         let nominal = balance.allowance.nominal;
         let lends = balance.allowance.lending_limit.unwrap_or(u64::MAX).min(nominal);
-        let kept = (nominal - lends).saturating_sub(balance.taken());
+        let kept = (nominal - lends).saturating_sub(balance.in_use());
         // What a reclaim serves waits for its grant, and for nothing that is idle.
         let served = |workload: &str| {
-            cohort.reclaims.values().any(|r| r.served().any(|served| served.workload == workload))
+            cohort.reclaims.values().any(|r| r.beneficiaries().any(|served| served.workload == workload))
         };
         for waits in world.waiting(name).into_iter().filter(|waits| !served(&waits.workload)) {
             let asks = waits.requests[kind];
-            let then = balance.taken() + asks;
+            let then = balance.in_use() + asks;
             let slowed = account.slowed_until.is_some_and(|until| world.books.now < until);
             let own = then <= nominal;
             let limit = balance.allowance.borrowing_limit.unwrap_or(u64::MAX - nominal);
@@ -145,7 +145,7 @@ pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), Test
         return Ok(());
     }
     let beyond = |except: &str| {
-        cohort.balances(kind).any(|(name, balance)| name.as_str() != except && balance.beyond() > 0)
+        cohort.balances(kind).any(|(name, balance)| name.as_str() != except && balance.over_nominal() > 0)
     };
     let demands = world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0;
     for name in NAMES {
@@ -154,7 +154,7 @@ pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), Test
         let inside = world
             .waiting(name)
             .iter()
-            .any(|waits| balance.taken() + waits.requests[kind] <= balance.allowance.nominal);
+            .any(|waits| balance.in_use() + waits.requests[kind] <= balance.allowance.nominal);
         if inside && beyond(name) && account.admitting == AccountState::Open {
             prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");
         }

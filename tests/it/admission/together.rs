@@ -327,7 +327,7 @@ fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_wor
 
     assert!(matches!(granted, GrantOutcome::Done { admission: Some(_), .. }), "{granted:?}");
     assert_eq!(world.violations(), Vec::<String>::new());
-    let open = world.books.all::<Loan>().into_iter().filter(|loan| !loan.state.ended());
+    let open = world.books.all::<Loan>().into_iter().filter(|loan| !loan.state.is_ended());
     let open: Vec<_> = open.map(|loan| (loan.workload, loan.amount)).collect();
     assert_eq!(open, [("a-borrows".to_owned(), 4)]);
 }

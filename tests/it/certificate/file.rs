@@ -5,14 +5,17 @@ use crate::served::{Ran, tenure};
 
 #[test]
 fn a_certificate_of_another_key_does_not_hold() {
-    let other = SigningKey::of_seed([1; 32]).unwrap().public();
+    let other = SigningKey::from_seed([1; 32]).unwrap().public_key();
     for keys in [vec![], vec![other.clone()]] {
         let found = verify(whole().as_bytes(), &keys);
         assert_eq!(found.problems.len(), 1, "{:?}", found.problems);
         assert_eq!(found.problems[0].field, "signatures[0].keyid");
         assert!(found.proves().is_empty());
     }
-    assert!(verify(whole().as_bytes(), &[other, key().public()]).holds(), "among several keys one fits");
+    assert!(
+        verify(whole().as_bytes(), &[other, key().public_key()]).is_valid(),
+        "among several keys one fits"
+    );
 }
 
 /// Bytes all over the file, both ends of it in full. Whether each place of a sheet is found is tried beside the code.
@@ -129,22 +132,23 @@ fn a_key_is_made_once_for_its_owner_alone_and_read_again() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(KeyFile::NAME);
-    let makers: Vec<_> = (0..8).map(|_| KeyFile::at(&path)).collect();
+    let makers: Vec<_> = (0..8).map(|_| KeyFile::new(&path)).collect();
     let keys: BTreeSet<_> = std::thread::scope(|scope| {
-        let made: Vec<_> = makers.iter().map(|file| scope.spawn(|| file.key().unwrap().public())).collect();
+        let made: Vec<_> =
+            makers.iter().map(|file| scope.spawn(|| file.load_or_create().unwrap().public_key())).collect();
         made.into_iter().map(|it| it.join().unwrap()).collect()
     });
     assert_eq!(keys.len(), 1, "eight that make it at once end with one key");
     let key = keys.into_iter().next().unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left aside");
-    assert_eq!(PublicKey::all_of_pem(key.pem().as_bytes()), Ok(vec![key.clone()]));
+    assert_eq!(PublicKey::all_from_pem(key.to_pem().as_bytes()), Ok(vec![key.clone()]));
 
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(KeyFile::at(&path).key().unwrap_err().contains("chmod 600"));
+    assert!(KeyFile::new(&path).load_or_create().unwrap_err().contains("chmod 600"));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(&path, "no key").unwrap();
-    assert!(KeyFile::at(&path).key().unwrap_err().contains("PRIVATE KEY"));
+    assert!(KeyFile::new(&path).load_or_create().unwrap_err().contains("PRIVATE KEY"));
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn the_page_to_print_says_every_field_and_nothing_in_it_is_markup() {
     things[0] = asset(AssetType::Node, "<script>alert('1')</script>");
     let records: Vec<_> = things.iter().map(record).collect();
     let file = signed(&try_issue(&things, &records, Exceptions::Refuse).unwrap());
-    let found = verify(file.as_bytes(), &[key().public()]);
+    let found = verify(file.as_bytes(), &[key().public_key()]);
     let page = print::html(&found).unwrap();
     assert!(!page.contains("<script"), "{page}");
     for said in [
@@ -177,7 +181,7 @@ proptest! {
 
     #[test]
     fn no_file_makes_the_verifier_panic(bytes in vec(any::<u8>(), 0..600)) {
-        prop_assert!(!verify(&bytes, &[key().public()]).holds());
+        prop_assert!(!verify(&bytes, &[key().public_key()]).is_valid());
     }
 
     /// Damage to a true certificate reaches deeper than noise does.
@@ -193,9 +197,9 @@ proptest! {
                 _ => damaged.insert(place, byte),
             }
         }
-        let found = verify(&damaged, &[key().public()]);
-        prop_assert_eq!(found.holds(), damaged == file);
-        drop((found.proves(), found.proves_not(), print::html(&found), print::text(&found)));
+        let found = verify(&damaged, &[key().public_key()]);
+        prop_assert_eq!(found.is_valid(), damaged == file);
+        drop((found.proves(), found.limitations(), print::html(&found), print::text(&found)));
     }
 }
 
@@ -203,7 +207,7 @@ proptest! {
 fn filed() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("acme.json"), whole()).unwrap();
-    std::fs::write(dir.path().join("issuer.pem"), key().public().pem()).unwrap();
+    std::fs::write(dir.path().join("issuer.pem"), key().public_key().to_pem()).unwrap();
     dir
 }
 

@@ -89,7 +89,7 @@ async fn a_hold_and_the_pivot_race_for_one_document() {
 async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled() {
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
-    let other = PassPivot { approved: Digest::of_bytes(b"other"), ..passing() };
+    let other = PassPivot { approved: Digest::from_bytes(b"other"), ..passing() };
     assert_eq!(books.act(&other, &call).unwrap_err().code, codes::INVENTORY_CHANGED);
 
     for (open, change) in [
@@ -102,7 +102,10 @@ async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled
     ] {
         let seen = [things(), vec![change]].concat();
         let head = books.act(&KeepInventory { tenant: tenant(), seen: seen.clone() }, &call).unwrap();
-        assert_eq!(Inventory::of(seen).unwrap().open().into_values().collect::<Vec<_>>(), [open]);
+        assert_eq!(
+            Inventory::from_scans(seen).unwrap().open_questions().into_values().collect::<Vec<_>>(),
+            [open]
+        );
         let refused = books.act(&PassPivot { approved: head.digest, ..passing() }, &call).unwrap_err();
         assert_eq!(refused.code, codes::INVENTORY_OPEN);
     }
@@ -123,12 +126,12 @@ async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled
 fn two_scans_that_saw_different_serials_saw_different_things() {
     let one = asset(AssetType::Nvme, "n/0");
     let other = Asset { serial: Some("another".into()), ..one.clone() };
-    assert_eq!(Inventory::of([one.clone(), other]), Err(BTreeSet::from([one.id.clone()])));
+    assert_eq!(Inventory::from_scans([one.clone(), other]), Err(BTreeSet::from([one.id.clone()])));
     let records =
         Asset { serial: None, discovered_by: [Scan::Records].into(), data_class: None, ..one.clone() };
     let live = Asset { discovered_by: [Scan::Live].into(), ..one.clone() };
-    let joined = Inventory::of([records, live]).unwrap();
-    assert_eq!(joined.open(), BTreeMap::new(), "what both saw is joined");
+    let joined = Inventory::from_scans([records, live]).unwrap();
+    assert_eq!(joined.open_questions(), BTreeMap::new(), "what both saw is joined");
     assert_eq!(joined.get(&one.id).unwrap().serial, one.serial);
 }
 
@@ -146,7 +149,7 @@ proptest! {
             HoldScope::Asset { asset: AssetId("pv:2".into()), workspace: Some("b".parse().unwrap()) },
             HoldScope::Asset { asset: AssetId("pv:3".into()), workspace: None },
         ];
-        let mut holds = Holds::none(tenant());
+        let mut holds = Holds::empty(tenant());
         for (n, (what, scope)) in moves.into_iter().enumerate() {
             let scope = scopes[scope].clone();
             let next = match what {
@@ -154,7 +157,7 @@ proptest! {
                 1 => holds.pass_pivot(Pivot {
                     scope: scope.clone(),
                     run: ExecutionId::from_bytes([u8::try_from(n).unwrap(); 16]),
-                    inventory: Digest::of_bytes(b"i"),
+                    inventory: Digest::from_bytes(b"i"),
                     at: at(1),
                 }),
                 _ => match holds.open.first().map(|hold| hold.id.clone()) {

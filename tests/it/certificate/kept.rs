@@ -7,7 +7,7 @@ async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     let mut call = executions.call(RUN);
     call.states_entered = 9;
-    let digest = Inventory::of(assets.clone()).unwrap().digest();
+    let digest = Inventory::from_scans(assets.clone()).unwrap().digest();
     books.now = at(20).into();
     books.act(&KeepInventory { tenant: tenant(), seen: assets.clone() }, &call).unwrap();
     let case = case(serde_json::json!({ "inventory": digest }));
@@ -68,7 +68,7 @@ async fn a_signature_of_something_else_is_not_kept() {
         AssembleCertificate { draft: draft(Vec::new()), exceptions: Exceptions::Refuse, schema: 1 };
     books.act(&assemble, &call).unwrap();
     let (sig, public_key) = key().sign(b"something else").await.unwrap();
-    let keep = KeepCertificate { signature: dsse::Signature::of(&public_key, &sig), public_key };
+    let keep = KeepCertificate { signature: dsse::Signature::new(&public_key, &sig), public_key };
     assert_eq!(books.act(&keep, &call).unwrap_err().code, codes::SIGNATURE_WRONG);
     assert_eq!(
         books.decide(|view| certificate_file(view, run())).unwrap(),

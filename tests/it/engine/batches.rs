@@ -73,7 +73,7 @@ async fn a_batch_is_bound_to_what_was_seen() {
     let ask = ask(BatchVerb::Pause, "workflow = job and open");
 
     let seen = bench.engine.preview_batch(&ask).await.unwrap();
-    assert_eq!((seen.count, seen.first.len(), seen.refusing), (3, 3, 0));
+    assert_eq!((seen.count, seen.first.len(), seen.rejecting), (3, 3, 0));
     assert_eq!(bench.engine.preview_batch(&ask).await.unwrap().digest, seen.digest);
     listening(&bench, 1).await;
     let late = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 10).await;
@@ -83,11 +83,11 @@ async fn a_batch_is_bound_to_what_was_seen() {
     let few = BatchRequest { cap: 2, ..ask.clone() };
     assert!(matches!(bench.engine.preview_batch(&few).await, Err(BatchError::TooMany { cap: 2 })));
     let nobody = BatchRequest { filter: "tenant = nobody".into(), ..ask.clone() };
-    assert!(matches!(bench.engine.preview_batch(&nobody).await, Err(BatchError::Nobody)));
+    assert!(matches!(bench.engine.preview_batch(&nobody).await, Err(BatchError::NoExecutions)));
     let all = BatchRequest { filter: "  ".into(), ..ask.clone() };
-    assert!(matches!(bench.engine.preview_batch(&all).await, Err(BatchError::Everything)));
+    assert!(matches!(bench.engine.preview_batch(&all).await, Err(BatchError::EmptyFilter)));
     let foreign = BatchRequest { tenant: Some("other".into()), ..ask };
-    assert!(matches!(bench.engine.preview_batch(&foreign).await, Err(BatchError::Nobody)));
+    assert!(matches!(bench.engine.preview_batch(&foreign).await, Err(BatchError::NoExecutions)));
 }
 
 /// Whatever looks after batches may die between any two commands, or run twice at once: each execution hears its command once.
@@ -98,7 +98,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     bench.engine.deliver(jobs[1].id, pause("somebody")).await.unwrap();
     let ask = ask(BatchVerb::Pause, "workflow = job");
     let seen = bench.engine.preview_batch(&ask).await.unwrap();
-    assert_eq!(seen.refusing, 1, "one is paused already");
+    assert_eq!(seen.rejecting, 1, "one is paused already");
 
     let batch = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
     let again = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
@@ -199,7 +199,7 @@ fn pause(by: &str) -> engine::Event {
 #[tokio::test]
 async fn a_label_stays_with_its_execution() {
     let bench = Bench::new();
-    let request = engine::Request::by(&requester()).labelled("team=ml").labelled("ticket=4711");
+    let request = engine::Request::by(&requester()).with_label("team=ml").with_label("ticket=4711");
     let job = bench.engine.start(super::job::Job::of([does(&["a"])]), request).await.unwrap();
     assert_eq!(found(&bench, "label = 'team=ml' and open").await, [job.id]);
     bench.settle(MINUTE).await;

@@ -71,7 +71,10 @@ async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
         meddle: Mutex::default(),
     });
     let slow = Engine::new(bench.store.clone(), clock.clone(), bench.stage.clone());
-    let slow = slow.with::<House>().unwrap().options(Options { holder: "slow".into(), ..Options::default() });
+    let slow = slow
+        .with_workflow::<House>()
+        .unwrap()
+        .with_options(Options { holder: "slow".into(), ..Options::default() });
     let parent = bench.live(house(Way::Strict, jobs)).await;
     let other = bench.engine.clone();
     *clock.meddle.lock().unwrap() = Some(Box::new(move || {

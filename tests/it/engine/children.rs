@@ -28,11 +28,11 @@ impl Bench {
 
     /// The parent's data: how its children ended, as it recorded them.
     async fn ends(&self, of: Started) -> Value {
-        self.engine.show(of.id).await.unwrap().1.body["data"]["ends"].clone()
+        self.engine.execution(of.id).await.unwrap().1.body["data"]["ends"].clone()
     }
 
     async fn last_of(&self, of: Started, slot: usize) -> String {
-        let body = self.engine.show(of.id).await.unwrap().1.body;
+        let body = self.engine.execution(of.id).await.unwrap().1.body;
         body["slots"][slot]["last"]["code"].as_str().unwrap_or_default().to_owned()
     }
 }
@@ -53,7 +53,7 @@ async fn a_parent_goes_on_when_its_children_have_ended_and_no_clock_has_moved() 
     assert_eq!(bench.stage.log(), ["do clean", "do a", "do b", "do c", "do lock"]);
     let children = bench.children(parent).await;
     assert!(children.iter().all(|child| child.outcome == Some(Outcome::Completed)), "{children:?}");
-    let (record, shown) = bench.engine.show(children[1].execution).await.unwrap();
+    let (record, shown) = bench.engine.execution(children[1].execution).await.unwrap();
     assert_eq!((record.subject.as_str(), record.requested_by.as_str()), ("job/b", "requester"));
     assert_eq!(shown.body["parent"]["execution"], json!(parent.id));
     let events = bench.events(parent).await;
@@ -67,7 +67,7 @@ async fn a_child_that_waits_is_named_by_its_parent_and_nothing_is_polled() {
     bench.engine.run_until_idle().await.unwrap();
     let child = bench.children(parent).await.remove(0);
 
-    let body = bench.engine.show(parent.id).await.unwrap().1.body;
+    let body = bench.engine.execution(parent.id).await.unwrap().1.body;
     let last = body["slots"][0]["last"]["message"].as_str().unwrap();
     assert!(last.contains(&child.execution.to_string()), "{last}");
     bench.engine.signal(child.execution, "go").await.unwrap();
@@ -119,7 +119,7 @@ async fn a_child_that_fails_turns_its_parent_back_and_its_siblings_with_it() {
     bench.settle(5 * DAY).await;
 
     assert_eq!(bench.stands(parent).await.2.as_deref(), Some("rolled_back"));
-    let shown = bench.engine.show(parent.id).await.unwrap().1.body;
+    let shown = bench.engine.execution(parent.id).await.unwrap().1.body;
     let cause = shown["phase"]["finished"]["cause"].clone();
     assert_eq!(
         cause["code"],
@@ -190,7 +190,7 @@ async fn a_cancelled_parent_cancels_its_children_and_waits_for_their_ends() {
     assert_eq!(log.pop().unwrap(), "undo clean 0", "the parent's own work is undone last");
     log.sort();
     assert_eq!(log, ["do a", "do b", "do clean", "undo a 0", "undo b 0"]);
-    let left = &bench.engine.show(parent.id).await.unwrap().1.body["phase"]["finished"]["leaks"];
+    let left = &bench.engine.execution(parent.id).await.unwrap().1.body["phase"]["finished"]["leaks"];
     assert!(left.is_null(), "{left}");
 }
 
@@ -210,7 +210,7 @@ async fn a_child_past_its_pivot_goes_on_and_its_parent_waits_and_lists_it() {
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(parent).await.2.as_deref(), Some("cancelled"));
-    let shown = bench.engine.show(parent.id).await.unwrap().1.body;
+    let shown = bench.engine.execution(parent.id).await.unwrap().1.body;
     let left = shown["phase"]["finished"]["leaks"].as_array().unwrap().clone();
     assert_eq!((left.len(), &left[0]["output"]["child"]), (1, &json!(child.execution)));
     assert_eq!((&left[0]["fate"], &left[0]["output"]["outcome"]), (&json!("kept"), &json!("completed")));
@@ -249,7 +249,7 @@ async fn a_terminated_parent_lists_its_open_children_and_asks_them_to_turn_back(
         bench.engine.run_until_idle().await.unwrap();
 
         bench.engine.deliver(parent.id, Event::TerminateRequested(order())).await.unwrap();
-        let shown = bench.engine.show(parent.id).await.unwrap().1.body;
+        let shown = bench.engine.execution(parent.id).await.unwrap().1.body;
         let leaks = shown["phase"]["finished"]["leaks"].as_array().unwrap().clone();
         let about: Vec<_> = leaks.iter().map(|leak| &leak["arguments"]["subject"]).collect();
         assert!(about.contains(&&json!("job/a")) && about.contains(&&json!("job/b")), "{leaks:?}");
@@ -270,7 +270,7 @@ async fn a_child_whose_guard_is_taken_waits_for_its_holder_and_says_so() {
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.last_of(parent, 0).await, "child.guard_taken");
-    let body = bench.engine.show(parent.id).await.unwrap().1.body;
+    let body = bench.engine.execution(parent.id).await.unwrap().1.body;
     let message = body["slots"][0]["last"]["message"].as_str().unwrap();
     assert!(message.contains(&holder.id.to_string()), "{message}");
     bench.engine.signal(holder.id, "go").await.unwrap();
@@ -346,7 +346,7 @@ async fn an_execution_without_a_parent_is_written_as_it_always_was() {
     let bench = bench();
     let alone = bench.start([does(&["a"])]).await;
 
-    let body = bench.engine.show(alone.id).await.unwrap().1.body;
+    let body = bench.engine.execution(alone.id).await.unwrap().1.body;
 
     assert!(body.get("parent").is_none(), "{body}");
 }

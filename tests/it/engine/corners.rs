@@ -108,7 +108,7 @@ impl<const KIND: u8> Workflow for Corner<KIND> {
 
     fn step(&self, state: State) -> Step<Self> {
         match state {
-            State::Asking => approval([Seat::of("boss", 1)])
+            State::Asking => approval([Seat::new("boss", 1)])
                 .within(DAY)
                 .granted(State::First)
                 .refused(State::Off)
@@ -136,7 +136,7 @@ fn order() -> Attribution {
 
 async fn begun<const KIND: u8>(seen: u32) -> (Bench, Started) {
     let bench = Bench::new();
-    let bench = Bench { engine: bench.engine.with::<Corner<KIND>>().unwrap(), ..bench };
+    let bench = Bench { engine: bench.engine.with_workflow::<Corner<KIND>>().unwrap(), ..bench };
     let data = Corner::<KIND> { seen };
     let started = bench.engine.start(data, Request::by(&requester())).await.unwrap();
     (bench, started)
@@ -148,7 +148,7 @@ async fn agree(bench: &Bench, to: Started) -> Result<store::Revision, Error> {
 }
 
 async fn errors(bench: &Bench, of: Started) -> Vec<String> {
-    let body = bench.engine.show(of.id).await.unwrap().1.body;
+    let body = bench.engine.execution(of.id).await.unwrap().1.body;
     let errors = body["phase"]["parked"]["errors"].as_array().cloned().unwrap_or_default();
     errors.iter().map(|error| error["code"].as_str().unwrap().to_owned()).collect()
 }

@@ -67,22 +67,22 @@ impl Workflow for House {
                 .or_when(self.way == Way::Lenient, "lenient", State::Leniently)
                 .otherwise("forward", State::Onward),
             State::Strictly => jobs()
-                .answer(|job| job.noted.clone())
-                .cancelled()
-                .at_once(2)
+                .map_result(|job| job.noted.clone())
+                .cancel_on_undo()
+                .max_concurrent(2)
                 .within(2 * DAY)
                 .record(note)
                 .on_failure("child.refused", State::Late)
                 .then(State::Locking),
             State::Leniently => jobs()
-                .answer(|job| job.noted.clone())
-                .any_end()
-                .cancelled()
+                .map_result(|job| job.noted.clone())
+                .accept_any_outcome()
+                .cancel_on_undo()
                 .within(2 * DAY)
                 .record(note)
                 .then(State::Locking),
             State::Onward => jobs()
-                .answer(|job| job.noted.clone())
+                .map_result(|job| job.noted.clone())
                 .forward_only()
                 .within(2 * DAY)
                 .record(note)
@@ -177,7 +177,7 @@ impl Workflow for Closing {
             Erasure { shelf: shelf.clone(), method: method.into() }
         };
         match state {
-            ClosingState::Asking => approval([Seat::of("boss", 2)])
+            ClosingState::Asking => approval([Seat::new("boss", 2)])
                 .within(DAY)
                 .granted(ClosingState::Erasing)
                 .refused(ClosingState::Open)
@@ -205,7 +205,7 @@ impl Workflow for Closing {
 /// A bench that knows all of these.
 pub fn bench() -> Bench {
     let bench = Bench::new();
-    let engine = bench.engine.clone().with::<House>().unwrap().with::<Closing>().unwrap();
+    let engine = bench.engine.clone().with_workflow::<House>().unwrap().with_workflow::<Closing>().unwrap();
     Bench { engine, ..bench }
 }
 

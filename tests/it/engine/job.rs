@@ -71,7 +71,7 @@ impl Job {
                 .then(next),
             Some(Spec::Commit(name)) => act(Do { name }).forward_only().record(note).then(next),
             Some(Spec::Once(name)) => act(Once { name }).forward_only().then(next),
-            Some(Spec::Ask) => approval([Seat::of("boss", 2)])
+            Some(Spec::Ask) => approval([Seat::new("boss", 2)])
                 .within(DAY)
                 .granted(next)
                 .refused(State::Declined)
@@ -253,8 +253,8 @@ pub fn requester() -> Person {
 impl Bench {
     pub fn new() -> Self {
         let (store, stage) = (Arc::new(Memory::new()), Arc::new(Stage::default()));
-        let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
-        let engine = Engine::new(store.clone(), clock.clone(), stage.clone()).with::<Job>().unwrap();
+        let clock = Arc::new(ManualClock::starting_at(Timestamp(1_000_000)));
+        let engine = Engine::new(store.clone(), clock.clone(), stage.clone()).with_workflow::<Job>().unwrap();
         Self { engine, store, clock, stage }
     }
 

@@ -38,8 +38,8 @@ async fn write(store: &dyn Store, free: &[&str], taken: bool) {
 }
 
 fn choose(view: &mut View) -> Result<Option<String>, Undecided> {
-    let Some(name) = view.need::<Shelf>("one")?.free.first().cloned() else { return Ok(None) };
-    if view.need::<Machine>(&name)?.taken {
+    let Some(name) = view.require::<Shelf>("one")?.free.first().cloned() else { return Ok(None) };
+    if view.require::<Machine>(&name)?.taken {
         return Err(ActionError::permanent("machine.taken", "a machine on the shelf was taken").into());
     }
     Ok(Some(name))
@@ -54,7 +54,7 @@ async fn a_refusal_decided_on_a_mixture_of_before_and_after_is_decided_again() {
         write(&*bench.store, &["m"], false).await;
         let mut calls = 0;
 
-        let chosen = bench.engine.ledger(keep, |view| {
+        let chosen = bench.engine.transact(keep, |view| {
             calls += 1;
             if calls == 2 {
                 // The shelf has been fetched, and the machine has not: now somebody else takes it.

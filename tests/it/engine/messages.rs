@@ -36,7 +36,7 @@ async fn whoever_waits_is_woken_by_the_very_commit_that_frees_what_they_wait_for
     let bench = bench();
     let waiting = bench.start([Spec::Listen]).await;
 
-    bench.engine.ledger(true, |view| free(view, waiting.id)).await.unwrap();
+    bench.engine.transact(true, |view| free(view, waiting.id)).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(waiting).await.2.as_deref(), Some("completed"));
@@ -47,12 +47,12 @@ async fn a_decision_that_is_only_tried_or_refused_wakes_nobody() {
     let bench = bench();
     let waiting = bench.start([Spec::Listen]).await;
 
-    bench.engine.ledger(false, |view| free(view, waiting.id)).await.unwrap();
+    bench.engine.transact(false, |view| free(view, waiting.id)).await.unwrap();
     let other = bench.start([Spec::Sleep]).await;
     for _ in 0..2 {
-        bench.engine.ledger(true, |view| free(view, other.id)).await.unwrap();
+        bench.engine.transact(true, |view| free(view, other.id)).await.unwrap();
     }
-    bench.engine.ledger(true, |view| free(view, waiting.id)).await.unwrap_err();
+    bench.engine.transact(true, |view| free(view, waiting.id)).await.unwrap_err();
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(waiting).await.0, "First");
@@ -64,7 +64,7 @@ async fn two_signals_of_one_decision_both_arrive_and_one_to_nobody_is_dropped() 
     let nobody = ExecutionId::from_bytes([7; 16]);
     let listening = bench.start([Spec::Listen]).await;
 
-    let told = bench.engine.ledger(true, |view| {
+    let told = bench.engine.transact(true, |view| {
         view.signal(listening.id, "other");
         view.signal(listening.id, "go");
         view.signal(nobody, "go");
@@ -88,7 +88,7 @@ async fn a_decision_starts_an_execution_once_for_its_key() {
     let ask = || {
         bench
             .engine
-            .ledger(true, |view| view.start(&Job::of([does(&["a"])]), "the planner", "reclaim/demand-1"))
+            .transact(true, |view| view.start(&Job::of([does(&["a"])]), "the planner", "reclaim/demand-1"))
     };
 
     ask().await.unwrap();
@@ -106,7 +106,7 @@ async fn an_execution_that_a_decision_asks_for_waits_for_its_guard() {
     let bench = bench();
     let guarded = |steps| Job { guard: Some("the kitchen".into()), ..Job::of([steps]) };
     let holder = bench.engine.start(guarded(Spec::Listen), Request::by(&requester())).await.unwrap();
-    let start = bench.engine.ledger(true, |view| view.start(&guarded(does(&["a"])), "the planner", "key"));
+    let start = bench.engine.transact(true, |view| view.start(&guarded(does(&["a"])), "the planner", "key"));
     start.await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(jobs_of(&bench).await, 1);
@@ -122,7 +122,7 @@ async fn an_execution_that_a_decision_asks_for_waits_for_its_guard() {
 async fn no_end_of_a_child_is_slept_through_by_two_engines_at_once() {
     let bench = bench();
     let engines = (0..2).map(|n| {
-        bench.engine.clone().options(Options { holder: format!("engine {n}"), ..Options::default() })
+        bench.engine.clone().with_options(Options { holder: format!("engine {n}"), ..Options::default() })
     });
     let stop = Arc::new(tokio::sync::Notify::new());
     let running: Vec<_> = engines

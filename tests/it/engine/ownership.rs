@@ -12,9 +12,10 @@ async fn two_engines_on_one_store_never_run_a_step_at_once() {
     let clock = Arc::new(engine::SystemClock);
     let engines: Vec<Engine<_>> = (0..2)
         .map(|n| {
-            let engine =
-                Engine::new(bench.store.clone(), clock.clone(), bench.stage.clone()).with::<Job>().unwrap();
-            engine.options(Options { holder: format!("engine {n}"), ..Options::default() })
+            let engine = Engine::new(bench.store.clone(), clock.clone(), bench.stage.clone())
+                .with_workflow::<Job>()
+                .unwrap();
+            engine.with_options(Options { holder: format!("engine {n}"), ..Options::default() })
         })
         .collect();
     let mut started = Vec::new();
@@ -127,7 +128,7 @@ async fn an_unreadable_execution_is_left_and_the_others_go_on() {
     bench.engine.run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(healthy).await.2.as_deref(), Some("completed"));
-    assert!(matches!(bench.engine.show(broken.id).await, Err(Error::Unreadable { .. })));
+    assert!(matches!(bench.engine.execution(broken.id).await, Err(Error::Unreadable { .. })));
     assert_eq!(
         bench.store.tasks(broken.id).await.unwrap().len(),
         2,
@@ -193,7 +194,7 @@ async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
 #[tokio::test]
 async fn the_same_request_starts_nothing_again_even_at_the_same_time() {
     let bench = Bench::new();
-    let request = || Request::by(&requester()).once("key-1", "body-1");
+    let request = || Request::by(&requester()).with_idempotency_key("key-1", "body-1");
     let start = || bench.engine.start(Job::of([does(&["a"])]), request());
 
     let (one, two) = tokio::join!(start(), start());
@@ -202,7 +203,10 @@ async fn the_same_request_starts_nothing_again_even_at_the_same_time() {
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!((one.id, one.id), (two.id, three.id));
     assert!(one.replayed != two.replayed && three.replayed);
-    let other = bench.engine.start(Job::of([]), Request::by(&requester()).once("key-1", "body-2")).await;
+    let other = bench
+        .engine
+        .start(Job::of([]), Request::by(&requester()).with_idempotency_key("key-1", "body-2"))
+        .await;
     assert!(matches!(other, Err(Error::KeyReused { .. })));
 }
 

@@ -48,7 +48,7 @@ async fn two_different_people_must_agree_and_the_requester_is_neither() {
     bench.settle(MINUTE).await;
 
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
-    let kept = bench.engine.approval_case(&case.id).await.unwrap().unwrap();
+    let kept = bench.engine.approval_record(&case.id).await.unwrap().unwrap();
     assert_eq!(
         (kept.ruling.as_deref(), kept.votes.len()),
         (Some("granted"), 2),
@@ -115,7 +115,7 @@ async fn of_a_last_vote_and_a_deadline_in_the_same_millisecond_exactly_one_wins(
         let bench = Bench::new();
         let (job, case) = asked(&bench).await;
         vote(&bench, job, &boss("ada"), Verdict::Approve, &case.digest).await.unwrap();
-        let (_, shown) = bench.engine.show(job.id).await.unwrap();
+        let (_, shown) = bench.engine.execution(job.id).await.unwrap();
         let visit = u32::try_from(shown.body["visit"].as_u64().unwrap()).unwrap();
         let Timestamp(at) = case.deadline.unwrap();
         bench.clock.advance_to(Timestamp(at - u64::from(early)));

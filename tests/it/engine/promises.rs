@@ -48,7 +48,7 @@ impl Workflow for Errand {
         Plan::default()
     }
 
-    fn promised(&self) -> Option<Timestamp> {
+    fn promised_by(&self) -> Option<Timestamp> {
         self.by
     }
 
@@ -64,9 +64,9 @@ struct Bench {
 
 impl Bench {
     async fn with(by: Option<Duration>) -> (Self, ExecutionId) {
-        let clock = Arc::new(ManualClock::at(BEGIN));
+        let clock = Arc::new(ManualClock::starting_at(BEGIN));
         let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), Stage::default());
-        let bench = Self { engine: engine.with::<Errand>().unwrap(), clock };
+        let bench = Self { engine: engine.with_workflow::<Errand>().unwrap(), clock };
         let errand = Errand { by: by.map(|by| BEGIN.after(by)) };
         let asked = Request::by(&Person::new("rita", ["clerk"]));
         let id = bench.engine.start(errand, asked).await.unwrap().id;
@@ -155,9 +155,9 @@ impl Clock for Wall {
 
 #[tokio::test]
 async fn an_alarm_that_rings_before_a_clock_that_was_set_back_rings_again() {
-    let clock = Arc::new(Wall(Mutex::new(vec![BEGIN]), ManualClock::at(BEGIN)));
+    let clock = Arc::new(Wall(Mutex::new(vec![BEGIN]), ManualClock::starting_at(BEGIN)));
     let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), Stage::default());
-    let engine = engine.with::<Errand>().unwrap();
+    let engine = engine.with_workflow::<Errand>().unwrap();
     let errand = Errand { by: Some(BEGIN.after(HOUR)) };
     let id = engine.start(errand, Request::by(&Person::new("rita", ["clerk"]))).await.unwrap().id;
     engine.run_until_idle().await.unwrap();

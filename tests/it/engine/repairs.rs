@@ -241,7 +241,7 @@ async fn a_command_that_needs_a_second_person_takes_effect_when_another_agrees()
     let bench = Bench::new();
     let started = bench.parked().await;
     let second_person = ["mark_done".to_owned()].into();
-    let engine = bench.engine.clone().options(Options { second_person, ..Options::default() });
+    let engine = bench.engine.clone().with_options(Options { second_person, ..Options::default() });
 
     let alone = engine.deliver(started.id, repaired(done(0, "b"))).await;
     let CommandResult::Proposed(proposal) =
@@ -249,12 +249,12 @@ async fn a_command_that_needs_a_second_person_takes_effect_when_another_agrees()
     else {
         panic!("it took effect")
     };
-    let own = engine.second(&proposal.id, "ops").await;
+    let own = engine.approve_proposal(&proposal.id, "ops").await;
     let twice = engine.command(started.id, repaired(done(0, "c")), None).await;
     let wrong = engine.command(started.id, repaired(done(7, "c")), None).await;
     assert_eq!(bench.stands(started).await.1, "parked");
-    engine.second(&proposal.id, "eve").await.unwrap();
-    let again = engine.second(&proposal.id, "eve").await;
+    engine.approve_proposal(&proposal.id, "eve").await.unwrap();
+    let again = engine.approve_proposal(&proposal.id, "eve").await;
 
     assert!(matches!(alone, Err(Error::NeedsSecond { command: "mark_done" })), "{alone:?}");
     assert!(matches!(own, Err(Error::Refused(Refusal::SamePerson { .. }))), "{own:?}");
@@ -272,7 +272,7 @@ async fn a_proposal_is_void_once_the_execution_has_moved_on() {
     let bench = Bench::new();
     let started = bench.parked().await;
     let second_person = ["mark_done".to_owned()].into();
-    let engine = bench.engine.clone().options(Options { second_person, ..Options::default() });
+    let engine = bench.engine.clone().with_options(Options { second_person, ..Options::default() });
     let CommandResult::Proposed(proposal) =
         engine.command(started.id, repaired(done(0, "b")), None).await.unwrap()
     else {
@@ -283,7 +283,7 @@ async fn a_proposal_is_void_once_the_execution_has_moved_on() {
     engine.deliver(started.id, Event::RetryRequested(order)).await.unwrap();
     engine.run_until_idle().await.unwrap();
 
-    let late = engine.second(&proposal.id, "eve").await;
+    let late = engine.approve_proposal(&proposal.id, "eve").await;
 
     assert!(matches!(late, Err(Error::Store(store::Error::Conflict { .. }))), "{late:?}");
     assert_eq!(bench.stands(started).await.1, "parked");

@@ -139,7 +139,7 @@ async fn a_panic_is_a_permanent_error_of_its_action_alone() {
     bench.settle(DAY).await;
 
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
-    let (_, shown) = bench.engine.show(job.id).await.unwrap();
+    let (_, shown) = bench.engine.execution(job.id).await.unwrap();
     assert_eq!(shown.body["phase"]["finished"]["cause"]["code"], "action.panicked");
 }
 
@@ -151,7 +151,7 @@ async fn a_state_that_takes_too_long_turns_back_without_waiting_for_the_next_att
 
     bench.settle(7 * HOUR).await;
 
-    let (_, shown) = bench.engine.show(job.id).await.unwrap();
+    let (_, shown) = bench.engine.execution(job.id).await.unwrap();
     assert_eq!(shown.body["phase"]["finished"]["cause"]["code"], "step.deadline");
     assert_eq!(bench.stage.log(), ["do a", "undo b 1", "undo a 0"]);
 }
@@ -170,7 +170,7 @@ async fn an_undo_that_fails_for_ever_parks_with_every_error_and_goes_on_after_a_
         bench.stands(job).await,
         ("Second".into(), "parked".into(), Some("compensation_blocked".into()))
     );
-    let (_, shown) = bench.engine.show(job.id).await.unwrap();
+    let (_, shown) = bench.engine.execution(job.id).await.unwrap();
     assert_eq!(
         shown.body["phase"]["parked"]["errors"].as_array().unwrap().len(),
         2,
@@ -209,7 +209,7 @@ async fn a_termination_lists_what_was_done_and_not_undone() {
 
     bench.engine.deliver(job.id, engine::Event::TerminateRequested(order())).await.unwrap();
 
-    let (record, shown) = bench.engine.show(job.id).await.unwrap();
+    let (record, shown) = bench.engine.execution(job.id).await.unwrap();
     assert_eq!(record.reason.as_deref(), Some("terminated"));
     let leaks = shown.body["phase"]["finished"]["leaks"].as_array().unwrap().clone();
     assert_eq!(

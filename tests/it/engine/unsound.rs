@@ -25,7 +25,7 @@ fn of<const KIND: u8>(state: State) -> Step<Wired<KIND>> {
     let go = |name: &str| act(Do { name: name.into() });
     let back = || Undo { name: "x".into(), seen: 0 };
     let ask = |within| {
-        let asking = approval([Seat::of("boss", 1)]);
+        let asking = approval([Seat::new("boss", 1)]);
         if within { asking.within(HOUR) } else { asking }
     };
     let waived = || when(true, "small", Middle).waived_by(Rule { name: "r".into(), version: "1".into() });
@@ -106,6 +106,6 @@ fn each_way_to_strand_an_execution_is_refused_with_the_state_named() {
 fn an_unsound_workflow_does_not_register() {
     let store = std::sync::Arc::new(store::Memory::new());
     let engine = engine::Engine::new(store, std::sync::Arc::new(engine::SystemClock), Stage::default());
-    let refused = engine.with::<Wired<5>>().err().unwrap().to_string();
+    let refused = engine.with_workflow::<Wired<5>>().err().unwrap().to_string();
     assert!(refused.contains("Last: a point of no return that can be reached without"), "{refused}");
 }

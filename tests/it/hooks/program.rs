@@ -199,7 +199,7 @@ async fn a_program_that_does_not_answer_probes_or_dry_runs_is_not_asked() {
     let hook = hook("it", json!({}));
 
     assert_eq!(hooks.probe(&hook, &stamp("s", false)).await.unwrap(), engine::Probe::NotDone);
-    assert_eq!(hooks.run(&hook, &stamp("s", false).dry()).await.unwrap(), json!(null));
+    assert_eq!(hooks.run(&hook, &stamp("s", false).as_dry_run()).await.unwrap(), json!(null));
     assert!(!called.exists());
 
     assert!(hooks.run(&hook, &stamp("s", false)).await.is_err());

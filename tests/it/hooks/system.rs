@@ -55,7 +55,7 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
                     .await
                     .unwrap_err()
             } else {
-                system.look(&app(), Observer::Verifier, &stamp("e/S/1/0", false)).await.unwrap_err()
+                system.read_resource(&app(), Observer::Verifier, &stamp("e/S/1/0", false)).await.unwrap_err()
             };
             assert_eq!(
                 (error.class, error.code.as_str()),
@@ -65,7 +65,7 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
         }
     }
     let empty = behind(folder.path(), r#"echo '{"status":"not_done"}'"#);
-    let error = empty.look(&app(), Observer::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
+    let error = empty.read_resource(&app(), Observer::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
     assert_eq!(error.code, codes::UNREADABLE, "an answer to another question: {error}");
 }
 
@@ -94,11 +94,11 @@ async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
     let earnest = stamp("e/S/1/0", false);
     let dry = CallMetadata { dry_run: true, ..earnest.clone() };
     system.remove(&app(), "1", &dry).await.unwrap();
-    system.admit(&app(), "acme", AccessMode::Nothing, &dry).await.unwrap();
+    system.set_admission(&app(), "acme", AccessMode::Nothing, &dry).await.unwrap();
     assert_eq!(asked(folder.path()), [json!(null); 0]);
 
     system.remove(&app(), "1", &earnest).await.unwrap();
-    system.admit(&app(), "acme", AccessMode::ReadOnly, &earnest).await.unwrap();
+    system.set_admission(&app(), "acme", AccessMode::ReadOnly, &earnest).await.unwrap();
 
     let asked: Vec<_> = asked(folder.path()).iter().map(|request| request["arguments"].clone()).collect();
     let named = |more: serde_json::Value| {

@@ -100,8 +100,9 @@ async fn plugged(fails: bool, trouble: Trouble) -> (Option<Value>, Vec<String>) 
     let target = ExecTarget::new(super::script(folder.path(), &text));
     let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
     platform.hooks = Arc::new(table("house", Program::connect(&target).unwrap()));
-    let clock = Arc::new(ManualClock::at(Timestamp(1)));
-    let engine = Engine::new(Arc::new(Memory::default()), clock.clone(), platform).with::<Plug>().unwrap();
+    let clock = Arc::new(ManualClock::starting_at(Timestamp(1)));
+    let engine =
+        Engine::new(Arc::new(Memory::default()), clock.clone(), platform).with_workflow::<Plug>().unwrap();
     engine.start(Plug { fails }, Request::default()).await.unwrap();
     for _ in 0..20 {
         engine.run_until_idle().await.unwrap();

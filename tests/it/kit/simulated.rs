@@ -213,8 +213,10 @@ impl Subject for Through {
     ) -> Result<FoundObject, ActionError> {
         let swap = self.swap(from, to);
         match self.of {
-            Capability::Slurm => Slurm::swap(&self.far, CLUSTER, thing, TENANT, &swap, stamp).await,
-            _ => Kubernetes::swap(&self.far, &self.of.place(thing), TENANT, &swap, stamp).await,
+            Capability::Slurm => {
+                Slurm::compare_and_set(&self.far, CLUSTER, thing, TENANT, &swap, stamp).await
+            }
+            _ => Kubernetes::compare_and_set(&self.far, &self.of.place(thing), TENANT, &swap, stamp).await,
         }
     }
 

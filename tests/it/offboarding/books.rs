@@ -28,7 +28,7 @@ async fn ask(stage: &Stage, name: &str) -> Result<SubmitOutcome, Error> {
         together: 0,
         labels: BTreeSet::new(),
     };
-    stage.engine.ledger(true, |view| admission::submit(view, &request)).await
+    stage.engine.transact(true, |view| admission::submit(view, &request)).await
 }
 
 async fn states(stage: &Stage) -> Vec<WorkloadState> {
@@ -62,7 +62,7 @@ async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_histo
     );
     let usages: Vec<MonthlyUsage> = stage.all().await;
     assert!(
-        usages.iter().any(|usage| usage.spent.values().any(|spent| spent.taken() > 0)),
+        usages.iter().any(|usage| usage.spent.values().any(|spent| spent.consumed() > 0)),
         "and what it used"
     );
 }
@@ -94,8 +94,8 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
     let other = ExecutionId::from_bytes([9; 16]);
     let workspaces = ["prod".parse().unwrap()];
     let tenant = stage.tenant.clone();
-    stage.engine.ledger(true, |view| admission::freeze(view, &tenant, &workspaces, other)).await.unwrap();
-    let basis = stage.engine.ledger(false, |view| {
+    stage.engine.transact(true, |view| admission::freeze(view, &tenant, &workspaces, other)).await.unwrap();
+    let basis = stage.engine.transact(false, |view| {
         let basis = workflows::destruction::certificate::ErasureBasis::ContractEnd;
         let legal = workflows::destruction::certificate::LegalBasis { basis, reference: "contract 7".into() };
         preview(view, &tenant, legal, "")

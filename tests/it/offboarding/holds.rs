@@ -68,7 +68,7 @@ async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left()
 
 async fn inventory(stage: &Stage) -> Inventory {
     let (tenant, run) = (stage.tenant.clone(), stage.id);
-    stage.engine.ledger(false, |view| Inventory::read(view, &tenant, run)).await.unwrap().unwrap()
+    stage.engine.transact(false, |view| Inventory::read(view, &tenant, run)).await.unwrap().unwrap()
 }
 
 /// I-18: the records, and so the certificate, name every asset once, and each passes.

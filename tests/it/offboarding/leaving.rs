@@ -50,7 +50,7 @@ async fn the_name_of_a_closed_tenant_is_never_used_again() {
     .unwrap();
 
     let facts =
-        stage.engine.ledger(false, |view| workflows::ledger::facts(view, &request, None)).await.unwrap();
+        stage.engine.transact(false, |view| workflows::ledger::facts(view, &request, None)).await.unwrap();
 
     assert!(facts.name_in_use);
 }
@@ -78,7 +78,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     let orphan = TenantResource::new("storage", "eu-west", "Volume", "forgotten");
     let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
-    let why = stage.engine.show(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
     assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
 
     // To retry a wait is to look again now: the answer is the same, a moment later.
@@ -96,7 +96,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
         reason: "an old experiment of theirs".into(),
         at: Moment::from(store::Timestamp(0)),
     };
-    stage.engine.ledger(true, |view| classify(view, said.clone())).await.unwrap();
+    stage.engine.transact(true, |view| classify(view, said.clone())).await.unwrap();
     stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
 
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
@@ -125,7 +125,7 @@ async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved
 
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
 
-    let why = stage.engine.show(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
     assert!(why.contains(&format!("{volume} holds data of class audit, which a rule keeps until")), "{why}");
     stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
     stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
@@ -204,12 +204,12 @@ async fn a_key_that_can_still_decrypt_parks_before_anything_else_is_deleted() {
 async fn a_dry_run_names_what_would_go_and_changes_nothing() {
     let stage = Stage::kubernetes(|_| {}).await;
     let before = stage.world().snapshot();
-    let body = stage.engine.show(stage.id).await.unwrap().1.body;
+    let body = stage.engine.execution(stage.id).await.unwrap().1.body;
     let basis: Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
 
     let shown = stage
         .engine
-        .ledger(false, |view| preview(view, &stage.tenant, basis.basis.clone(), &basis.reason))
+        .transact(false, |view| preview(view, &stage.tenant, basis.basis.clone(), &basis.reason))
         .await
         .unwrap();
 

@@ -51,10 +51,10 @@ async fn stage(dir: &Path, earlier_one: ExecutionId) -> Stage {
     let wrapping = Secret::from_hex(&"5a".repeat(32)).unwrap();
     let keys = Arc::new(KeyFolder::open(dir, wrapping, &[], false).unwrap());
     let store: Arc<dyn Store> =
-        Arc::new(Encrypted::over(Arc::new(Memory::new()), keys.clone(), PLATFORM_KEY_WORKFLOWS));
+        Arc::new(Encrypted::new(Arc::new(Memory::new()), keys.clone(), PLATFORM_KEY_WORKFLOWS));
     store.commit(earlier(earlier_one)).await.unwrap();
     Stage::on(&ready, store.clone(), |platform, clock| {
-        platform.recorded_by(Arc::new(RecordKeys { store, keys, clock }))
+        platform.with_records(Arc::new(RecordKeys { store, keys, clock }))
     })
     .await
 }
@@ -78,7 +78,7 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     assert_eq!(stage.state().await.0, "DestroyingRecords", "the audit has not taken anything over yet");
     assert!(stage.certificate().await.signature.is_some());
     assert!(key.exists());
-    assert!(Undecryptable::of(&stage.store.load(id).await.unwrap().unwrap().body).is_none());
+    assert!(Undecryptable::from_body(&stage.store.load(id).await.unwrap().unwrap().body).is_none());
 
     while auditor.seal().await.unwrap() > 0 {}
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
@@ -86,12 +86,12 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     assert!(!key.exists());
     let gone = stage.store.load(id).await.unwrap().unwrap();
     assert_eq!((gone.tenant.as_str(), gone.workflow.as_str()), ("acme", "onboarding"), "it is still listed");
-    let said = Undecryptable::of(&gone.body).unwrap();
+    let said = Undecryptable::from_body(&gone.body).unwrap();
     assert!(said.destroyed_at.is_some_and(|at| at <= stage.clock.now()), "{said}");
     let history = stage.store.journal(id, None, 1).await.unwrap().items.remove(0);
-    assert!(Undecryptable::of(&history.detail).is_some());
+    assert!(Undecryptable::from_body(&history.detail).is_some());
 
-    let shown = stage.engine.show(stage.id).await.unwrap().1.body;
+    let shown = stage.engine.execution(stage.id).await.unwrap().1.body;
     assert_eq!(shown["data"]["record_keys"][0], said.key, "which key it was is on record");
     assert!(stage.certificate().await.signature.is_some());
     assert!(!stage.records().await.is_empty(), "the evidence stays");

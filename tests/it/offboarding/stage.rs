@@ -64,9 +64,10 @@ impl Stage {
         change: impl FnOnce(Platform, Arc<ManualClock>) -> Platform,
     ) -> Self {
         store.commit(Commit { documents: ready.documents.clone(), ..Commit::default() }).await.unwrap();
-        let clock = Arc::new(ManualClock::at(Timestamp(1_767_225_600_000)));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp(1_767_225_600_000)));
         let platform = change(simulated_platform(Arc::new(ready.world.fork())), clock.clone());
-        let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
+        let engine =
+            Engine::new(store.clone(), clock.clone(), platform).with_workflow::<Offboarding>().unwrap();
         let id = ask(&engine, &ready.tenant).await;
         Self { engine, store, clock, tenant: ready.tenant.clone(), id }
     }
@@ -141,14 +142,14 @@ impl Stage {
             placed_by: "lena".into(),
             review_at: None,
         };
-        self.engine.ledger(true, |view| hold.place(view)).await.unwrap()
+        self.engine.transact(true, |view| hold.place(view)).await.unwrap()
     }
 
     pub async fn release_hold(&self) {
         let (tenant, id) = (self.tenant.clone(), "case-9".into());
         let (released_by, reason) = ("carl".into(), "settled".into());
         let release = ReleaseHold { tenant, id, released_by, reason };
-        self.engine.ledger(true, |view| release.release(view)).await.unwrap().unwrap();
+        self.engine.transact(true, |view| release.release(view)).await.unwrap().unwrap();
         self.engine.deliver(self.id, Event::Signalled { name: HOLD_RELEASED.into() }).await.ok();
     }
 
@@ -174,6 +175,6 @@ impl Stage {
 
     /// Why it is parked, in words.
     pub async fn trouble(&self) -> String {
-        self.engine.show(self.id).await.unwrap().1.body["phase"].to_string()
+        self.engine.execution(self.id).await.unwrap().1.body["phase"].to_string()
     }
 }

@@ -104,7 +104,7 @@ fn a_new_version_never_changes_a_decision_that_was_made() {
     let old = books.decide(|view| publish(view, &first, "ada")).unwrap().reference;
     let policy = books.decide(in_force).unwrap();
     for (n, question) in questions.iter().enumerate() {
-        let ruled = RecordedRuling::now(format!("e-{n}"), question.clone(), &policy, Timestamp(5));
+        let ruled = RecordedRuling::decide(format!("e-{n}"), question.clone(), &policy, Timestamp(5));
         books
             .decide(|view| {
                 view.put(&ruled)?;
@@ -177,7 +177,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     assert_eq!(free.answer.clusters.len(), 2);
     let steps = &pinned.answer.considered;
     for pair in steps.windows(2) {
-        assert_eq!(pair[0].after(), pair[1].before, "what one leaves is what the next begins with");
+        assert_eq!(pair[0].remaining(), pair[1].before, "what one leaves is what the next begins with");
     }
     let law = steps.iter().find(|step| step.constraint == "data residency").unwrap();
     assert!(law.excluded[&"us-1".parse().unwrap()].contains("outside eu"));
@@ -187,7 +187,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     assert_eq!(by.version, policy.reference.version);
     let mut moved = place("hipaa");
     moved.candidates.retain(|candidate| candidate.cluster.as_str() != "eu-2");
-    assert!(eligible_clusters(&moved, &policy).failed().any(|reason| reason.rule == "placement.pins"));
+    assert!(eligible_clusters(&moved, &policy).failed_rules().any(|reason| reason.rule == "placement.pins"));
 }
 
 /// S-13 for a whole tenant: the tag pins its nodes when it comes.
@@ -223,7 +223,7 @@ fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
         region: region.parse().unwrap(),
     };
     let refused = decide_permission(&ask("eu-west", WorkspaceClass::Research), &policy);
-    let rules: Vec<_> = refused.failed().map(|reason| reason.rule.as_str()).collect();
+    let rules: Vec<_> = refused.failed_rules().map(|reason| reason.rule.as_str()).collect();
     assert_eq!(rules, ["lending.anti_colocate"]);
     for allowed in [ask("us-west", WorkspaceClass::Research), ask("eu-west", WorkspaceClass::Batch)] {
         assert_eq!(decide_permission(&allowed, &policy).answer, Permission::Allowed);
@@ -342,7 +342,7 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
 /// S-69: every kind of rule, each with its place.
 #[test]
 fn an_explanation_covers_every_kind_of_rule_with_its_place() {
-    let rules = explain(&Subject::of_request(request(REQUEST)), &built_in());
+    let rules = explain(&Subject::from_request(request(REQUEST)), &built_in());
 
     let topics: BTreeSet<_> = rules.iter().map(|rule| rule.topic).collect();
     assert_eq!(topics.len(), 7, "{topics:?}");

@@ -137,9 +137,9 @@ fn finance_and_security_are_asked_when_it_concerns_them() {
         Seat { any_of: vec!["platform_ops".into(), "capacity_manager".into(), "admin".into()], count: 1 };
 
     assert_eq!(seats(&REQUEST.replace("gdpr, soc2", "")), *std::slice::from_ref(&ops));
-    assert_eq!(seats(REQUEST), [ops.clone(), Seat::of("security", 1)]);
+    assert_eq!(seats(REQUEST), [ops.clone(), Seat::new("security", 1)]);
     let dear = REQUEST.replace("gpus: 17", "gpus: 30").replace("gdpr, soc2", "");
-    assert_eq!(seats(&dear), [ops, Seat::of("finance", 1)]);
+    assert_eq!(seats(&dear), [ops, Seat::new("finance", 1)]);
 }
 
 #[test]

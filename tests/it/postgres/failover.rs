@@ -26,7 +26,7 @@ async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
     let standby = primary.standby().unwrap();
     let wire = Proxy::to(primary.port()).unwrap();
     let url = format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", wire.port());
-    let store = opened(&PostgresOptions::at(url)).await;
+    let store = opened(&PostgresOptions::for_url(url)).await;
     let written = Arc::new(AtomicU64::new(0));
     let put = |writer: u64, n: u64| Commit {
         documents: vec![Put { key: Key::new("things", format!("{writer}-{n}")), body: Some(vec![1]) }],
@@ -78,9 +78,9 @@ async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
 async fn a_process_that_starts_before_its_database_waits_for_it() {
     let Some(bin) = installed() else { return };
     let mut cluster = Cluster::start(bin, Disk::Synced).unwrap();
-    let options = PostgresOptions { connections: 3, ..PostgresOptions::at(cluster.url()) };
+    let options = PostgresOptions { connections: 3, ..PostgresOptions::for_url(cluster.url()) };
     cluster.kill();
-    let hasty = PostgresOptions { patience: Duration::from_millis(100), ..options.clone() };
+    let hasty = PostgresOptions { retry_timeout: Duration::from_millis(100), ..options.clone() };
     let refused = Postgres::open(hasty).await.map(drop);
     let at = format!("127.0.0.1:{}", cluster.port());
     assert!(matches!(&refused, Err(Error::Unavailable { why }) if why.contains(&at)), "{refused:?}");

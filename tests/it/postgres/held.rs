@@ -30,7 +30,7 @@ async fn with_a_task(options: &PostgresOptions) {
 
 /// How often the task was handed out, after the hold, if there is one, has been ended.
 async fn released(store: &Postgres) -> u32 {
-    if let Some(hold) = store.held().await.unwrap() {
+    if let Some(hold) = store.current_hold().await.unwrap() {
         assert!(store.lease("w", Timestamp(100), TTL, 9).await.unwrap().is_empty());
         assert!(store.unhold(hold.since).await.unwrap());
     }
@@ -88,21 +88,21 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
     assert_ne!(url, options.url);
     let elsewhere = PostgresOptions { url, ..options.clone() };
     let restored = opened(&elsewhere).await;
-    let hold = restored.held().await.unwrap().unwrap();
+    let hold = restored.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("was made in another place"), "{hold:?}");
     assert_eq!(released(&restored).await, 2, "it may have been done before");
     restored.close().await.unwrap();
     let again = opened(&elsewhere).await;
-    assert_eq!(again.held().await.unwrap(), None, "it is at home there now");
+    assert_eq!(again.current_hold().await.unwrap(), None, "it is at home there now");
     again.close().await.unwrap();
 
     let stayed = opened(&options).await;
-    assert_eq!(stayed.held().await.unwrap(), None);
+    assert_eq!(stayed.current_hold().await.unwrap(), None);
     stayed.close().await.unwrap();
     cluster().sql(&format!("DROP SCHEMA {} CASCADE", options.schema)).unwrap();
     restore("postgres");
     let in_place = opened(&options).await;
-    assert!(in_place.held().await.unwrap().is_some());
+    assert!(in_place.current_hold().await.unwrap().is_some());
     in_place.close().await.unwrap();
 }
 
@@ -123,19 +123,19 @@ async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is
 
     let leases = store.lease("w", Timestamp(100), TTL, 9).await.unwrap();
     assert!(leases.is_empty(), "nobody is at work before it is told: {leases:?}");
-    assert!(other.held().await.unwrap().is_some(), "whoever asks for work finds it first");
-    let since = other.held().await.unwrap().unwrap().since;
+    assert!(other.current_hold().await.unwrap().is_some(), "whoever asks for work finds it first");
+    let since = other.current_hold().await.unwrap().unwrap().since;
     other.unhold(since).await.unwrap();
     cluster().sql(&back.replace("sequence = 2", "sequence = 1")).unwrap();
 
     let receipt = store.commit(put(9)).await.unwrap();
 
     assert_eq!(receipt.sequence.0, 2, "what is right as it stands is committed");
-    let hold = other.held().await.unwrap().unwrap();
+    let hold = other.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("stands at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
     assert_eq!(released(&other).await, 2);
     store.commit(put(10)).await.unwrap();
-    assert_eq!(other.held().await.unwrap(), None, "what was told once is told");
+    assert_eq!(other.current_hold().await.unwrap(), None, "what was told once is told");
     store.close().await.unwrap();
     other.close().await.unwrap();
 }
@@ -146,25 +146,25 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let witness = Some(dir.path().join("seen"));
-    let options = PostgresOptions { witness, ..options };
+    let options = PostgresOptions { watermark_file: witness, ..options };
     with_a_task(&options).await;
     let store = opened(&options).await;
-    assert_eq!(store.held().await.unwrap(), None);
+    assert_eq!(store.current_hold().await.unwrap(), None);
     store.commit(put(1)).await.unwrap();
     store.close().await.unwrap();
     let other = PostgresOptions { schema: schema(), ..options.clone() };
     let another = opened(&other).await;
-    assert_eq!(another.held().await.unwrap(), None, "another history may be as short as it likes");
+    assert_eq!(another.current_hold().await.unwrap(), None, "another history may be as short as it likes");
     another.close().await.unwrap();
     // The other history was seen last here.
     opened(&options).await.close().await.unwrap();
     cluster().sql(&format!("UPDATE {}.head SET sequence = 1", options.schema)).unwrap();
 
-    let unseeing = opened(&PostgresOptions { witness: None, ..options.clone() }).await;
-    assert_eq!(unseeing.held().await.unwrap(), None, "who has not seen it does not know");
+    let unseeing = opened(&PostgresOptions { watermark_file: None, ..options.clone() }).await;
+    assert_eq!(unseeing.current_hold().await.unwrap(), None, "who has not seen it does not know");
     unseeing.close().await.unwrap();
     let store = opened(&options).await;
-    let hold = store.held().await.unwrap().unwrap();
+    let hold = store.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("stands at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
     assert_eq!(released(&store).await, 2);
     store.close().await.unwrap();
@@ -174,7 +174,7 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
     let Some(options) = options() else { return };
-    let idle = opened(&PostgresOptions { beat: Duration::from_millis(50), ..options.clone() }).await;
+    let idle = opened(&PostgresOptions { heartbeat: Duration::from_millis(50), ..options.clone() }).await;
     let busy = opened(&options).await;
     for n in 0..3 {
         busy.commit(put(n)).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
     cluster().sql(&format!("UPDATE {}.head SET sequence = 1", options.schema)).unwrap();
 
     let noticed = async {
-        while idle.held().await.unwrap().is_none() {
+        while idle.current_hold().await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -199,11 +199,11 @@ async fn the_end_of_a_hold_wakes_other_processes() {
     let (one, two) = (opened(&options).await, opened(&options).await);
     one.hold(Hold { since: Timestamp(3), why: "a drill".into() }).await.unwrap();
     // What they are told when they begin to listen.
-    while tokio::time::timeout(Duration::from_millis(500), two.notified()).await.is_ok() {}
+    while tokio::time::timeout(Duration::from_millis(500), two.wait_for_changes()).await.is_ok() {}
 
     one.unhold(Timestamp(3)).await.unwrap();
 
-    tokio::time::timeout(Duration::from_secs(10), two.notified()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), two.wait_for_changes()).await.unwrap();
     one.close().await.unwrap();
     two.close().await.unwrap();
 }
@@ -217,19 +217,19 @@ async fn a_database_moves_only_when_its_servers_have_stopped() {
         (opened(&options).await, opened(&PostgresOptions { name: "web-1".into(), ..options.clone() }).await);
     let file = || File::create(dir.path().join("out.jsonl")).unwrap();
 
-    let refused = mover.export(file(), Source::Moves).await;
+    let refused = mover.export(file(), Source::Replaced).await;
 
     assert!(
         matches!(&refused, Err(Error::Refused { why }) if why.contains("at work") && why.contains("web-1/")),
         "{refused:?}"
     );
-    assert_eq!(mover.held().await.unwrap(), None);
-    mover.export(file(), Source::Stays).await.unwrap();
-    assert_eq!(mover.held().await.unwrap(), None);
+    assert_eq!(mover.current_hold().await.unwrap(), None);
+    mover.export(file(), Source::KeepsRunning).await.unwrap();
+    assert_eq!(mover.current_hold().await.unwrap(), None);
     server.close().await.unwrap();
-    mover.export(file(), Source::Moves).await.unwrap();
-    let again = mover.export(file(), Source::Moves).await;
+    mover.export(file(), Source::Replaced).await.unwrap();
+    let again = mover.export(file(), Source::Replaced).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("is held")), "{again:?}");
-    assert!(mover.held().await.unwrap().unwrap().why.contains("go on elsewhere"));
+    assert!(mover.current_hold().await.unwrap().unwrap().why.contains("go on elsewhere"));
     mover.close().await.unwrap();
 }

@@ -45,16 +45,16 @@ async fn of_two_processes_that_have_read_the_same_one_commits() {
 async fn a_process_that_is_barred_writes_nothing_more() {
     let Some(options) = options() else { return };
     let (one, two) = (opened(&options).await, opened(&options).await);
-    assert_ne!(one.holder(), two.holder());
+    assert_ne!(one.lease_holder(), two.lease_holder());
     let put = |n: u8| Commit {
         documents: vec![Put { key: Key::new("things", n.to_string()), body: Some(vec![n]) }],
         ..Commit::default()
     };
     one.commit(put(1)).await.unwrap();
 
-    let engines = two.engines().await.unwrap();
-    let first = engines.iter().find(|engine| one.holder().ends_with(&engine.id.to_string())).unwrap();
-    assert!(two.bar(first.id).await.unwrap());
+    let engines = two.engine_processes().await.unwrap();
+    let first = engines.iter().find(|engine| one.lease_holder().ends_with(&engine.id.to_string())).unwrap();
+    assert!(two.fence_process(first.id).await.unwrap());
 
     let late = one.commit(put(2)).await;
     assert!(matches!(&late, Err(Error::Unavailable { why }) if why.contains("start it again")), "{late:?}");
@@ -123,11 +123,12 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     let id = TaskId { execution: ExecutionId::new(now, [3; 10]), visit: 1, slot: 0 };
     let schedule = vec![Task { id, due: now, body: Vec::new() }];
     one.commit(Commit { schedule, ..Commit::default() }).await.unwrap();
-    let told = async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.notified()).await;
-    let taken = async || one.lease(&one.holder(), now, hour, 10).await.unwrap().remove(0);
+    let told =
+        async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.wait_for_changes()).await;
+    let taken = async || one.lease(&one.lease_holder(), now, hour, 10).await.unwrap().remove(0);
     let nobody_has_it = async |deliveries: u32| {
         assert!(told(5_000).await.is_ok(), "nobody was told");
-        let lease = two.lease(&two.holder(), now, hour, 10).await.unwrap().remove(0);
+        let lease = two.lease(&two.lease_holder(), now, hour, 10).await.unwrap().remove(0);
         assert_eq!((lease.task.id, lease.deliveries), (id, deliveries));
         two.release(id, lease.epoch, now, lease.deliveries - 1).await.unwrap();
     };
@@ -159,19 +160,20 @@ async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
     };
     let begun: Vec<_> = (0..8).map(|number| task(number, 1_000)).collect();
     lost.commit(Commit { schedule: begun.clone(), ..Commit::default() }).await.unwrap();
-    let leases = lost.lease(&lost.holder(), Timestamp(1_000), Duration::from_secs(10), 8).await.unwrap();
+    let leases =
+        lost.lease(&lost.lease_holder(), Timestamp(1_000), Duration::from_secs(10), 8).await.unwrap();
     assert_eq!(leases.len(), 8);
     // Due while those were held, so that all of it has waited longer by the time that the leases lapse.
     let waiting = (100..500).map(|number| task(number, 2_000)).collect();
     lost.commit(Commit { schedule: waiting, ..Commit::default() }).await.unwrap();
 
     let later = Timestamp(12_000);
-    let taken = other.lease(&other.holder(), later, Duration::from_secs(10), 16).await.unwrap();
+    let taken = other.lease(&other.lease_holder(), later, Duration::from_secs(10), 16).await.unwrap();
 
     assert_eq!(taken.len(), 16);
     assert!(taken[..8].iter().all(|lease| begun.contains(&lease.task) && lease.deliveries == 2), "{taken:?}");
     assert!(taken[8..].iter().all(|lease| lease.deliveries == 1));
-    let next = other.lease(&other.holder(), later, Duration::from_secs(10), 16).await.unwrap();
+    let next = other.lease(&other.lease_holder(), later, Duration::from_secs(10), 16).await.unwrap();
     assert!(next.iter().all(|lease| lease.task.due == Timestamp(2_000)));
 }
 
@@ -209,11 +211,11 @@ async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
         sql(&format!("UPDATE head SET sequence = {at}"));
         store.commit(one(at)).await.unwrap();
     }
-    assert!(store.tidy().await.unwrap().is_empty(), "nothing is empty and full");
+    assert!(store.drop_empty_partitions().await.unwrap().is_empty(), "nothing is empty and full");
     assert_eq!(parts(), "journal_0 journal_1 journal_2 journal_3 journal_4", "two are there ahead");
 
     sql("DELETE FROM journal WHERE sequence > 10000000 AND sequence < 20000000");
-    assert_eq!(store.tidy().await.unwrap(), ["journal_1"]);
+    assert_eq!(store.drop_empty_partitions().await.unwrap(), ["journal_1"]);
 
     assert_eq!(parts(), "journal_0 journal_2 journal_3 journal_4", "the next ones are empty and not full");
     let left = store.history(None, 100).await.unwrap().items.len();

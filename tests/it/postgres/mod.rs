@@ -21,7 +21,7 @@ use tests::servers::postgres::{Cluster, installed, schema};
 /// How to open a store of its own on the shared server; `None` where there is none.
 pub(crate) fn options() -> Option<PostgresOptions> {
     let cluster = Cluster::shared(installed()?).expect("the server starts");
-    Some(PostgresOptions { schema: schema(), connections: 3, ..PostgresOptions::at(cluster.url()) })
+    Some(PostgresOptions { schema: schema(), connections: 3, ..PostgresOptions::for_url(cluster.url()) })
 }
 
 pub(crate) async fn opened(options: &PostgresOptions) -> Arc<Postgres> {

@@ -53,7 +53,7 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     assert_eq!(once, 1);
     let before = all(&*first).await;
     let (out, back) = (dir.path().join("out.jsonl"), dir.path().join("back.jsonl"));
-    let counts = transfer::export(&first, File::create(&out).unwrap(), Source::Moves).await.unwrap();
+    let counts = transfer::export(&first, File::create(&out).unwrap(), Source::Replaced).await.unwrap();
     first.close().await.unwrap();
     assert_eq!(transfer::verify(File::open(&out).unwrap()).unwrap(), counts);
 
@@ -66,7 +66,7 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     let again = postgres.import(File::open(&out).unwrap()).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("empty one")), "{again:?}");
     let sequence = postgres.health().await.sequence;
-    assert_eq!(postgres.export(File::create(&back).unwrap(), Source::Moves).await.unwrap(), counts);
+    assert_eq!(postgres.export(File::create(&back).unwrap(), Source::Replaced).await.unwrap(), counts);
     let next = postgres.commit(Commit { retire: vec![waiting], ..Commit::default() }).await.unwrap();
     assert_eq!(next.sequence.0, sequence.0 + 1, "it goes on where it was");
     postgres.close().await.unwrap();
@@ -88,7 +88,7 @@ async fn an_export_that_was_cut_or_changed_leaves_the_database_empty() {
         twins.sequence(6).await.unwrap();
     }
     let file = dir.path().join("out.jsonl");
-    transfer::export(&store, File::create(&file).unwrap(), Source::Stays).await.unwrap();
+    transfer::export(&store, File::create(&file).unwrap(), Source::KeepsRunning).await.unwrap();
     store.close().await.unwrap();
     let whole = std::fs::read(&file).unwrap();
     let mut changed = whole.clone();

@@ -173,7 +173,7 @@ fn owned(books: &Books) -> u64 {
 
 fn promised(books: &Books) -> u64 {
     let nominal: u64 = WORKSPACES.iter().map(|workspace| line(books, workspace).nominal).sum();
-    nominal + books.find::<Earmarks>("acme").map_or(0, |marks| marks.of(&gpu("H100")))
+    nominal + books.find::<Earmarks>("acme").map_or(0, |marks| marks.total(&gpu("H100")))
 }
 
 fn run() -> tokio::runtime::Runtime {

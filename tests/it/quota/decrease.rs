@@ -54,7 +54,7 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     stage.runs("research", "train-2", 1).await;
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap();
     let asked = request("to: 1\nborrowing_limit: 0");
-    let shown = stage.engine.ledger(false, |view| preview(view, &asked, &policy)).await.unwrap();
+    let shown = stage.engine.transact(false, |view| preview(view, &asked, &policy)).await.unwrap();
     assert_eq!(shown.excess, 1);
     let id = stage.decrease("to: 1\nborrowing_limit: 0").await;
     assert_eq!(stage.state(id).await, "AwaitingApproval");
@@ -66,12 +66,12 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     assert_eq!(stage.state(id).await, "DrainingExcess");
     let balance = stage.balance().await;
     assert_eq!((nominal(&stage).await, balance.used, balance.allowance.borrowing_limit), (1, 2, Some(0)));
-    let plan = stage.engine.show(id).await.unwrap().1.plan;
+    let plan = stage.engine.execution(id).await.unwrap().1.plan;
     assert_eq!(plan.placement["excess"], json!(1), "for everybody to see");
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows when it is over");
     let marks: Earmarks = stage.find("acme").await.unwrap();
-    assert_eq!(marks.of(&gpu("H100")), 1, "I-5: nobody else is given it");
+    assert_eq!(marks.total(&gpu("H100")), 1, "I-5: nobody else is given it");
 
     stage.ends("train-1").await;
     stage.engine.signal(id, USE_FELL).await.unwrap();
@@ -93,7 +93,7 @@ async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
 
     assert_eq!(stage.state(id).await, "Effective");
     let balance = stage.balance().await;
-    assert_eq!((balance.used, balance.borrowed, balance.over()), (2, 1, 0));
+    assert_eq!((balance.used, balance.borrowed, balance.over_quota()), (2, 1, 0));
     let loans = stage.all::<Loan>().await;
     assert_eq!((loans.len(), loans[0].lender.as_str(), loans[0].amount), (1, "production", 1));
 }
@@ -105,7 +105,11 @@ async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_ref
     stage.runs("research", "train-1", 2).await;
     let id = stage.decrease("to: 1").await;
     stage.approve(id).await;
-    assert_eq!(stage.balance().await.over(), 1, "nobody can lend it: over its limit, and admitted nothing");
+    assert_eq!(
+        stage.balance().await.over_quota(),
+        1,
+        "nobody can lend it: over its limit, and admitted nothing"
+    );
 
     for _ in 0..31 * 24 {
         stage.pass(HOUR).await;
@@ -117,7 +121,7 @@ async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_ref
     stage.engine.run_until_idle().await.unwrap();
 
     assert_eq!(stage.state(id).await, "Declined");
-    assert_eq!((nominal(&stage).await, stage.balance().await.over()), (2, 0));
+    assert_eq!((nominal(&stage).await, stage.balance().await.over_quota()), (2, 0));
     assert_eq!(stage.all::<Earmarks>().await, []);
 }
 
@@ -125,7 +129,7 @@ async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_ref
 async fn what_is_reserved_is_not_taken() {
     let stage = Stage::with_tenant("H100").await;
     let put = |view: &mut engine::View| {
-        let mut cohort = view.need::<Cohort>("acme")?;
+        let mut cohort = view.require::<Cohort>("acme")?;
         let account = cohort.accounts.get_mut(&"research".parse().unwrap()).unwrap();
         let (reclaim_deadline, grace) = (15 * MINUTE, 2 * MINUTE);
         let resource = gpu("H100");
@@ -134,12 +138,12 @@ async fn what_is_reserved_is_not_taken() {
         account.promises.insert("always".into(), promise);
         view.put(&cohort)
     };
-    stage.engine.ledger(true, put).await.unwrap();
+    stage.engine.transact(true, put).await.unwrap();
 
     let id = stage.decrease("to: 1").await;
 
     assert_eq!(stage.state(id).await, "Rejected");
-    let body = stage.engine.show(id).await.unwrap().1.body;
+    let body = stage.engine.execution(id).await.unwrap().1.body;
     assert_eq!(body["data"]["reasons"][0]["rule"], json!("quota.covers_reservations"));
 }
 

@@ -48,7 +48,7 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with what may be borrowed on top");
     assert_eq!(stage.all::<Earmarks>().await, [], "nothing stays set aside");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
-    let body = stage.engine.show(id).await.unwrap().1.body;
+    let body = stage.engine.execution(id).await.unwrap().1.body;
     assert_eq!(
         body["authorisation"]["by"]["waiver"]["name"],
         json!("platform/approval.auto_limit"),
@@ -101,7 +101,7 @@ async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations()
     let stage = Stage::with_tenant("H100").await;
     let asked = request("by: 3");
     let policy = PlatformPolicy::built_in().unwrap();
-    let shown = stage.engine.ledger(false, |view| preview(view, &asked, &policy)).await.unwrap();
+    let shown = stage.engine.transact(false, |view| preview(view, &asked, &policy)).await.unwrap();
 
     let id = stage.increase("by: 3").await;
 
@@ -113,7 +113,11 @@ async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations()
     assert_eq!((shown.digest, shown.plan), (case.digest.clone(), case.plan), "the dry run says the same");
     stage.approve(id).await;
     assert_eq!(stage.state(id).await, "Effective");
-    assert_eq!(stage.engine.show(id).await.unwrap().1.digest, case.digest, "what was agreed to was done");
+    assert_eq!(
+        stage.engine.execution(id).await.unwrap().1.digest,
+        case.digest,
+        "what was agreed to was done"
+    );
 }
 
 /// S-61: more than was bought is an exception with an end, and money is asked; nodes are claimed for what is lacking.
@@ -158,7 +162,7 @@ async fn a_temporary_increase_ends_by_itself() {
     let id = stage.increase("by: 1\nuntil: 2026-02-01T00:00:00Z").await;
     assert_eq!(stage.state(id).await, "Effective", "no execution stays open for it");
     let raised = stage.quota("research").await;
-    assert_eq!(QuotaRequest::ending(&raised, BEGIN), [], "not yet");
+    assert_eq!(QuotaRequest::due_decreases(&raised, BEGIN), [], "not yet");
     let other = stage.increase("resource: pods\nby: 1\nuntil: 2026-03-01T00:00:00Z").await;
     assert_eq!(stage.state(other).await, "Rejected", "a workspace has one end at a time");
 
@@ -236,9 +240,9 @@ async fn who_finds_no_node_waits_for_one_and_goes_on() {
     let rows = workflows::fleet::parse_nodes(&rows).unwrap();
     let (cluster, region) = ("west-1".parse().unwrap(), "eu-west".parse().unwrap());
     let import = |view: &mut engine::View| workflows::fleet::import_nodes(view, &rows, &cluster, &region);
-    stage.engine.ledger(true, import).await.unwrap();
+    stage.engine.transact(true, import).await.unwrap();
     let model = "H100".parse().unwrap();
-    let woken = stage.engine.ledger(false, |view| workflows::ledger::waiting(view, &region, &model)).await;
+    let woken = stage.engine.transact(false, |view| workflows::ledger::waiting(view, &region, &model)).await;
     assert_eq!(woken.unwrap(), Some(id));
     stage.engine.signal(id, CAPACITY_FREED).await.unwrap();
     stage.engine.run_until_idle().await.unwrap();
@@ -264,7 +268,7 @@ async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
         let id = stage.increase(asks).await;
 
         assert_eq!(stage.state(id).await, "Rejected", "{asks}");
-        let body = stage.engine.show(id).await.unwrap().1.body;
+        let body = stage.engine.execution(id).await.unwrap().1.body;
         let reasons = body["data"]["reasons"].as_array().unwrap();
         let named = reasons.iter().find(|reason| reason["rule"] == rule && reason["verdict"] == "failed");
         let named = named.unwrap_or_else(|| panic!("{asks}: no {rule} in {reasons:?}"));

@@ -199,7 +199,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
 
     assert_eq!(stage.state(id).await, "Verifying");
     assert_eq!(phase(&stage, id).await, ("parked".into(), "past_pivot_failure".into()));
-    let body = stage.engine.show(id).await.unwrap().1.body.to_string();
+    let body = stage.engine.execution(id).await.unwrap().1.body.to_string();
     assert!(body.contains("quota.drifted"), "{body}");
     assert_eq!(stage.quota("research").await.allowances[&gpu("H100")].nominal, 2, "nothing is granted yet");
     let order = Attribution { by: "olga".into(), reason: "the other controller is off".into() };

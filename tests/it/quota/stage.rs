@@ -48,12 +48,13 @@ impl Stage {
         ];
         let books = Books::with_fleet(SITES, &fleet);
         store.commit(Commit { documents: books.puts(), ..Commit::default() }).await.unwrap();
-        let clock = Arc::new(ManualClock::at(BEGIN));
+        let clock = Arc::new(ManualClock::starting_at(BEGIN));
         let engine = Engine::new(store.clone(), clock.clone(), simulated_platform(world));
-        let engine = engine.with::<Onboarding>().unwrap().with::<QuotaIncrease>().unwrap();
-        let engine = engine.with::<QuotaDecrease>().unwrap().with::<SlaChange>().unwrap();
-        let engine = engine.with::<Offboarding>().unwrap().with::<IncidentResponse>().unwrap();
-        let engine = engine.with::<Reclaim>().unwrap();
+        let engine = engine.with_workflow::<Onboarding>().unwrap().with_workflow::<QuotaIncrease>().unwrap();
+        let engine = engine.with_workflow::<QuotaDecrease>().unwrap().with_workflow::<SlaChange>().unwrap();
+        let engine =
+            engine.with_workflow::<Offboarding>().unwrap().with_workflow::<IncidentResponse>().unwrap();
+        let engine = engine.with_workflow::<Reclaim>().unwrap();
         let stage = Self { engine, store, clock };
         let text = format!(
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \
@@ -124,7 +125,7 @@ impl Stage {
     pub(crate) async fn runs(&self, workspace: &str, name: &str, gpus: u64) {
         self.sees().await;
         let job = job(workspace, name, gpus);
-        let submitted = self.engine.ledger(true, |view| admission::submit(view, &job)).await.unwrap();
+        let submitted = self.engine.transact(true, |view| admission::submit(view, &job)).await.unwrap();
         assert_eq!(submitted.admission.answer, AdmissionVerdict::Admit, "{:?}", submitted.admission.weighed);
     }
 
@@ -132,7 +133,7 @@ impl Stage {
     pub(crate) async fn sees(&self) {
         let tenant = "acme".parse().unwrap();
         let observe = |view: &mut View| {
-            let occupancy = view.need::<Occupancy>("acme")?;
+            let occupancy = view.require::<Occupancy>("acme")?;
             let seen =
                 |room: &NodeRoom| ObservedKind { usable: room.capacity, busy: room.capacity - room.free };
             let kinds = |kinds: &std::collections::BTreeMap<GpuKind, NodeRoom>| {
@@ -141,13 +142,13 @@ impl Stage {
             let nodes = occupancy.nodes.iter().map(|(node, rooms)| (node.clone(), kinds(rooms))).collect();
             admission::observe(view, &tenant, &Observation { at: view.now(), nodes })
         };
-        self.engine.ledger(true, observe).await.unwrap();
+        self.engine.transact(true, observe).await.unwrap();
     }
 
     /// Ends a workload.
     pub(crate) async fn ends(&self, name: &str) {
         let tenant = "acme".parse().unwrap();
-        self.engine.ledger(true, |view| admission::finish(view, &tenant, name)).await.unwrap();
+        self.engine.transact(true, |view| admission::finish(view, &tenant, name)).await.unwrap();
     }
 
     /// How workspace research stands in H100s.

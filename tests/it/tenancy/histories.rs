@@ -74,7 +74,7 @@ fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> 
     let held = books.find::<NodeAllocation>(name(tenant).as_str());
     let Some(id) = held.iter().flat_map(|held| held.nodes.keys()).nth(nth).cloned() else { return Ok(()) };
     books.decide(|view| {
-        let node = view.need::<Node>(id.as_str())?;
+        let node = view.require::<Node>(id.as_str())?;
         let epoch = node.owner_epoch;
         let wiped = node.serve(epoch).and_then(|n| n.drain(epoch)).and_then(|n| n.sanitize(epoch));
         let wiped = wiped.map_err(|e| ActionError::permanent("test.state", e))?;

@@ -34,10 +34,10 @@ impl Node {
                 // A rolling restart keeps the name; a new machine does not.
                 let holder = if dice.below(2) == 0 { name.clone() } else { format!("{name}.{life}") };
                 let engine = Engine::new(wire.clone(), clock.clone(), Arc::new(world.clone()))
-                    .with::<Errand>()
-                    .and_then(Engine::with::<Demolition>)
+                    .with_workflow::<Errand>()
+                    .and_then(Engine::with_workflow::<Demolition>)
                     .unwrap()
-                    .options(Options { holder, concurrency: 4, ..Options::default() });
+                    .with_options(Options { holder, concurrency: 4, ..Options::default() });
                 *living.engine.lock().unwrap() = Some(engine.clone());
                 let work = tokio::spawn(async move { engine.run(std::future::pending()).await });
                 wire.died.notified().await;

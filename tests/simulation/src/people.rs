@@ -104,7 +104,8 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
             loop {
                 let key = format!("request-{number}");
                 let started = play.through(&dice, |engine| {
-                    let (request, asked) = (Request::by(&requester()).once(&key, &key), asked.clone());
+                    let (request, asked) =
+                        (Request::by(&requester()).with_idempotency_key(&key, &key), asked.clone());
                     async move {
                         match asked {
                             Asked::Errand(errand) => engine.start(errand, request).await,

@@ -155,8 +155,8 @@ impl Store for Wire {
     async fn load(&self, id: ExecutionId) -> Result<Option<Record>, Error> {
         self.pass(self.shared.truth.load(id)).await
     }
-    async fn holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
-        self.pass(self.shared.truth.holder(guard)).await
+    async fn guard_holder(&self, guard: &str) -> Result<Option<ExecutionId>, Error> {
+        self.pass(self.shared.truth.guard_holder(guard)).await
     }
     async fn journal(
         &self,
@@ -232,8 +232,8 @@ impl Store for Wire {
     async fn hold(&self, hold: Hold) -> Result<(), Error> {
         self.pass(self.shared.truth.hold(hold)).await
     }
-    async fn held(&self) -> Result<Option<Hold>, Error> {
-        self.pass(self.shared.truth.held()).await
+    async fn current_hold(&self) -> Result<Option<Hold>, Error> {
+        self.pass(self.shared.truth.current_hold()).await
     }
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
         self.pass(self.shared.truth.unhold(since)).await

@@ -67,8 +67,9 @@ impl Workflow for Lend {
 /// When the engine makes none.
 pub async fn first_call() -> Call {
     let lent = Lent::default();
-    let clock = Arc::new(ManualClock::at(Timestamp(1)));
-    let engine = Engine::new(Arc::new(Memory::default()), clock, lent.clone()).with::<Lend>().unwrap();
+    let clock = Arc::new(ManualClock::starting_at(Timestamp(1)));
+    let engine =
+        Engine::new(Arc::new(Memory::default()), clock, lent.clone()).with_workflow::<Lend>().unwrap();
     engine.start(Lend, Request::default()).await.unwrap();
     engine.run_until_idle().await.unwrap();
     let call = lent.lock().unwrap().clone();

@@ -172,7 +172,7 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
     let association_change = ChangeAssociationLimit { of, from: Some(8), to: Some(12) };
 
     let labels = |rank: &str| BTreeMap::from([("priority".to_owned(), rank.to_owned())]);
-    let class = || Some(PriorityClass::of(Tier::Research, 100));
+    let class = || Some(PriorityClass::new(Tier::Research, 100));
     let namespace = CreateNamespace {
         cluster: c(),
         tenant: t(),
@@ -181,7 +181,7 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
         priority_class: class(),
     };
     let (from, to) = (labels("100"), labels("300"));
-    let priority_class = Some(PriorityClass::of(Tier::Enterprise, 300));
+    let priority_class = Some(PriorityClass::new(Tier::Enterprise, 300));
     let relabelling =
         ChangeNamespaceLabels { cluster: c(), tenant: t(), workspace: w(), from, to, priority_class };
 
@@ -251,7 +251,7 @@ fn once_per_workspace(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair>
                 tenant: t(),
                 workspace: w(),
                 labels: [].into(),
-                priority_class: Some(PriorityClass::of(Tier::Standard, 200)),
+                priority_class: Some(PriorityClass::new(Tier::Standard, 200)),
             },
             DeleteNamespace { cluster: c(), tenant: t(), workspace: w() },
         ),

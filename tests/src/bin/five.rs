@@ -17,8 +17,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let desk = Arc::new(Desk::default());
     let told = desk.clone();
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), desk.clone())
-        .with::<W5>()?
-        .watched(move |id, edges| told.moved(id, edges));
+        .with_workflow::<W5>()?
+        .with_edge_observer(move |id, edges| told.moved(id, edges));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let working = {
         let engine = engine.clone();

@@ -19,5 +19,5 @@ fn main() -> std::process::ExitCode {
 }
 
 fn later(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
-    engine.with::<tests::under_test::later::Later>()
+    engine.with_workflow::<tests::under_test::later::Later>()
 }

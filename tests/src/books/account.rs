@@ -276,8 +276,8 @@ impl World {
             workloads: books.all(),
             loans: books.all(),
             open: books.all(),
-            lines: books.all(),
-            rosters: books.all(),
+            queues: books.all(),
+            running_lists: books.all(),
             decisions: books.all(),
         };
         invariants::violations(&all).iter().map(ToString::to_string).collect()
@@ -311,8 +311,8 @@ impl World {
         while cohort.available(&demand.workspace, &demand.resource) < demand.wanted {
             let mut above: Vec<_> = cohort
                 .balances(&demand.resource)
-                .filter(|(name, balance)| **name != demand.workspace && balance.beyond() > 0)
-                .map(|(name, balance)| (std::cmp::Reverse(balance.beyond()), name.clone()))
+                .filter(|(name, balance)| **name != demand.workspace && balance.over_nominal() > 0)
+                .map(|(name, balance)| (std::cmp::Reverse(balance.over_nominal()), name.clone()))
                 .collect();
             above.sort();
             let next = above.iter().find_map(|(_, name)| {

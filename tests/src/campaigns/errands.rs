@@ -227,7 +227,7 @@ impl Workflow for Errand {
                 .or_when(is(&[Kind::Parked]), "commit", State::Committing)
                 .waived_by(Rule { name: "tests".into(), version: "1".into() })
                 .otherwise("build", State::Building),
-            State::Asking => approval([Seat::of("boss", 2)])
+            State::Asking => approval([Seat::new("boss", 2)])
                 .within(DAY)
                 .granted(State::Finishing)
                 .refused(State::Declined)
@@ -251,7 +251,9 @@ impl Workflow for Errand {
                     .within(DAY)
                     .then(State::Finishing)
             }
-            State::Parenting => children(self.chores()).cancelled().within(2 * DAY).then(State::Finishing),
+            State::Parenting => {
+                children(self.chores()).cancel_on_undo().within(2 * DAY).then(State::Finishing)
+            }
             State::Committing => {
                 act(self.doing(How::Broken)).forward_only().record(learn).then(State::Finishing)
             }

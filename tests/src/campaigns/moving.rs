@@ -85,9 +85,9 @@ struct Twin {
 
 impl Twin {
     fn on(store: Arc<dyn Store>, now: Timestamp, yard: Yard) -> Self {
-        let (clock, yard) = (Arc::new(ManualClock::at(now)), Arc::new(yard));
+        let (clock, yard) = (Arc::new(ManualClock::starting_at(now)), Arc::new(yard));
         let engine = Engine::new(store.clone(), clock.clone(), yard.clone());
-        let engine = engine.with::<Errand>().expect("the errand is sound");
+        let engine = engine.with_workflow::<Errand>().expect("the errand is sound");
         Self { store, engine, clock, yard }
     }
 
@@ -142,7 +142,7 @@ impl Twin {
     async fn lose_a_worker(&self) {
         let leases = self.store.lease("dying", self.clock.now(), SECOND, 1_000_000).await.expect("leases");
         for (n, lease) in leases.iter().enumerate() {
-            let (record, shown) = self.engine.show(lease.task.id.execution).await.expect("it is shown");
+            let (record, shown) = self.engine.execution(lease.task.id.execution).await.expect("it is shown");
             assert_eq!(record.state, "Trying");
             if n % 2 == 0 {
                 self.yard.effect(format!("{}/Trying/{}/0", record.id, shown.body["entered"]));
@@ -331,7 +331,7 @@ pub async fn run(dir: &Path, options: &PostgresOptions, count: usize) -> Moved {
 
     let (out, half) = (dir.join("out.jsonl"), dir.join("half.jsonl"));
     let closing = Instant::now();
-    transfer::export(&first, File::create(&out).expect("a file"), Source::Stays)
+    transfer::export(&first, File::create(&out).expect("a file"), Source::KeepsRunning)
         .await
         .expect("it is exported");
     moved.export = closing.elapsed();
@@ -355,7 +355,7 @@ pub async fn run(dir: &Path, options: &PostgresOptions, count: usize) -> Moved {
     let resuming = Instant::now();
     there.answer().await;
     let answered = resuming.elapsed();
-    second.export(File::create(&half).expect("a file"), Source::Stays).await.expect("it is exported");
+    second.export(File::create(&half).expect("a file"), Source::KeepsRunning).await.expect("it is exported");
     as_a_move(&half);
     let third = settle_back(&dir.join("b"), &half).await;
     let back = Twin::on(third.clone(), there.clock.now(), there.yard.twin());

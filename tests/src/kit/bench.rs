@@ -177,7 +177,7 @@ impl<'a> Bench<'a> {
     pub(super) async fn clear(&self) {
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for thing in others.iter().chain([&self.thing]) {
-            let stamp = CallMetadata { epoch: Epoch(NOW * 100), ..self.stamp("clear").part(thing) };
+            let stamp = CallMetadata { epoch: Epoch(NOW * 100), ..self.stamp("clear").for_part(thing) };
             if let Ok(Some(found)) = self.subject.look(thing, &stamp).await {
                 let _left_behind = self.subject.remove(thing, &found, &stamp).await;
             }

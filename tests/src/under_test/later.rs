@@ -61,7 +61,7 @@ impl Workflow for Later {
     fn step(&self, place: Place) -> Step<Self> {
         let next = |state| if state == State::Active { Place::Greeting } else { Place::Was(state) };
         match place {
-            Place::Was(state) => self.was.step(state).lifted(|me: &mut Self| &mut me.was, next),
+            Place::Was(state) => self.was.step(state).map_workflow(|me: &mut Self| &mut me.was, next),
             Place::Greeting => wait(SECOND).then(Place::Was(State::Active)),
         }
     }

@@ -223,7 +223,7 @@ impl<'a> Replay<'a> {
         let observed = self
             .stage
             .engine
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let observed = admission::observe(view, tenant, &seen)?;
                 start_reclaims(view, &observed.news)?;
                 Ok(observed)
@@ -255,7 +255,7 @@ impl<'a> Replay<'a> {
             let news = self
                 .stage
                 .engine
-                .ledger(true, |view| {
+                .transact(true, |view| {
                     let news = admission::admit_queued(view, tenant)?;
                     start_reclaims(view, &news)?;
                     Ok(news)

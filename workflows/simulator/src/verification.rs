@@ -80,7 +80,7 @@ impl Proof {
         let mut reports = (self.run)().await?;
         for (report, name) in reports.iter_mut().zip(self.workflows) {
             if report.workflow != *name {
-                report.complaints.push(format!("the report is about {}, not about {name}", report.workflow));
+                report.violations.push(format!("the report is about {}, not about {name}", report.workflow));
             }
         }
         Ok(reports)

@@ -97,14 +97,14 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         let batch = self.next_commits(&cursor).await?;
         let Some((_, last)) = batch.last() else { return Ok(Some(0)) };
         let (last, began) = (last.sequence.0, batch.first().map(|(_, first)| first.sequence.0));
-        let (documents, grown) = self.chained(&batch).await?;
+        let (documents, grown) = self.chain_entries(&batch).await?;
         let sealed = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         cursor.began = cursor.began.or(began);
         cursor.after = Some(last);
         cursor.sealed = cursor.sealed.saturating_add(sealed);
         cursor.unsigned = cursor.unsigned.saturating_add(sealed);
         cursor.grown.extend(grown);
-        Ok(self.moved(at, &cursor, documents).await?.then_some(batch.len()))
+        Ok(self.commit_cursor(at, &cursor, documents).await?.then_some(batch.len()))
     }
 
     /// The entries of the next commits, whole commits only, so that the cursor is the number of one.
@@ -127,14 +127,14 @@ impl<P: Send + Sync + 'static> Auditor<P> {
     }
 
     /// The entries in their chains, with the heads, and which chains have grown.
-    async fn chained(&self, batch: &[(u32, Entry)]) -> Result<(Vec<Put>, Vec<String>), Error> {
+    async fn chain_entries(&self, batch: &[(u32, Entry)]) -> Result<(Vec<Put>, Vec<String>), Error> {
         let mut known: BTreeMap<ExecutionId, ExecutionContext> = BTreeMap::new();
         let mut heads: BTreeMap<String, Option<ChainHead>> = BTreeMap::new();
         let mut documents = Vec::new();
         for (place, of) in batch {
             let known = match known.entry(of.execution) {
                 Slot::Occupied(found) => found.into_mut(),
-                Slot::Vacant(free) => free.insert(self.known(of.execution).await?),
+                Slot::Vacant(free) => free.insert(self.execution_context(of.execution).await?),
             };
             let mut entry = audit_entry(of, *place, known);
             let chain = chain_of(&entry.tenant).to_owned();
@@ -155,8 +155,8 @@ impl<P: Send + Sync + 'static> Auditor<P> {
     }
 
     /// What is known of an execution beside its journal. One that cannot be decoded is told without its plan.
-    async fn known(&self, id: ExecutionId) -> Result<ExecutionContext, Error> {
-        if id == AuditContext::nobody() {
+    async fn execution_context(&self, id: ExecutionId) -> Result<ExecutionContext, Error> {
+        if id == AuditContext::no_execution() {
             return Ok(ExecutionContext::default());
         }
         let record = self.store().load(id).await;
@@ -167,18 +167,23 @@ impl<P: Send + Sync + 'static> Auditor<P> {
             Err(error) => return Err(error.into()),
         };
         let stands = match &record {
-            Some(_) => self.engine.show(id).await.ok(),
+            Some(_) => self.engine.execution(id).await.ok(),
             None => None,
         };
         // Of one that only another version of the software can read, no plan is known until people were asked about it.
         let stands = stands
             .filter(|(_, shown)| !shown.digest.0.is_empty())
             .map(|(_, shown)| (shown.digest.0, policy_of(&shown.plan.decides)));
-        Ok(ExecutionContext { record, cases: self.engine.approval_cases(id).await?, stands })
+        Ok(ExecutionContext { record, cases: self.engine.approval_records(id).await?, current_plan: stands })
     }
 
     /// Commits what was decided on the cursor as it was read; false when another has moved it.
-    async fn moved(&self, at: store::Read, cursor: &Cursor, mut documents: Vec<Put>) -> Result<bool, Error> {
+    async fn commit_cursor(
+        &self,
+        at: store::Read,
+        cursor: &Cursor,
+        mut documents: Vec<Put>,
+    ) -> Result<bool, Error> {
         documents.push(put(cursor)?);
         match self.store().commit(Commit { reads: vec![at], documents, ..Commit::default() }).await {
             Ok(_) => Ok(true),
@@ -252,7 +257,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         cursor.signed = cursor.after;
         cursor.unsigned = 0;
         documents.push(put(&SealedCheckpoint { checkpoint, by })?);
-        Ok(self.moved(at, &cursor, documents).await?.then_some(true))
+        Ok(self.commit_cursor(at, &cursor, documents).await?.then_some(true))
     }
 
     /// Signs that an export is whole.

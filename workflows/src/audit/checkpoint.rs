@@ -51,7 +51,7 @@ impl Entity for SealedCheckpoint {
 impl ChainHead {
     /// What stands for it in a checkpoint.
     pub(super) fn commitment(&self) -> Digest {
-        Digest::of("audit head", self)
+        Digest::from_content("audit head", self)
     }
 }
 
@@ -59,7 +59,7 @@ impl Checkpoint {
     /// What the next one calls it by.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest::of("audit checkpoint", self)
+        Digest::from_content("audit checkpoint", self)
     }
 }
 
@@ -70,7 +70,7 @@ impl SealedCheckpoint {
 
     /// Whether `key` signed exactly this.
     #[must_use]
-    pub fn fits(&self, key: &PublicKey) -> bool {
+    pub fn is_signed_by(&self, key: &PublicKey) -> bool {
         fits(CHECKPOINT_TYPE, &self.checkpoint, &self.by, key)
     }
 }
@@ -86,14 +86,14 @@ pub(super) async fn sign(
 ) -> Result<Signature, String> {
     let text = compact(&value(content));
     let (bytes, key) = signer.sign(&pae(payload_type, text.as_bytes())).await?;
-    Ok(Signature::of(&key, &bytes))
+    Ok(Signature::new(&key, &bytes))
 }
 
 /// Whether a signature is of this content by this key.
 pub(super) fn fits(payload_type: &str, content: &impl Serialize, by: &Signature, key: &PublicKey) -> bool {
     let text = compact(&value(content));
     let bytes = STANDARD.decode(&by.sig);
-    by.keyid == key.id() && bytes.is_ok_and(|bytes| key.fits(&pae(payload_type, text.as_bytes()), &bytes))
+    by.keyid == key.id() && bytes.is_ok_and(|bytes| key.verifies(&pae(payload_type, text.as_bytes()), &bytes))
 }
 
 /// Up to `limit` checkpoints in order, beginning after the number `after`.

@@ -42,7 +42,7 @@ pub struct Denial {
     /// In whose audit it is told; empty for the platform's own.
     pub tenant: String,
     /// The address with its names filled in.
-    pub at: String,
+    pub path: String,
     /// Why, as a code of a problem.
     pub code: String,
     /// Why, in the words of the answer.
@@ -64,11 +64,11 @@ impl Denial {
     pub fn entry(&self, now: Timestamp) -> Entry {
         let short = |text: &str| text.chars().take(LONGEST).collect::<String>();
         let detail = json!({
-            "tenant": self.tenant, "at": short(&self.at), "code": self.code, "why": short(&self.why), "denied": self.what,
+            "tenant": self.tenant, "at": short(&self.path), "code": self.code, "why": short(&self.why), "denied": self.what,
         });
         Entry {
             sequence: Sequence(0),
-            execution: AuditContext::nobody(),
+            execution: AuditContext::no_execution(),
             at: now,
             actor: short(&self.who),
             event: Self::EVENT.into(),
@@ -81,7 +81,7 @@ impl Denial {
 
 impl Denied {
     /// All of it as a sentence.
-    pub(super) fn says(&self, who: &str, at: &str, code: &str) -> String {
+    pub(super) fn describe(&self, who: &str, at: &str, code: &str) -> String {
         let who = if who == Denial::SEVERAL { "several callers" } else { who };
         let asked = if self.asked == Denial::SEVERAL { "several things" } else { &self.asked };
         let at = if at.is_empty() { String::new() } else { format!(" at {at}") };

@@ -106,6 +106,6 @@ impl Entry {
     /// What the next entry, and a checkpoint, call it by.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest::of("audit entry", self)
+        Digest::from_content("audit entry", self)
     }
 }

@@ -30,7 +30,7 @@ pub struct Period {
 impl Period {
     /// Whether something that happened then belongs to it.
     #[must_use]
-    pub fn has(&self, at: Moment) -> bool {
+    pub fn contains(&self, at: Moment) -> bool {
         self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at < to)
     }
 }
@@ -87,7 +87,7 @@ async fn range<P: Send + Sync + 'static>(
     } else {
         loop {
             let page = super::entries(store, Some(chain), after.as_deref(), PAGE).await?;
-            for entry in page.items.iter().filter(|entry| period.has(entry.at)) {
+            for entry in page.items.iter().filter(|entry| period.contains(entry.at)) {
                 first.get_or_insert(entry.number);
                 last = entry.number;
             }
@@ -154,7 +154,7 @@ impl File {
             lines: self.lines,
             entries: self.entries,
             checkpoints: self.checkpoints,
-            digest: Digest::of_bytes(self.text.as_bytes()),
+            digest: Digest::from_bytes(self.text.as_bytes()),
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) struct Read {
 /// The `line`th line of a file.
 pub(super) fn written(content: Content, by: Option<Signature>, line: u64) -> String {
     let mut object = value(&Written { content, by, line });
-    let digest = Digest::of_bytes(compact(&object).as_bytes());
+    let digest = Digest::from_bytes(compact(&object).as_bytes());
     if let Some(fields) = object.as_object_mut() {
         fields.insert("sha256".into(), Value::String(digest.0));
     }
@@ -103,7 +103,7 @@ pub(super) fn read(line: &[u8]) -> Result<Read, String> {
     }
     let fields = object.as_object_mut().ok_or("it is no JSON object")?;
     let said = fields.remove("sha256").ok_or("it has no digest")?;
-    let is = Digest::of_bytes(compact(&object).as_bytes());
+    let is = Digest::from_bytes(compact(&object).as_bytes());
     if said != is.0.as_str() {
         return Err(format!("it was changed: its digest is {is}, and it says {said}"));
     }

@@ -25,13 +25,13 @@ pub(super) struct ExecutionContext {
     /// What people were asked, the earliest first.
     pub(super) cases: Vec<ApprovalRecord>,
     /// The plan as it stands: its digest, and the policy it names.
-    pub(super) stands: Option<(String, Option<PolicyRef>)>,
+    pub(super) current_plan: Option<(String, Option<PolicyRef>)>,
 }
 
 /// The entry without its place in a chain.
 pub(super) fn audit_entry(of: &store::Entry, place: u32, known: &ExecutionContext) -> Entry {
     let detail: Value = serde_json::from_slice(&of.detail).unwrap_or_default();
-    if of.execution == AuditContext::nobody() {
+    if of.execution == AuditContext::no_execution() {
         return match of.event.as_str() {
             AuditContext::ERASED => erased(of, place, &detail),
             Denial::EVENT => denied(of, place, &detail),
@@ -104,7 +104,7 @@ fn bare(of: &store::Entry, place: u32) -> Entry {
 
 /// The digest of all that a journal entry says.
 fn journalled(of: &store::Entry) -> Digest {
-    Digest::of(
+    Digest::from_content(
         "journal entry",
         &json!({
             "execution": of.execution.to_string(), "at": of.at.0, "actor": of.actor, "event": of.event,
@@ -151,7 +151,7 @@ fn denied(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let (at, code) = (text("at"), text("code"));
     let denied: Option<Denied> = detail.get("denied").cloned().and_then(|it| serde_json::from_value(it).ok());
     let says = match &denied {
-        Some(denied) => denied.says(&of.actor, &at, &code),
+        Some(denied) => denied.describe(&of.actor, &at, &code),
         None => format!("{} was denied what was asked at {at}: {code}", of.actor),
     };
     Entry {
@@ -358,7 +358,7 @@ fn under(
         let plan = EffectivePlan { digest: case.digest.0.clone(), by: PlanSource::Approval };
         return (Some(plan), policy_of(&case.plan.decides));
     }
-    let Some((digest, policy)) = &known.stands else { return (None, None) };
+    let Some((digest, policy)) = &known.current_plan else { return (None, None) };
     (Some(EffectivePlan { digest: digest.clone(), by: PlanSource::Sealing }), policy.clone())
 }
 

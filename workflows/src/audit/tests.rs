@@ -16,11 +16,11 @@ use store::{Commit, ExecutionId, Memory, Record, Revision, Sequence, Store, Time
 const NOON: u64 = 1_795_266_491_000;
 
 fn key() -> SigningKey {
-    SigningKey::of_seed([7; 32]).unwrap()
+    SigningKey::from_seed([7; 32]).unwrap()
 }
 
 fn public() -> Vec<PublicKey> {
-    vec![key().public()]
+    vec![key().public_key()]
 }
 
 fn id(n: u64) -> ExecutionId {
@@ -76,7 +76,7 @@ async fn note(store: &dyn Store, entries: Vec<store::Entry>) {
 }
 
 fn auditor_on(store: Arc<dyn Store>) -> Auditor<()> {
-    let clock = Arc::new(ManualClock::at(Timestamp(NOON + 3_600_000)));
+    let clock = Arc::new(ManualClock::starting_at(Timestamp(NOON + 3_600_000)));
     let engine = Engine::new(store, clock, ());
     Auditor::new(engine, Arc::new(key()), Pace::default())
 }

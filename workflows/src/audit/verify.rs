@@ -47,7 +47,7 @@ pub struct Verification {
 impl Verification {
     /// Whether every byte is as it was exported, and all of it is as it was sealed.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.problems.is_empty()
     }
 }
@@ -58,13 +58,13 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut walk = FileCheck { keys, line: 0, ..FileCheck::default() };
     if file.split(|byte| *byte == b'\n').next().is_some_and(|first| first.ends_with(b"\r")) {
         let why = "its line endings were changed, from LF to CRLF, as by a transfer as text: fetch it again, byte by byte";
-        walk.at(1, "the whole file".into(), why.into());
+        walk.report_at(1, "the whole file".into(), why.into());
         return walk.found;
     }
     let whole = file.ends_with(b"\n");
     let body = file.strip_suffix(b"\n").unwrap_or(file);
     for line in body.split(|byte| *byte == b'\n') {
-        walk.take(line);
+        walk.check_line(line);
     }
     if !whole {
         walk.problem("the file ends within this line: its tail was cut off");
@@ -72,7 +72,7 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
         walk.line = walk.line.saturating_add(1);
         let why =
             format!("the file ends here without its last line, after {}: its tail was cut off", walk.after());
-        walk.at(walk.line, "the end".into(), why);
+        walk.report_at(walk.line, "the end".into(), why);
     }
     walk.found
 }
@@ -96,7 +96,7 @@ struct FileCheck<'a> {
 }
 
 impl FileCheck<'_> {
-    fn at(&mut self, line: u64, record: String, problem: String) {
+    fn report_at(&mut self, line: u64, record: String, problem: String) {
         if self.found.problems.len() < MOST_PROBLEMS {
             self.found.problems.push(Problem { line, record, problem });
         }
@@ -120,10 +120,10 @@ impl FileCheck<'_> {
     }
 
     fn problem(&mut self, problem: &str) {
-        self.at(self.line, self.expected(), problem.to_owned());
+        self.report_at(self.line, self.expected(), problem.to_owned());
     }
 
-    fn take(&mut self, line: &[u8]) {
+    fn check_line(&mut self, line: &[u8]) {
         self.line = self.line.saturating_add(1);
         if self.ended.is_some() {
             return self.problem("something follows the end");
@@ -135,7 +135,7 @@ impl FileCheck<'_> {
             Ok(read) => read,
             Err(why) => {
                 let record = named_in(line).unwrap_or_else(|| self.expected());
-                self.at(self.line, record, why);
+                self.report_at(self.line, record, why);
                 (self.torn, self.last) = (true, None);
                 return;
             }
@@ -146,7 +146,7 @@ impl FileCheck<'_> {
                 Some(_) => format!("it is line {number}: something before it is missing"),
                 None => format!("it is line {number} and stands in another place, or once more"),
             };
-            self.at(self.line, what, why);
+            self.report_at(self.line, what, why);
             (self.torn, self.last) = (true, None);
             // Numbered on from here, so that one line that is missing is one problem.
             self.line = number;
@@ -189,13 +189,13 @@ impl FileCheck<'_> {
         };
         if let Some((number, previous)) = wanted {
             if entry.number != number {
-                self.at(self.line, name.clone(), format!("it stands where entry {number} belongs"));
+                self.report_at(self.line, name.clone(), format!("it stands where entry {number} belongs"));
             } else if entry.previous != previous {
                 let (line, record) = match &self.last {
                     Some((line, number, _)) => (*line, format!("entry {number}")),
                     None => (self.line, name.clone()),
                 };
-                self.at(
+                self.report_at(
                     line,
                     record,
                     format!("it is not what {name} was sealed after: one of the two was changed"),
@@ -203,7 +203,7 @@ impl FileCheck<'_> {
             }
         }
         if self.found.header.as_ref().is_some_and(|header| header.tenant != entry.tenant) {
-            self.at(self.line, name, "it is of another tenant than the header says".into());
+            self.report_at(self.line, name, "it is of another tenant than the header says".into());
         }
         self.covered = false;
         self.found.entries = self.found.entries.saturating_add(1);
@@ -214,18 +214,18 @@ impl FileCheck<'_> {
     fn checkpoint(&mut self, checkpoint: &Checkpoint, by: &Signature) {
         let name = format!("checkpoint {}", checkpoint.number);
         if !self.keys.iter().any(|key| fits(CHECKPOINT_TYPE, checkpoint, by, key)) {
-            self.at(self.line, name.clone(), untrusted(by, self.keys));
+            self.report_at(self.line, name.clone(), untrusted(by, self.keys));
         }
         match &self.checkpoint {
             Some((number, _)) if checkpoint.number <= *number => {
-                self.at(self.line, name.clone(), format!("it stands after checkpoint {number}"));
+                self.report_at(self.line, name.clone(), format!("it stands after checkpoint {number}"));
             }
             Some((number, digest))
                 if checkpoint.number == number.saturating_add(1)
                     && checkpoint.previous.as_ref() != Some(digest) =>
             {
                 let why = format!("it was not made after the checkpoint {number} that stands here");
-                self.at(self.line, name.clone(), why);
+                self.report_at(self.line, name.clone(), why);
             }
             Some(_) | None => {}
         }
@@ -236,7 +236,7 @@ impl FileCheck<'_> {
                 let why = format!(
                     "{name} names another entry as the last: this one, or one before it, was changed"
                 );
-                self.at(line, format!("entry {number}"), why);
+                self.report_at(line, format!("entry {number}"), why);
             }
         }
         self.covered = true;
@@ -249,7 +249,7 @@ impl FileCheck<'_> {
         let signed = self.keys.iter().find(|key| fits(END_TYPE, end, by, key));
         self.found.signed_by = signed.map(PublicKey::id);
         if signed.is_none() {
-            self.at(self.line, "the end".into(), untrusted(by, self.keys));
+            self.report_at(self.line, "the end".into(), untrusted(by, self.keys));
         }
         if !self.found.problems.is_empty() {
             return;
@@ -264,10 +264,10 @@ impl FileCheck<'_> {
         if says != (lines, self.found.entries, checkpoints) || end.digest.0 != digest {
             let why =
                 "the end was signed over other lines: some were changed, removed or added, and made to fit";
-            self.at(self.line, "the end".into(), why.into());
+            self.report_at(self.line, "the end".into(), why.into());
         } else if self.found.entries > 0 && !self.covered {
             let why = "no checkpoint stands behind it, so nothing says that it is the entry that was sealed";
-            self.at(self.line, self.after(), why.into());
+            self.report_at(self.line, self.after(), why.into());
         }
     }
 }

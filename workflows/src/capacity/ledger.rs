@@ -30,12 +30,15 @@ impl LedgerAction for AssessCapacity {
     type Output = (ExhaustionTerms, CapacityMeasurement);
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
-        self.look(view)
+        self.assess(view)
     }
 }
 
 impl AssessCapacity {
-    pub(super) fn look(&self, view: &mut View) -> Result<(ExhaustionTerms, CapacityMeasurement), Undecided> {
+    pub(super) fn assess(
+        &self,
+        view: &mut View,
+    ) -> Result<(ExhaustionTerms, CapacityMeasurement), Undecided> {
         let policy = policy::in_force(view)?;
         let here: Vec<_> = candidates(view, &self.model)?
             .into_iter()
@@ -44,13 +47,13 @@ impl AssessCapacity {
         let total: Gpus = here.iter().map(|candidate| candidate.total).sum();
         let all_free: Gpus = here.iter().map(|candidate| candidate.free).sum();
         let kept = here.iter().map(|candidate| candidate.buffer).max().unwrap_or_default();
-        let buffer = kept.plus(policy.buffer_in(&self.region));
-        let free = all_free.less_or_none(buffer);
+        let buffer = kept.saturating_add(policy.buffer_in(&self.region));
+        let free = all_free.saturating_sub(buffer);
         let list = view.get::<Waitlist>(&Waitlist::key(&self.region, &self.model))?;
         let queued: Gpus = list.iter().flat_map(|list| &list.waiters).map(|waiter| waiter.gpus).sum();
-        let waited_for = queued.plus(self.wanted);
+        let waited_for = queued.saturating_add(self.wanted);
         let overdue = overdue(view, &self.tenants, &self.model)?;
-        let enough = free >= waited_for && free >= policy.capacity.recovered.of(total);
+        let enough = free >= waited_for && free >= policy.capacity.recovered.apply_to(total);
         let at = view.now();
         Ok((terms(&policy), CapacityMeasurement { at, total, free, buffer, waited_for, overdue, enough }))
     }
@@ -59,7 +62,7 @@ impl AssessCapacity {
 /// Of `tenants`, those with loans of the model that have lasted too long.
 fn overdue(view: &mut View, tenants: &[TenantId], model: &GpuModel) -> Result<Vec<TenantId>, Undecided> {
     let resource = Resource::gpus(model.clone());
-    view.want::<OpenLoans>(tenants.iter().map(|tenant| OpenLoans::key(tenant, &resource)))?;
+    view.prefetch::<OpenLoans>(tenants.iter().map(|tenant| OpenLoans::key(tenant, &resource)))?;
     let now = view.now();
     let mut found = Vec::new();
     for tenant in tenants {
@@ -129,7 +132,7 @@ impl LedgerAction for LowerBuffer {
         if view.get::<LoweredBuffer>(&id)?.is_some() {
             return Ok(());
         }
-        let mut region = view.need::<Region>(self.region.as_str())?;
+        let mut region = view.require::<Region>(self.region.as_str())?;
         let before = region.buffer.by_model.insert(self.model.clone(), Gpus::ZERO);
         view.put(&region)?;
         let (region, model) = (self.region.clone(), self.model.clone());
@@ -152,7 +155,7 @@ impl LedgerAction for RestoreBuffer {
         let id = format!("{}/{}", self.region, self.model);
         let lowered = view.get::<LoweredBuffer>(&id)?.filter(|lowered| lowered.by == call.execution);
         let Some(lowered) = lowered else { return Ok(()) };
-        let mut region = view.need::<Region>(self.region.as_str())?;
+        let mut region = view.require::<Region>(self.region.as_str())?;
         match lowered.before {
             Some(before) => region.buffer.by_model.insert(self.model.clone(), before),
             None => region.buffer.by_model.remove(&self.model),
@@ -176,8 +179,8 @@ impl LedgerAction for ShutTiers {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let policy = policy::in_force(view)?;
-        view.want::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
-        view.want::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
+        view.prefetch::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
+        view.prefetch::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
         for id in &self.tenants {
             let Some(tenant) = view.get::<Tenant>(id.as_str())? else { continue };
             let degrades =
@@ -201,7 +204,7 @@ impl LedgerAction for OpenTiers {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        view.want::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
+        view.prefetch::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
         for id in &self.tenants {
             let Some(cohort) = view.get::<Cohort>(id.as_str())? else { continue };
             let workspaces: Vec<_> = cohort.accounts.keys().cloned().collect();

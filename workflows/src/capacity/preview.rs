@@ -10,6 +10,6 @@ use engine::{Undecided, View};
 /// What the view lacks.
 pub fn preview(view: &mut View, asked: &CapacityExhaustion) -> Result<CapacityExhaustion, Undecided> {
     let mut tried = asked.clone();
-    tried.assessed(asked.assessment().look(view)?);
+    tried.assessed(asked.assessment().assess(view)?);
     Ok(tried)
 }

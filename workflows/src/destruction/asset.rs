@@ -211,7 +211,7 @@ pub struct Asset {
 impl Asset {
     /// What `scan` saw of `tenant` at `locator`; say more by struct update.
     #[must_use]
-    pub fn seen(
+    pub fn from_scan(
         tenant: &TenantId,
         kind: AssetType,
         locator: &str,

@@ -57,7 +57,7 @@ impl Inventory {
     ///
     /// # Errors
     /// The assets whose serial numbers differ between the scans: they are not the same thing.
-    pub fn of(seen: impl IntoIterator<Item = Asset>) -> Result<Self, BTreeSet<AssetId>> {
+    pub fn from_scans(seen: impl IntoIterator<Item = Asset>) -> Result<Self, BTreeSet<AssetId>> {
         let mut assets: BTreeMap<AssetId, Asset> = BTreeMap::new();
         let mut differ = BTreeSet::new();
         for asset in seen {
@@ -106,20 +106,20 @@ impl Inventory {
     }
 
     /// Assets that both scans saw and whose data is classified.
-    pub fn agreed(&self) -> impl Iterator<Item = &Asset> {
+    pub fn agreed_assets(&self) -> impl Iterator<Item = &Asset> {
         self.assets.values().filter(|asset| open(asset).is_none())
     }
 
     /// What a person must look at before this can be approved; empty when nothing is open.
     #[must_use]
-    pub fn open(&self) -> BTreeMap<AssetId, OpenReason> {
+    pub fn open_questions(&self) -> BTreeMap<AssetId, OpenReason> {
         self.assets.values().filter_map(|asset| Some((asset.id.clone(), open(asset)?))).collect()
     }
 
     /// The digest of the exact list. Approvals of destruction are bound to it.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest::of("inventory", &self.assets.values().collect::<Vec<_>>())
+        Digest::from_content("inventory", &self.assets.values().collect::<Vec<_>>())
     }
 
     /// The documents that keep it: a head, and pages that fit the store.
@@ -148,10 +148,10 @@ impl Inventory {
     pub fn read(view: &mut View, tenant: &TenantId, run: ExecutionId) -> Result<Option<Self>, Undecided> {
         let key = InventoryHead::key(tenant, run);
         let Some(head) = view.get::<InventoryHead>(&key)? else { return Ok(None) };
-        view.want::<InventoryPage>((0..head.pages).map(|page| InventoryPage::key(&key, page)))?;
+        view.prefetch::<InventoryPage>((0..head.pages).map(|page| InventoryPage::key(&key, page)))?;
         let mut assets = BTreeMap::new();
         for page in 0..head.pages {
-            let page = view.need::<InventoryPage>(&InventoryPage::key(&key, page))?;
+            let page = view.require::<InventoryPage>(&InventoryPage::key(&key, page))?;
             assets.extend(page.assets.into_iter().map(|asset| (asset.id.clone(), asset)));
         }
         Ok(Some(Self { assets }))

@@ -72,7 +72,7 @@ impl From<HoldError> for Undecided {
 /// # Errors
 /// As [`View::get`].
 pub fn holds_of(view: &mut View, tenant: &TenantId) -> Result<Holds, Undecided> {
-    Ok(view.get::<Holds>(tenant.as_str())?.unwrap_or_else(|| Holds::none(tenant.clone())))
+    Ok(view.get::<Holds>(tenant.as_str())?.unwrap_or_else(|| Holds::empty(tenant.clone())))
 }
 
 /// What the destruction by `run` has destroyed so far, by its records.
@@ -86,7 +86,9 @@ pub fn destruction_progress(
 ) -> Result<DestructionProgress, Undecided> {
     let inventory = Inventory::read(view, tenant, run)?.unwrap_or_default();
     let mut standing = DestructionProgress::default();
-    view.want::<SanitisationRecord>(inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)))?;
+    view.prefetch::<SanitisationRecord>(
+        inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)),
+    )?;
     for asset in inventory.assets() {
         let record = view.get::<SanitisationRecord>(&SanitisationRecord::key(run, &asset.id))?;
         let gone = record.is_some_and(|record| match record.result {
@@ -245,9 +247,11 @@ impl LedgerAction for PassPivot {
             let why = format!("the inventory kept for {} is not {}", self.tenant, self.approved);
             return Err(ActionError::permanent(codes::INVENTORY_CHANGED, why).into());
         };
-        if let Some((asset, open)) = inventory.open().first_key_value() {
-            let why =
-                format!("{asset} is {open}, and {} assets in all are not settled", inventory.open().len());
+        if let Some((asset, open)) = inventory.open_questions().first_key_value() {
+            let why = format!(
+                "{asset} is {open}, and {} assets in all are not settled",
+                inventory.open_questions().len()
+            );
             return Err(ActionError::permanent(codes::INVENTORY_OPEN, why).into());
         }
         let pivot = Pivot {
@@ -278,7 +282,7 @@ impl LedgerAction for CheckHolds {
     type Output = Vec<Hold>;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Vec<Hold>, Undecided> {
-        Ok(holds_of(view, &self.tenant)?.keeping(&self.scope).cloned().collect())
+        Ok(holds_of(view, &self.tenant)?.covering(&self.scope).cloned().collect())
     }
 }
 
@@ -297,12 +301,12 @@ impl LedgerAction for KeepInventory {
     type Output = InventoryHead;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<InventoryHead, Undecided> {
-        let inventory = Inventory::of(self.seen.iter().cloned()).map_err(|differ| {
+        let inventory = Inventory::from_scans(self.seen.iter().cloned()).map_err(|differ| {
             let named: Vec<_> = differ.iter().map(AssetId::as_str).collect();
             let why = format!("the two scans saw different serial numbers of {}", named.join(", "));
             ActionError::permanent(codes::INVENTORY_OPEN, why)
         })?;
-        inventory.keep(view, &self.tenant, call.execution)
+        inventory.save(view, &self.tenant, call.execution)
     }
 }
 
@@ -311,7 +315,7 @@ impl Inventory {
     ///
     /// # Errors
     /// `inventory.changed` when another of the same execution is being destroyed already, or an asset is another tenant's.
-    pub fn keep(
+    pub fn save(
         &self,
         view: &mut View,
         tenant: &TenantId,
@@ -377,7 +381,7 @@ impl LedgerAction for KeepRecords {
     type Output = Vec<Digest>;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Vec<Digest>, Undecided> {
-        view.want::<SanitisationRecord>(self.records.iter().map(Entity::id))?;
+        view.prefetch::<SanitisationRecord>(self.records.iter().map(Entity::id))?;
         for record in &self.records {
             view.put(record)?;
         }

@@ -229,12 +229,12 @@ impl Holds {
 
     /// No holds.
     #[must_use]
-    pub fn none(tenant: TenantId) -> Self {
+    pub fn empty(tenant: TenantId) -> Self {
         Self { tenant, open: Vec::new(), pivots: Vec::new() }
     }
 
     /// The holds in force that keep something of `scope`.
-    pub fn keeping<'a>(&'a self, scope: &'a HoldScope) -> impl Iterator<Item = &'a Hold> {
+    pub fn covering<'a>(&'a self, scope: &'a HoldScope) -> impl Iterator<Item = &'a Hold> {
         self.open.iter().filter(move |hold| hold.scope.overlaps(scope))
     }
 
@@ -301,7 +301,7 @@ impl Holds {
         if self.pivots.iter().any(|passed| passed.run == pivot.run && passed.scope == pivot.scope) {
             return Ok(self.clone());
         }
-        let holds: Vec<_> = self.keeping(&pivot.scope).cloned().collect();
+        let holds: Vec<_> = self.covering(&pivot.scope).cloned().collect();
         if !holds.is_empty() {
             return Err(HoldError::Held { tenant: self.tenant.clone(), scope: pivot.scope, holds });
         }

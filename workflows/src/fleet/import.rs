@@ -82,7 +82,7 @@ pub fn import_nodes(
         unchanged: 0,
         changed: 0,
         missing: 0,
-        simulated: home.simulated(),
+        simulated: home.is_simulated(),
         notes,
     };
     let mut shelves = PoolIndex::default();
@@ -190,9 +190,9 @@ fn fresh(row: &NodeRow, home: &Cluster) -> Node {
 
 /// The nodes of the rows, where they exist; everything that the decision needs is asked for in two rounds.
 fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Option<Node>>, Undecided> {
-    view.want::<Node>(rows.iter().map(|row| row.node.to_string()))?;
+    view.prefetch::<Node>(rows.iter().map(|row| row.node.to_string()))?;
     let models: BTreeSet<&GpuModel> = home.models.iter().chain(rows.iter().map(|row| &row.model)).collect();
-    view.want::<FreePool>(models.iter().map(|model| FreePool::key(&home.id, model)))?;
+    view.prefetch::<FreePool>(models.iter().map(|model| FreePool::key(&home.id, model)))?;
     let mut chunks = Vec::new();
     for model in models {
         let pool = view.get::<FreePool>(&FreePool::key(&home.id, model))?;
@@ -204,7 +204,7 @@ fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Opt
                 .map(|number| FreePoolChunk::key(&home.id, model, number)),
         );
     }
-    view.want::<FreePoolChunk>(chunks)?;
+    view.prefetch::<FreePoolChunk>(chunks)?;
     rows.iter().map(|row| view.get::<Node>(row.node.as_str())).collect()
 }
 
@@ -299,11 +299,11 @@ pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undeci
         }
         note(&mut report, name, old.as_ref().map(|old| *old == new));
         if let Some(old) = old.filter(|old| old.region != new.region) {
-            let region = view.need::<Region>(old.region.as_str())?;
+            let region = view.require::<Region>(old.region.as_str())?;
             let clusters = region.clusters.iter().filter(|id| **id != old.id).cloned().collect();
             view.put(&Region { clusters, ..region })?;
         }
-        report.simulated.extend(new.simulated().then(|| new.id.clone()));
+        report.simulated.extend(new.is_simulated().then(|| new.id.clone()));
         join(view, row)?;
         keep(view, &new)?;
     }
@@ -360,7 +360,7 @@ fn keep_region(view: &mut View, row: &RegionRow) -> Result<(), Undecided> {
 
 /// Lists a cluster in its region.
 fn join(view: &mut View, row: &ClusterRow) -> Result<(), Undecided> {
-    let mut region = view.need::<Region>(row.region.as_str())?;
+    let mut region = view.require::<Region>(row.region.as_str())?;
     if region.clusters.insert(row.id.clone()) {
         view.put(&region)?;
     }

@@ -66,12 +66,13 @@ pub fn parse_sites(text: &str) -> Result<Sites, Invalid> {
     let root = from_yaml(text)?;
     let reader = Reader::default();
     let read = sites(&reader, &root);
-    reader.done(read)
+    reader.finish(read)
 }
 
 fn sites(reader: &Reader, root: &Item) -> Option<Sites> {
     let top = reader.fields(root, &["regions", "clusters"])?;
-    let items = |name| top.may(name).map(|item| reader.list_of(item, yaml::MOST_VALUES)).unwrap_or_default();
+    let items =
+        |name| top.optional(name).map(|item| reader.list_of(item, yaml::MOST_VALUES)).unwrap_or_default();
     let regions: Vec<_> = items("regions").iter().map(|item| region(reader, item)).collect();
     let clusters: Vec<_> = items("clusters").iter().map(|item| cluster(reader, item)).collect();
     let regions: Vec<RegionRow> = regions.into_iter().collect::<Option<_>>()?;
@@ -103,10 +104,10 @@ fn twice(reader: &Reader, item: &Item, id: &str, first: u64) {
 
 fn region(reader: &Reader, item: &Item) -> Option<RegionRow> {
     let fields = reader.fields(item, &["id", "jurisdiction", "buffer_gpus"])?;
-    let id = fields.must("id").and_then(|item| reader.name(item));
-    let jurisdiction = fields.must("jurisdiction").and_then(|item| reader.name(item));
+    let id = fields.required("id").and_then(|item| reader.name(item));
+    let jurisdiction = fields.required("jurisdiction").and_then(|item| reader.name(item));
     let buffer =
-        fields.may("buffer_gpus").map_or_else(|| Some(Buffer::default()), |item| buffer(reader, item));
+        fields.optional("buffer_gpus").map_or_else(|| Some(Buffer::default()), |item| buffer(reader, item));
     Some(RegionRow { id: id?, jurisdiction: jurisdiction?, buffer: buffer? })
 }
 
@@ -130,14 +131,16 @@ fn buffer(reader: &Reader, item: &Item) -> Option<Buffer> {
 
 fn cluster(reader: &Reader, item: &Item) -> Option<ClusterRow> {
     let fields = reader.fields(item, &["id", "region", "provider", "kind", "tenancy", "backend"])?;
-    let id = fields.must("id").and_then(|item| reader.name(item));
-    let region = fields.must("region").and_then(|item| reader.name(item));
+    let id = fields.required("id").and_then(|item| reader.name(item));
+    let region = fields.required("region").and_then(|item| reader.name(item));
     let text = |name, default: &str| {
-        fields.may(name).map_or_else(|| Some(default.to_owned()), |item| reader.text(item).map(str::to_owned))
+        fields
+            .optional(name)
+            .map_or_else(|| Some(default.to_owned()), |item| reader.text(item).map(str::to_owned))
     };
     let (provider, backend) = (text("provider", "unknown"), text("backend", Cluster::SIMULATED));
-    let kind = fields.may("kind").map_or(Some(ClusterKind::Kubernetes), |item| reader.one_of(item));
-    let dedicated = fields.may("tenancy").map_or(Some(false), |item| dedicated(reader, item));
+    let kind = fields.optional("kind").map_or(Some(ClusterKind::Kubernetes), |item| reader.one_of(item));
+    let dedicated = fields.optional("tenancy").map_or(Some(false), |item| dedicated(reader, item));
     Some(ClusterRow {
         id: id?,
         region: region?,

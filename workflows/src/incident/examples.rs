@@ -30,7 +30,7 @@ fn example(happening: IncidentCause) -> Option<IncidentResponse> {
     one.opened = Some(IncidentTriage {
         severity: Severity::High,
         policy: PlatformPolicy::built_in().ok()?.reference,
-        seats: vec![Seat::of("platform_ops", 1)],
+        seats: vec![Seat::new("platform_ops", 1)],
         procedure: engine::Procedure::default(),
     });
     one.rested = true;

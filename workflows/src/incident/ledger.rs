@@ -267,7 +267,7 @@ impl LedgerAction for ThawTenants {
 
 /// The accounts of those tenants that have one.
 fn cohorts(view: &mut View, tenants: &[TenantId]) -> Result<Vec<(TenantId, Cohort)>, Undecided> {
-    view.want::<Cohort>(tenants.iter().map(ToString::to_string))?;
+    view.prefetch::<Cohort>(tenants.iter().map(ToString::to_string))?;
     let mut all = Vec::new();
     for tenant in tenants {
         all.extend(view.get::<Cohort>(tenant.as_str())?.map(|cohort| (tenant.clone(), cohort)));

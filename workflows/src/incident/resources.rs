@@ -218,7 +218,7 @@ pub(super) fn hold_of(incident: &str) -> String {
     if whole.len() <= Hold::LONGEST_ID {
         return whole;
     }
-    let digest = Digest::of_bytes(incident.as_bytes());
+    let digest = Digest::from_bytes(incident.as_bytes());
     let room = Hold::LONGEST_ID.saturating_sub(digest.short().len() + 1);
     let head: String =
         whole.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).map(|(_, c)| c).collect();

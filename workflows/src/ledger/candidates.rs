@@ -14,34 +14,34 @@ use engine::{Undecided, View};
 /// What the view lacks.
 pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, Undecided> {
     let atlas = view.get::<RegionIndex>(RegionIndex::ID)?.unwrap_or_default();
-    view.want::<Region>(atlas.regions.iter().map(ToString::to_string))?;
+    view.prefetch::<Region>(atlas.regions.iter().map(ToString::to_string))?;
     let mut regions = Vec::new();
     for id in &atlas.regions {
-        regions.push(view.need::<Region>(id.as_str())?);
+        regions.push(view.require::<Region>(id.as_str())?);
     }
-    view.want::<Cluster>(regions.iter().flat_map(|region| &region.clusters).map(ToString::to_string))?;
+    view.prefetch::<Cluster>(regions.iter().flat_map(|region| &region.clusters).map(ToString::to_string))?;
     let mut found = Vec::new();
     for region in regions {
         for id in &region.clusters {
-            let cluster = view.need::<Cluster>(id.as_str())?;
+            let cluster = view.require::<Cluster>(id.as_str())?;
             if cluster.models.contains(model) {
                 found.push((region.clone(), cluster));
             }
         }
     }
-    view.want::<FreePool>(found.iter().map(|(_, cluster)| FreePool::key(&cluster.id, model)))?;
+    view.prefetch::<FreePool>(found.iter().map(|(_, cluster)| FreePool::key(&cluster.id, model)))?;
     let mut candidates = Vec::new();
     for (region, cluster) in found {
         let Some(pool) = view.get::<FreePool>(&FreePool::key(&cluster.id, model))? else { continue };
         candidates.push(Candidate {
-            simulated: cluster.simulated(),
+            simulated: cluster.is_simulated(),
             cluster: cluster.id,
             jurisdiction: region.jurisdiction.clone(),
             kind: cluster.kind,
             tenancy: cluster.tenancy,
             total: pool.gpus(),
             free: pool.free(),
-            buffer: region.buffer.of(model),
+            buffer: region.buffer.for_model(model),
             region: region.id,
         });
     }
@@ -62,13 +62,13 @@ pub fn choose(
     let (allowed, _) = eligible(candidates, constraints);
     let mut keys = Vec::new();
     for candidate in allowed.iter().filter(|c| usable(c, candidates, constraints) >= ask.gpus) {
-        let pool = view.need::<FreePool>(&FreePool::key(&candidate.cluster, &ask.model))?;
-        keys.extend(pool.stocked().into_iter().map(|key| (candidate.cluster.clone(), key)));
+        let pool = view.require::<FreePool>(&FreePool::key(&candidate.cluster, &ask.model))?;
+        keys.extend(pool.chunks_with_free_nodes().into_iter().map(|key| (candidate.cluster.clone(), key)));
     }
-    view.want::<FreePoolChunk>(keys.iter().map(|(_, key)| key.clone()))?;
+    view.prefetch::<FreePoolChunk>(keys.iter().map(|(_, key)| key.clone()))?;
     let mut stock = FreeNodes::new();
     for (cluster, key) in keys {
-        let chunk = view.need::<FreePoolChunk>(&key)?;
+        let chunk = view.require::<FreePoolChunk>(&key)?;
         stock.entry(cluster).or_default().extend(chunk.free);
     }
     loop {
@@ -76,10 +76,10 @@ pub fn choose(
             Ok(placement) => placement,
             Err(short) => return Ok(Err(short)),
         };
-        view.want::<Node>(placement.nodes.keys().map(ToString::to_string))?;
+        view.prefetch::<Node>(placement.nodes.keys().map(ToString::to_string))?;
         let mut unfit = Vec::new();
         for id in placement.nodes.keys() {
-            let node = view.need::<Node>(id.as_str())?;
+            let node = view.require::<Node>(id.as_str())?;
             unfit.extend((!constraints.allows_driver(node.driver_version.as_deref())).then_some(node.id));
         }
         let Some(free) = stock.get_mut(&placement.cluster).filter(|_| !unfit.is_empty()) else {

@@ -127,7 +127,7 @@ pub fn waiting(
 ) -> Result<Option<ExecutionId>, Undecided> {
     let Some(list) = view.get::<Waitlist>(&Waitlist::key(region, model))? else { return Ok(None) };
     let Some(place) = view.get::<Region>(region.as_str())? else { return Ok(None) };
-    view.want::<FreePool>(place.clusters.iter().map(|cluster| FreePool::key(cluster, model)))?;
+    view.prefetch::<FreePool>(place.clusters.iter().map(|cluster| FreePool::key(cluster, model)))?;
     let mut most = crate::tenancy::Gpus::ZERO;
     for cluster in &place.clusters {
         let pool = view.get::<FreePool>(&FreePool::key(cluster, model))?;

@@ -83,7 +83,7 @@ impl LedgerAction for RevokeClusterKey {
         let found = view.get::<ClusterKey>(self.cluster.as_str())?;
         let ours = |key: &ClusterKey| key.tenant == self.tenant && key.revoked_at.is_none();
         let Some(key) = found.filter(ours) else { return Ok(()) };
-        let key = key.revoked(view.now(), None, None);
+        let key = key.into_revoked(view.now(), None, None);
         view.put(&key)
     }
 }
@@ -111,7 +111,7 @@ pub fn rotate_cluster_key(
     cluster: &ClusterId,
     next: &KeySuccession,
 ) -> Result<ClusterKey, Undecided> {
-    let key = view.need::<ClusterKey>(cluster.as_str())?;
+    let key = view.require::<ClusterKey>(cluster.as_str())?;
     let now = view.now();
     let holder = view.get::<Tenant>(key.tenant.as_str())?;
     let holds = |tenant: &Tenant| match tenant.state {
@@ -124,7 +124,7 @@ pub fn rotate_cluster_key(
         let problem = format!("cluster {cluster} is no longer of tenant {}, who held its key", key.tenant);
         return Err(ActionError::permanent(KEY_ORPHANED, problem).into());
     }
-    let earlier = match key.beside(now) {
+    let earlier = match key.overlapping_key(now) {
         _ if next.overlap.is_zero() => None,
         Some(earlier) if next.lost => {
             let until = earlier.until.max(now.after(next.overlap));
@@ -174,11 +174,11 @@ pub fn revoke_cluster_key(
     by: &str,
     why: &str,
 ) -> Result<ClusterKey, Undecided> {
-    let key = view.need::<ClusterKey>(cluster.as_str())?;
+    let key = view.require::<ClusterKey>(cluster.as_str())?;
     if key.revoked_at.is_some() {
         return Ok(key);
     }
-    let revoked = key.revoked(view.now(), Some(by.into()), Some(why.into()));
+    let revoked = key.into_revoked(view.now(), Some(by.into()), Some(why.into()));
     view.put(&revoked)?;
     Ok(revoked)
 }
@@ -240,9 +240,9 @@ mod tests {
     }
 
     /// How each of these hashes stands so many milliseconds after the rotation.
-    fn stands(key: &ClusterKey, after: u64, hashes: &[&str]) -> Vec<Option<ClusterKeyStatus>> {
+    fn statuses(key: &ClusterKey, after: u64, hashes: &[&str]) -> Vec<Option<ClusterKeyStatus>> {
         let now = Timestamp(3_600_000 + after);
-        hashes.iter().map(|hash| key.standing(now, |kept| kept == *hash)).collect()
+        hashes.iter().map(|hash| key.status_of(now, |kept| kept == *hash)).collect()
     }
 
     #[test]
@@ -252,12 +252,12 @@ mod tests {
         assert_eq!((key.version, key.issued_by.as_deref()), (2, Some("ada")));
         assert_eq!(key.scopes, [KeyScope::PushFacts], "a rotation gives back no scope that was taken");
         let (holds, gone) = (Some(ClusterKeyStatus::Holds), Some(ClusterKeyStatus::Replaced));
-        assert_eq!(stands(&key, 3_599_999, &["one", "two", "three"]), [holds, holds, None]);
-        assert_eq!(stands(&key, 3_600_000, &["one", "two"]), [gone, holds]);
+        assert_eq!(statuses(&key, 3_599_999, &["one", "two", "three"]), [holds, holds, None]);
+        assert_eq!(statuses(&key, 3_600_000, &["one", "two"]), [gone, holds]);
 
         let mut view = books(&first(), "active");
         let key = rotate_cluster_key(&mut view, &cluster(), &next("two", Duration::ZERO, false)).unwrap();
-        assert_eq!(stands(&key, 0, &["one", "two"]), [None, holds]);
+        assert_eq!(statuses(&key, 0, &["one", "two"]), [None, holds]);
     }
 
     #[test]
@@ -271,11 +271,11 @@ mod tests {
 
         let (holds, gone) = (Some(ClusterKeyStatus::Holds), None);
         let lost = rotate(later, HOUR, true).unwrap();
-        assert_eq!(stands(&lost, 3_599_999, &["one", "two", "three"]), [holds, gone, holds]);
+        assert_eq!(statuses(&lost, 3_599_999, &["one", "two", "three"]), [holds, gone, holds]);
         let at_once = rotate(later, Duration::ZERO, false).unwrap();
-        assert_eq!(stands(&at_once, 0, &["one", "two", "three"]), [gone, gone, holds]);
+        assert_eq!(statuses(&at_once, 0, &["one", "two", "three"]), [gone, gone, holds]);
         let after = rotate(now, HOUR, false).unwrap();
-        assert_eq!(stands(&after, 0, &["one", "two", "three"]), [gone, holds, holds]);
+        assert_eq!(statuses(&after, 0, &["one", "two", "three"]), [gone, holds, holds]);
     }
 
     #[test]
@@ -283,12 +283,12 @@ mod tests {
         let mut view = books(&second(9_000_000), "active");
         let revoked = revoke_cluster_key(&mut view, &cluster(), "ada", "it leaked").unwrap();
         let gone = Some(ClusterKeyStatus::Revoked);
-        assert_eq!(stands(&revoked, 0, &["one", "two"]), [gone, gone]);
+        assert_eq!(statuses(&revoked, 0, &["one", "two"]), [gone, gone]);
         let again = revoke_cluster_key(&mut view, &cluster(), "bob", "once more").unwrap();
         assert_eq!(again.revoked_by.as_deref(), Some("ada"), "who revoked it first stays on record");
 
         let key = rotate_cluster_key(&mut view, &cluster(), &next("three", HOUR, false)).unwrap();
-        assert_eq!(stands(&key, 0, &["one", "two", "three"]), [None, None, Some(ClusterKeyStatus::Holds)]);
+        assert_eq!(statuses(&key, 0, &["one", "two", "three"]), [None, None, Some(ClusterKeyStatus::Holds)]);
     }
 
     #[test]

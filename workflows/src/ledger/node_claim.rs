@@ -118,10 +118,10 @@ impl LedgerAction for ReleaseClaim {
         for node in nodes {
             freed.push(node.unclaim(node.owner_epoch).map_err(changed)?);
         }
-        PoolIndex::want(view, &freed)?;
+        PoolIndex::prefetch(view, &freed)?;
         let mut shelves = PoolIndex::default();
         for node in &freed {
-            shelves.give(view, node)?;
+            shelves.add_free(view, node)?;
             view.put(node)?;
         }
         shelves.save(view)?;
@@ -184,12 +184,12 @@ pub(crate) fn take(
     call: &Call,
 ) -> Result<Vec<(NodeId, AllocatedNode)>, Undecided> {
     let free = nodes(view, placement.nodes.keys())?;
-    PoolIndex::want(view, &free)?;
+    PoolIndex::prefetch(view, &free)?;
     let mut shelves = PoolIndex::default();
     let mut taken = Vec::new();
     for node in free {
         let claimed = node.claim(tenant, call.execution, node.owner_epoch).map_err(changed)?;
-        shelves.take(view, &node)?;
+        shelves.remove_free(view, &node)?;
         view.put(&claimed)?;
         taken.push((claimed.id, AllocatedNode { gpus: claimed.gpu.count, epoch: claimed.owner_epoch }));
     }
@@ -210,8 +210,8 @@ pub(crate) fn nodes<'a>(
     view: &mut View,
     ids: impl Iterator<Item = &'a NodeId> + Clone,
 ) -> Result<Vec<Node>, Undecided> {
-    view.want::<Node>(ids.clone().map(ToString::to_string))?;
-    ids.map(|id| view.need::<Node>(id.as_str())).collect()
+    view.prefetch::<Node>(ids.clone().map(ToString::to_string))?;
+    ids.map(|id| view.require::<Node>(id.as_str())).collect()
 }
 
 pub(crate) fn changed(error: NodeError) -> Undecided {
@@ -229,7 +229,7 @@ pub(crate) fn claim_of(holding: &NodeAllocation) -> NodeClaim {
 }
 
 fn occupy(view: &mut View, cluster: &ClusterId, tenant: &TenantId) -> Result<(), Undecided> {
-    let cluster = view.need::<Cluster>(cluster.as_str())?;
+    let cluster = view.require::<Cluster>(cluster.as_str())?;
     match cluster.tenancy {
         Tenancy::Shared => Ok(()),
         Tenancy::Dedicated { .. } => {
@@ -239,7 +239,7 @@ fn occupy(view: &mut View, cluster: &ClusterId, tenant: &TenantId) -> Result<(),
 }
 
 fn vacate(view: &mut View, cluster: &ClusterId, tenant: &TenantId) -> Result<(), Undecided> {
-    let cluster = view.need::<Cluster>(cluster.as_str())?;
+    let cluster = view.require::<Cluster>(cluster.as_str())?;
     if cluster.tenancy == (Tenancy::Dedicated { tenant: Some(tenant.clone()) }) {
         view.put(&Cluster { tenancy: Tenancy::Dedicated { tenant: None }, ..cluster })?;
     }

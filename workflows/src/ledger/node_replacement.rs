@@ -55,7 +55,7 @@ impl LedgerAction for ClaimReplacements {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<NodeClaim, Undecided> {
         let mut holding = held(view, &self.tenant, call)?;
-        let lacking = self.ask.gpus.less_or_none(holding.owned());
+        let lacking = self.ask.gpus.saturating_sub(holding.owned());
         if lacking.0 == 0 {
             return Ok(claim_of(&holding));
         }

@@ -17,9 +17,9 @@ impl PoolIndex {
     ///
     /// # Errors
     /// What the view lacks.
-    pub(crate) fn want(view: &View, nodes: &[Node]) -> Result<(), Undecided> {
-        view.want::<FreePool>(nodes.iter().map(|node| FreePool::key(&node.cluster, &node.gpu.model)))?;
-        view.want::<FreePoolChunk>(
+    pub(crate) fn prefetch(view: &View, nodes: &[Node]) -> Result<(), Undecided> {
+        view.prefetch::<FreePool>(nodes.iter().map(|node| FreePool::key(&node.cluster, &node.gpu.model)))?;
+        view.prefetch::<FreePoolChunk>(
             nodes.iter().map(|node| FreePoolChunk::key(&node.cluster, &node.gpu.model, node.chunk)),
         )
     }
@@ -28,10 +28,10 @@ impl PoolIndex {
     ///
     /// # Errors
     /// What the view lacks; `ledger.books_differ` when it is not listed.
-    pub(crate) fn take(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
+    pub(crate) fn remove_free(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         let (count, chunk) = self.open(view, node)?;
         let listed = chunk.free.remove(&node.id);
-        let left = count.free_nodes.checked_sub(1).zip(count.free_gpus.less(node.gpu.count));
+        let left = count.free_nodes.checked_sub(1).zip(count.free_gpus.checked_sub(node.gpu.count));
         let (Some(_), Some((nodes, gpus))) = (listed, left) else {
             return Err(corrupt(format!("node {} is free, and its pool does not list it", node.id)));
         };
@@ -43,13 +43,13 @@ impl PoolIndex {
     ///
     /// # Errors
     /// What the view lacks; `ledger.books_differ` when it is listed already.
-    pub(crate) fn give(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
+    pub(crate) fn add_free(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         let (count, chunk) = self.open(view, node)?;
         if chunk.free.insert(node.id.clone(), node.gpu.count).is_some() {
             return Err(corrupt(format!("node {} is not free, and its pool lists it", node.id)));
         }
         count.free_nodes = count.free_nodes.saturating_add(1);
-        count.free_gpus = count.free_gpus.plus(node.gpu.count);
+        count.free_gpus = count.free_gpus.saturating_add(node.gpu.count);
         Ok(())
     }
 
@@ -58,12 +58,12 @@ impl PoolIndex {
     /// # Errors
     /// What the view lacks.
     pub(crate) fn enlist(&mut self, view: &mut View, node: &mut Node) -> Result<(), Undecided> {
-        let chunk = self.pool(view, node)?.roomy();
+        let chunk = self.pool(view, node)?.first_chunk_with_room();
         node.chunk = chunk;
         let (count, _) = self.open(view, node)?;
         count.nodes = count.nodes.saturating_add(1);
-        count.gpus = count.gpus.plus(node.gpu.count);
-        self.give(view, node)
+        count.gpus = count.gpus.saturating_add(node.gpu.count);
+        self.add_free(view, node)
     }
 
     /// Counts a free node out.
@@ -71,10 +71,10 @@ impl PoolIndex {
     /// # Errors
     /// As [`PoolIndex::take`].
     pub(crate) fn delist(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
-        self.take(view, node)?;
+        self.remove_free(view, node)?;
         let (count, _) = self.open(view, node)?;
         count.nodes = count.nodes.saturating_sub(1);
-        count.gpus = count.gpus.less_or_none(node.gpu.count);
+        count.gpus = count.gpus.saturating_sub(node.gpu.count);
         Ok(())
     }
 

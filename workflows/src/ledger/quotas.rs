@@ -56,9 +56,9 @@ impl LedgerAction for SetQuotas {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         let key = |workspace: &WorkspaceName| workspace_key(&self.tenant, workspace);
-        view.want::<Quota>(tenant.workspaces.iter().chain(self.limits.keys()).map(key))?;
+        view.prefetch::<Quota>(tenant.workspaces.iter().chain(self.limits.keys()).map(key))?;
         let resource = Resource::gpus(self.model.clone());
         let others: Vec<_> = tenant
             .workspaces
@@ -143,14 +143,14 @@ pub(crate) fn gpu_holdings(
         view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| Some(&holding.model) == model);
     let owned = holding.map_or(0, |holding| u64::from(holding.owned().0));
     let key = |workspace: &WorkspaceName| workspace_key(tenant, workspace);
-    view.want::<Quota>(workspaces.iter().map(key))?;
+    view.prefetch::<Quota>(workspaces.iter().map(key))?;
     let mut nominal: u64 = 0;
     for workspace in workspaces {
         let quota = view.get::<Quota>(&key(workspace))?;
         let line = quota.and_then(|quota| quota.allowances.get(resource).copied());
         nominal = nominal.saturating_add(line.map_or(0, |line| line.nominal));
     }
-    let earmarked = view.get::<Earmarks>(tenant.as_str())?.map_or(0, |marks| marks.of(resource));
+    let earmarked = view.get::<Earmarks>(tenant.as_str())?.map_or(0, |marks| marks.total(resource));
     Ok(GpuHoldings { owned, nominal, earmarked })
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn freeze(
     workspaces: &[WorkspaceName],
     call: &Call,
 ) -> Result<(), Undecided> {
-    let cohort = view.need::<Cohort>(tenant.as_str())?;
+    let cohort = view.require::<Cohort>(tenant.as_str())?;
     let ours = AccountState::Frozen { by: call.execution };
     for workspace in workspaces {
         let admitting = cohort.accounts.get(workspace).map(|account| &account.admitting);

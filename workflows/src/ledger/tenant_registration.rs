@@ -102,7 +102,7 @@ impl LedgerAction for ActivateTenant {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         let closed =
             || ActionError::permanent(codes::TENANT_CLOSED, format!("tenant {} is closed", self.tenant));
         let holding = node_claim::held(view, &self.tenant, call)?;

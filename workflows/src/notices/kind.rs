@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use store::Timestamp;
 
-    pub(crate) fn told(kind: &str, about: &str) -> Notification {
+    pub(crate) fn example_notification(kind: &str, about: &str) -> Notification {
         Notification {
             id: format!("{about}.{kind}"),
             kind: kind.into(),
@@ -179,16 +179,19 @@ mod tests {
             ("execution.parked", "execution.unparked"),
             ("execution.overdue", "execution.ended_late"),
         ] {
-            assert_eq!(matter(&told(opens, "x")), matter(&told(closes, "x")));
-            assert_eq!(kind_of(&told(opens, "x")).act, MatterChange::Opens);
-            assert_eq!(kind_of(&told(closes, "x")).act, MatterChange::Closes);
+            assert_eq!(matter(&example_notification(opens, "x")), matter(&example_notification(closes, "x")));
+            assert_eq!(kind_of(&example_notification(opens, "x")).act, MatterChange::Opens);
+            assert_eq!(kind_of(&example_notification(closes, "x")).act, MatterChange::Closes);
         }
-        assert_ne!(matter(&told("execution.parked", "x")), matter(&told("execution.overdue", "x")));
+        assert_ne!(
+            matter(&example_notification("execution.parked", "x")),
+            matter(&example_notification("execution.overdue", "x"))
+        );
     }
 
     #[test]
     fn a_question_about_destruction_is_graver_than_another() {
-        let plain = told("approval.opened", "x");
+        let plain = example_notification("approval.opened", "x");
         let destroys = Notification { reason: Some(DESTROYS.into()), ..plain.clone() };
         assert!(kind_of(&destroys).severity > kind_of(&plain).severity);
     }

@@ -55,7 +55,7 @@ impl From<QuietHours> for Written {
 impl QuietHours {
     /// When the quiet hours end in which `at` lies; `None` where it lies in none.
     #[must_use]
-    pub fn until(&self, at: Timestamp) -> Option<Timestamp> {
+    pub fn quiet_until(&self, at: Timestamp) -> Option<Timestamp> {
         let local = Utc.timestamp_millis_opt(i64::try_from(at.0).ok()?).single()?.with_timezone(&self.zone);
         let (day, time) = (local.date_naive(), local.time());
         let over_midnight = self.to <= self.from;
@@ -102,25 +102,29 @@ mod tests {
     fn a_night_ends_in_the_morning_of_its_zone() {
         let night = quiet("22:00", "07:00", "Europe/Berlin");
         let morning = Some(at("2026-11-22T06:00:00Z"));
-        assert_eq!(night.until(at("2026-11-21T21:00:00Z")), morning, "22:00 in Berlin");
-        assert_eq!(night.until(at("2026-11-22T05:59:59Z")), morning);
-        assert_eq!(night.until(at("2026-11-22T06:00:00Z")), None, "the end is not quiet");
-        assert_eq!(night.until(at("2026-11-21T20:59:59Z")), None);
-        assert_eq!(night.until(at("2026-07-01T04:30:00Z")), Some(at("2026-07-01T05:00:00Z")), "in summer");
+        assert_eq!(night.quiet_until(at("2026-11-21T21:00:00Z")), morning, "22:00 in Berlin");
+        assert_eq!(night.quiet_until(at("2026-11-22T05:59:59Z")), morning);
+        assert_eq!(night.quiet_until(at("2026-11-22T06:00:00Z")), None, "the end is not quiet");
+        assert_eq!(night.quiet_until(at("2026-11-21T20:59:59Z")), None);
+        assert_eq!(
+            night.quiet_until(at("2026-07-01T04:30:00Z")),
+            Some(at("2026-07-01T05:00:00Z")),
+            "in summer"
+        );
     }
 
     #[test]
     fn a_lunch_lies_within_its_day() {
         let lunch = quiet("12:00", "13:30", "UTC");
-        assert_eq!(lunch.until(at("2026-11-22T12:10:00Z")), Some(at("2026-11-22T13:30:00Z")));
-        assert_eq!(lunch.until(at("2026-11-22T13:30:00Z")), None);
-        assert_eq!(lunch.until(at("2026-11-22T02:00:00Z")), None);
+        assert_eq!(lunch.quiet_until(at("2026-11-22T12:10:00Z")), Some(at("2026-11-22T13:30:00Z")));
+        assert_eq!(lunch.quiet_until(at("2026-11-22T13:30:00Z")), None);
+        assert_eq!(lunch.quiet_until(at("2026-11-22T02:00:00Z")), None);
     }
 
     #[test]
     fn an_end_that_the_clocks_skip_is_the_first_moment_after_the_gap() {
         let short = quiet("01:00", "02:30", "Europe/Berlin");
-        assert_eq!(short.until(at("2026-03-29T00:30:00Z")), Some(at("2026-03-29T01:00:00Z")));
+        assert_eq!(short.quiet_until(at("2026-03-29T00:30:00Z")), Some(at("2026-03-29T01:00:00Z")));
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Routes {
     /// Which channels are to tell of `told`, each once, and from when on. What several routes lead to the same channel is due
     /// as early as the first of them says.
     #[must_use]
-    pub fn shares(&self, told: &Notification) -> Vec<ChannelShare> {
+    pub fn channel_shares(&self, told: &Notification) -> Vec<ChannelShare> {
         let kind = kind_of(told);
         let mut due: BTreeMap<&str, Timestamp> = BTreeMap::new();
         for route in &self.routes {
@@ -109,13 +109,13 @@ impl Routes {
 
 impl Route {
     fn takes(&self, told: &Notification, kind: NoticeKind) -> bool {
-        self.of(&told.tenant)
+        self.matches_tenant(&told.tenant)
             && self.concerns(&told.to)
             && kind.severity >= self.severity
             && self.events.iter().any(|event| event.takes(&told.kind, told.reason.as_deref()))
     }
 
-    fn of(&self, tenant: &str) -> bool {
+    fn matches_tenant(&self, tenant: &str) -> bool {
         self.tenants.is_empty() || self.tenants.iter().any(|wanted| wanted == tenant)
     }
 
@@ -135,7 +135,7 @@ impl Route {
             let name = event.0.split('/').next().unwrap_or_default();
             Pattern(name.into()).takes(kind.name, None)
         };
-        self.of(&told.tenant)
+        self.matches_tenant(&told.tenant)
             && kind_of(told).act != MatterChange::Tells
             && KINDS.iter().filter(opens).any(|kind| self.events.iter().any(|event| name(event, kind)))
     }
@@ -145,7 +145,7 @@ impl Route {
 mod tests {
     use super::*;
 
-    fn told(kind: &str, tenant: &str) -> Notification {
+    fn notification(kind: &str, tenant: &str) -> Notification {
         Notification {
             id: format!("x.{kind}"),
             kind: kind.into(),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn channels(routes: &Routes, told: &Notification) -> Vec<String> {
-        routes.shares(told).into_iter().map(|share| share.channel).collect()
+        routes.channel_shares(told).into_iter().map(|share| share.channel).collect()
     }
 
     #[test]
@@ -185,10 +185,10 @@ mod tests {
             Route { severity: Severity::Error, ..route(&["*"], &["pager"]) },
         ];
         let routes = Routes { routes, closing: Vec::new() };
-        assert_eq!(channels(&routes, &told("approval.opened", "acme")), ["acme-mail", "chat"]);
-        assert_eq!(channels(&routes, &told("approval.opened", "zeta")), ["chat"]);
-        assert_eq!(channels(&routes, &told("execution.parked", "zeta")), ["pager"]);
-        assert_eq!(channels(&routes, &told("certificate.issued", "zeta")), [""; 0]);
+        assert_eq!(channels(&routes, &notification("approval.opened", "acme")), ["acme-mail", "chat"]);
+        assert_eq!(channels(&routes, &notification("approval.opened", "zeta")), ["chat"]);
+        assert_eq!(channels(&routes, &notification("execution.parked", "zeta")), ["pager"]);
+        assert_eq!(channels(&routes, &notification("certificate.issued", "zeta")), [""; 0]);
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
         let routes = Routes { routes, closing: vec!["capacity".into()] };
         let asks = |kind: &str, to: &[&str]| Notification {
             to: to.iter().map(|&role| role.into()).collect(),
-            ..told(kind, "acme")
+            ..notification(kind, "acme")
         };
         assert_eq!(
             channels(&routes, &asks("approval.opened", &["finance", "capacity_manager"])),
@@ -214,7 +214,7 @@ mod tests {
     fn a_reason_narrows_an_event() {
         let routes = vec![route(&["execution.parked/outcome_unknown"], &["chat"])];
         let routes = Routes { routes, closing: Vec::new() };
-        let parked = told("execution.parked", "acme");
+        let parked = notification("execution.parked", "acme");
         let unknown = Notification { reason: Some("outcome_unknown".into()), ..parked.clone() };
         assert_eq!(channels(&routes, &unknown), ["chat"]);
         assert_eq!(channels(&routes, &parked), [""; 0]);
@@ -225,21 +225,25 @@ mod tests {
         let opened =
             vec![route(&["approval.opened", "execution.parked/outcome_unknown"], &["pager", "chat"])];
         let routes = Routes { routes: opened, closing: vec!["pager".into()] };
-        assert_eq!(channels(&routes, &told("approval.granted", "acme")), ["pager"]);
-        assert_eq!(channels(&routes, &told("approval.voted", "acme")), ["pager"]);
-        assert_eq!(channels(&routes, &told("execution.unparked", "acme")), ["pager"]);
-        assert_eq!(channels(&routes, &told("execution.ended_late", "acme")), [""; 0], "another matter");
-        assert_eq!(channels(&routes, &told("approval.glass_broken", "acme")), [""; 0]);
+        assert_eq!(channels(&routes, &notification("approval.granted", "acme")), ["pager"]);
+        assert_eq!(channels(&routes, &notification("approval.voted", "acme")), ["pager"]);
+        assert_eq!(channels(&routes, &notification("execution.unparked", "acme")), ["pager"]);
+        assert_eq!(
+            channels(&routes, &notification("execution.ended_late", "acme")),
+            [""; 0],
+            "another matter"
+        );
+        assert_eq!(channels(&routes, &notification("approval.glass_broken", "acme")), [""; 0]);
     }
 
     #[test]
     fn the_earliest_route_to_a_channel_counts_and_only_what_opens_waits() {
         let later = Route { after: Duration::from_secs(60), ..route(&["approval.*"], &["pager"]) };
         let routes = Routes { routes: vec![later.clone()], closing: Vec::new() };
-        assert_eq!(routes.shares(&told("approval.opened", "acme"))[0].due, Timestamp(61_000));
-        assert_eq!(routes.shares(&told("approval.granted", "acme"))[0].due, Timestamp(1_000));
+        assert_eq!(routes.channel_shares(&notification("approval.opened", "acme"))[0].due, Timestamp(61_000));
+        assert_eq!(routes.channel_shares(&notification("approval.granted", "acme"))[0].due, Timestamp(1_000));
         let both = Routes { routes: vec![later, route(&["*"], &["pager"])], closing: Vec::new() };
-        assert_eq!(both.shares(&told("approval.opened", "acme"))[0].due, Timestamp(1_000));
+        assert_eq!(both.channel_shares(&notification("approval.opened", "acme"))[0].due, Timestamp(1_000));
     }
 
     #[test]

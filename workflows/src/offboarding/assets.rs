@@ -88,10 +88,10 @@ pub(super) fn found(tenant: &TenantId, seen: &ObservedResource, at: Moment) -> V
     let locator = seen.thing.to_string();
     let live = Asset {
         serial: Some(seen.uid.clone()),
-        ..Asset::seen(tenant, kind, &locator, declared.or(usual), Scan::Live, at)
+        ..Asset::from_scan(tenant, kind, &locator, declared.or(usual), Scan::Live, at)
     };
     let catalogued =
-        declared.map(|class| Asset::seen(tenant, kind, &locator, Some(class), Scan::Records, at));
+        declared.map(|class| Asset::from_scan(tenant, kind, &locator, Some(class), Scan::Records, at));
     [live].into_iter().chain(catalogued).collect()
 }
 
@@ -108,7 +108,7 @@ pub(super) fn parts(
     let asset = |kind, locator: String, scan, serial: Option<&str>| Asset {
         serial: serial.map(str::to_owned),
         node: Some(node.to_owned()),
-        ..Asset::seen(&leaver.tenant, kind, &locator, Some(DataClass::Workload), scan, at)
+        ..Asset::from_scan(&leaver.tenant, kind, &locator, Some(DataClass::Workload), scan, at)
     };
     let mut all = vec![asset(AssetType::Node, format!("{place}/Node/{node}"), Scan::Records, None)];
     all.extend(
@@ -164,7 +164,7 @@ pub(super) fn expected(leaver: &LeavingTenant) -> Vec<TenantResource> {
 
 impl Offboarding {
     /// What lets work or people in, and is frozen first.
-    pub(super) fn doors(&self) -> Vec<TenantResource> {
+    pub(super) fn entry_points(&self) -> Vec<TenantResource> {
         let is_door =
             |thing: &TenantResource| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");
         self.leaver.iter().flat_map(expected).filter(is_door).collect()

@@ -61,7 +61,7 @@ impl Offboarding {
 
     /// The same, on this platform.
     #[must_use]
-    pub fn on(self, platform: &crate::platform::Platform) -> Self {
+    pub fn on_platform(self, platform: &crate::platform::Platform) -> Self {
         Self { simulated: platform.simulated_parts(), ..self }
     }
 

@@ -35,10 +35,10 @@ impl LedgerAction for ReleaseNodes {
         };
         let changed = |e: NodeError| ActionError::permanent(codes::NODE_STATE, e);
         let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
-        view.want::<Node>(self.nodes.iter().map(ToString::to_string))?;
+        view.prefetch::<Node>(self.nodes.iter().map(ToString::to_string))?;
         let mut freed = Vec::new();
         for id in &self.nodes {
-            let node = view.need::<Node>(id.as_str())?;
+            let node = view.require::<Node>(id.as_str())?;
             if node.owner.as_ref() != Some(&self.tenant) || node.state != NodeState::Sanitizing {
                 continue;
             }
@@ -48,10 +48,10 @@ impl LedgerAction for ReleaseNodes {
                 freed.push(free.validate(free.owner_epoch).map_err(changed)?);
             }
         }
-        PoolIndex::want(view, &freed)?;
+        PoolIndex::prefetch(view, &freed)?;
         let mut shelves = PoolIndex::default();
         for node in &freed {
-            shelves.give(view, node)?;
+            shelves.add_free(view, node)?;
             view.put(node)?;
             holding.nodes.remove(&node.id);
             holding.quarantined.remove(&node.id);
@@ -67,7 +67,7 @@ fn is_clean(view: &mut View, inventory: &Inventory, node: &NodeId, call: &Call) 
     let of_node = |asset: &&Asset| asset.node.as_deref() == Some(node.as_str());
     let assets: Vec<&Asset> = inventory.assets().filter(of_node).collect();
     let key = |asset: &&Asset| SanitisationRecord::key(call.execution, &asset.id);
-    view.want::<SanitisationRecord>(assets.iter().map(key))?;
+    view.prefetch::<SanitisationRecord>(assets.iter().map(key))?;
     let mut records = BTreeMap::new();
     for asset in &assets {
         let record = view.get::<SanitisationRecord>(&key(asset))?;
@@ -91,7 +91,7 @@ impl LedgerAction for CloseTenant {
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         for workspace in &tenant.workspaces {
             view.delete::<Quota>(&workspace_key(&tenant.id, workspace))?;
         }
@@ -103,9 +103,9 @@ impl LedgerAction for CloseTenant {
                 view.delete::<NodeAllocation>(tenant.id.as_str())?;
                 vacate(view, &tenant)?;
             } else {
-                view.want::<Node>(kept.iter().map(ToString::to_string))?;
+                view.prefetch::<Node>(kept.iter().map(ToString::to_string))?;
                 for id in &kept {
-                    let node = view.need::<Node>(id.as_str())?;
+                    let node = view.require::<Node>(id.as_str())?;
                     // One that is lost or being worked on stays so, and its tenant's as well.
                     if let Ok(apart) = node.quarantine(node.owner_epoch) {
                         view.put(&apart)?;
@@ -118,7 +118,7 @@ impl LedgerAction for CloseTenant {
             let key = view.get::<ClusterKey>(cluster.as_str())?;
             let ours = |key: &ClusterKey| key.tenant == tenant.id && key.revoked_at.is_none();
             if let Some(key) = key.filter(ours) {
-                let key = key.revoked(view.now(), None, None);
+                let key = key.into_revoked(view.now(), None, None);
                 view.put(&key)?;
             }
         }
@@ -128,7 +128,7 @@ impl LedgerAction for CloseTenant {
 
 fn vacate(view: &mut View, tenant: &Tenant) -> Result<(), Undecided> {
     let Some(id) = &tenant.cluster else { return Ok(()) };
-    let cluster = view.need::<Cluster>(id.as_str())?;
+    let cluster = view.require::<Cluster>(id.as_str())?;
     if cluster.tenancy == (Tenancy::Dedicated { tenant: Some(tenant.id.clone()) }) {
         view.put(&Cluster { tenancy: Tenancy::Dedicated { tenant: None }, ..cluster })?;
     }

@@ -98,12 +98,13 @@ impl LedgerAction for TakeInventory {
         let at = Moment::from(view.now());
         let said = view.get::<Classifications>(tenant.as_str())?.map(|said| said.of).unwrap_or_default();
         let assets = self.assets(leaver, at).into_iter().flat_map(|asset| classified(asset, &said));
-        let inventory = Inventory::of(assets).map_err(|differ| {
+        let inventory = Inventory::from_scans(assets).map_err(|differ| {
             let named: Vec<_> = differ.iter().map(AssetId::as_str).collect();
             let why = format!("two scans saw different serial numbers of {}", named.join(", "));
             ActionError::permanent(destruction_codes::INVENTORY_OPEN, why)
         })?;
-        let open: Vec<_> = inventory.open().into_iter().map(|(id, open)| format!("{id} is {open}")).collect();
+        let open: Vec<_> =
+            inventory.open_questions().into_iter().map(|(id, open)| format!("{id} is {open}")).collect();
         if !open.is_empty() {
             let shown: Vec<_> = open.iter().take(20).map(String::as_str).collect();
             let why = format!("{} assets are open: {}", open.len(), shown.join(", "));
@@ -113,7 +114,7 @@ impl LedgerAction for TakeInventory {
         if let Some(why) = inventory.assets().find_map(|asset| cannot_be_kept(asset, &kept, at)) {
             return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
         }
-        let head = inventory.keep(view, tenant, call.execution)?;
+        let head = inventory.save(view, tenant, call.execution)?;
         let target = |asset: &Asset| self.target(asset, &kept, at);
         let targets = inventory.assets().filter(|asset| !asset.kind.is_medium()).filter_map(target);
         Ok(TakenInventory { digest: head.digest, targets: targets.collect(), assets: inventory.len() })
@@ -154,7 +155,7 @@ impl TakeInventory {
             let (kind, class) = assets::kind_of(&thing);
             // What the platform itself made for the tenant's data holds that, unless it says otherwise.
             let class = class.or(Some(DataClass::Workload));
-            Asset::seen(tenant, kind, &thing.to_string(), class, Scan::Records, at)
+            Asset::from_scan(tenant, kind, &thing.to_string(), class, Scan::Records, at)
         });
         let things = self.seen.iter().filter(|seen| seen.thing.kind != "Node");
         let mut all: Vec<Asset> =

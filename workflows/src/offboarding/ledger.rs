@@ -40,7 +40,7 @@ impl LedgerAction for CheckLeaving {
     fn decide(&self, view: &mut View, _: &Call) -> Result<LeavingCheck, Undecided> {
         unheld(view, &self.tenant)?;
         let checked = check(view, &self.tenant)?;
-        if view.need::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
+        if view.require::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
         Ok(checked)
@@ -86,7 +86,7 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
 pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let holds = holds_of(view, tenant)?;
     let keeping: Vec<_> =
-        holds.keeping(&HoldScope::Tenant).map(|hold| format!("{} ({})", hold.id, hold.reason)).collect();
+        holds.covering(&HoldScope::Tenant).map(|hold| format!("{} ({})", hold.id, hold.reason)).collect();
     if keeping.is_empty() {
         return Ok(());
     }
@@ -112,16 +112,16 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Unde
     let Some(holding) = view.get::<NodeAllocation>(id.as_str())? else {
         return Err(refused(format!("tenant {id} holds no nodes, not even none")).into());
     };
-    let cluster = view.need::<Cluster>(holding.cluster.as_str())?;
+    let cluster = view.require::<Cluster>(holding.cluster.as_str())?;
     let ids: BTreeSet<NodeId> = holding.nodes.keys().chain(&holding.quarantined).cloned().collect();
-    view.want::<Node>(ids.iter().map(ToString::to_string))?;
+    view.prefetch::<Node>(ids.iter().map(ToString::to_string))?;
     let mut nodes = BTreeMap::new();
     for id in ids {
-        let node = view.need::<Node>(id.as_str())?;
+        let node = view.require::<Node>(id.as_str())?;
         nodes.insert(id, (node.owner_epoch, u64::from(node.gpu.count.0)));
     }
     let policy = policy::in_force(view)?;
-    let terms = OffboardingTerms::of(&policy, tenant.tier);
+    let terms = OffboardingTerms::from_policy(&policy, tenant.tier);
     let leaver = LeavingTenant {
         tenant: id.clone(),
         cluster: holding.cluster,
@@ -133,7 +133,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Unde
         onboarded_by: tenant.onboarded_by,
         onboarded_at: tenant.created_at.into(),
         compliance: tenant.compliance,
-        simulated: cluster.simulated(),
+        simulated: cluster.is_simulated(),
     };
     Ok(LeavingCheck { leaver, terms })
 }
@@ -152,7 +152,7 @@ impl LedgerAction for BeginLeaving {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         if tenant.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
@@ -175,7 +175,7 @@ impl LedgerAction for StayOn {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         if tenant.state != TenantState::Leaving {
             return Ok(());
         }
@@ -268,7 +268,7 @@ impl LedgerAction for BeginDestroying {
             approved: self.approved.clone(),
         };
         let pivot = pass.decide(view, call)?;
-        let tenant = view.need::<Tenant>(self.tenant.as_str())?;
+        let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         view.put(&turn(tenant, &[TenantState::Leaving, TenantState::Destroying], TenantState::Destroying)?)?;
         if let Some(occupancy) = view.get::<Occupancy>(self.tenant.as_str())? {
             let nodes: Vec<NodeId> = occupancy.nodes.into_keys().collect();
@@ -280,7 +280,7 @@ impl LedgerAction for BeginDestroying {
 }
 
 impl OffboardingTerms {
-    fn of(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
+    fn from_policy(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
         let sanitisation = &policy.sanitisation;
         Self {
             policy: policy.reference.clone(),

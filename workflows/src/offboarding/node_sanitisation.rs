@@ -106,7 +106,7 @@ impl Workflow for NodeSanitisation {
                 .destroys()
                 .record(|me: &mut Self, scrubbed: FilledGpu| me.scrubs.push(scrubbed))
                 .attempt_within(20 * MINUTE)
-                .retry(self.few())
+                .retry(self.hardware_retry())
                 .or_else(Filing)
                 .then(ErasingDrives),
 
@@ -114,7 +114,7 @@ impl Workflow for NodeSanitisation {
             ErasingDrives => act_each(self.erasures())
                 .nothing_to_undo()
                 .destroys()
-                .retry(self.few())
+                .retry(self.hardware_retry())
                 .or_else(Filing)
                 .then(ReadingProgress),
             ReadingProgress => act_each(self.readings())
@@ -124,10 +124,10 @@ impl Workflow for NodeSanitisation {
                 .then(JudgingDrives),
             JudgingDrives => when(self.erased(), "all have ended well", SamplingDrives)
                 .or_when(self.stalled(), "one stands still", Filing)
-                .or_when(self.failed() && self.again(), "one has failed, once more", ErasingDrives)
+                .or_when(self.failed() && self.may_retry(), "one has failed, once more", ErasingDrives)
                 .or_when(self.failed(), "one has failed too often", Filing)
                 .otherwise("at work", WaitingForDrives),
-            WaitingForDrives => wait(self.look_again()).then(ReadingProgress),
+            WaitingForDrives => wait(self.check_interval()).then(ReadingProgress),
             SamplingDrives => act_each(self.samplings())
                 .forward_only()
                 .record(|me: &mut Self, samples: Samples| me.samples.push(samples))
@@ -141,7 +141,7 @@ impl Workflow for NodeSanitisation {
                 .destroys()
                 .record(|me: &mut Self, reset: Reset| me.reset = Some(reset))
                 .attempt_within(20 * MINUTE)
-                .retry(self.few())
+                .retry(self.hardware_retry())
                 .or_else(Filing)
                 .then(Reimaging),
             Reimaging => act(ReimageNode { cluster, node })
@@ -192,7 +192,7 @@ impl Workflow for NodeSanitisation {
 impl NodeSanitisation {
     /// The sanitisation of one node, that begins.
     #[must_use]
-    pub fn of(
+    pub fn new(
         leaver: &LeavingTenant,
         demands: &SanitisationDemands,
         run: ExecutionId,
@@ -236,7 +236,7 @@ impl NodeSanitisation {
     }
 
     /// Hardware is tried a few times and no more.
-    fn few(&self) -> RetryPolicy {
+    fn hardware_retry(&self) -> RetryPolicy {
         RetryPolicy { attempts: self.demands.attempts, ..RetryPolicy::default() }
     }
 

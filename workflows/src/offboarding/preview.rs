@@ -42,7 +42,7 @@ pub fn preview(
     basis: LegalBasis,
     reason: &str,
 ) -> Result<Preview, Undecided> {
-    let holds = holds_of(view, tenant)?.keeping(&HoldScope::Tenant).cloned().collect();
+    let holds = holds_of(view, tenant)?.covering(&HoldScope::Tenant).cloned().collect();
     let checked = ledger::check(view, tenant)?;
     let others = ledger::disturbing(view, tenant)?;
     let now = Moment::from(view.now());

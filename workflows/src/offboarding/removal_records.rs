@@ -79,7 +79,7 @@ impl LedgerAction for FileRecords {
             };
             made.push(SanitisationRecord { result, ..plain(asset) });
         }
-        view.want::<SanitisationRecord>(made.iter().map(Entity::id))?;
+        view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
         for record in &made {
             view.put(record)?;
         }
@@ -108,7 +108,8 @@ fn of_key(plain: SanitisationRecord, target: &RemovalTarget, shredded: &Shredded
         decrypt_fails: shredded.decrypt_fails,
         snapshots_until: until,
     };
-    let evidence = BTreeMap::from([("decrypt probe".into(), Digest::of("transcript", &shredded.transcript))]);
+    let evidence =
+        BTreeMap::from([("decrypt probe".into(), Digest::from_content("transcript", &shredded.transcript))]);
     // A volume's key can be copied with its header, so its record claims no more than what was done to the volume.
     let (technique, key, command) = if target.kind == AssetType::Key {
         (Technique::KeyDestruction, Some(facts), "delete the key and its copies, look, decrypt")
@@ -193,7 +194,7 @@ impl LedgerAction for ValidateRecords {
         let now = Moment::from(view.now());
         let ids = self.things.iter().map(|(kind, thing)| AssetId::new(*kind, &thing.to_string()));
         let keys: Vec<String> = ids.map(|id| SanitisationRecord::key(call.execution, &id)).collect();
-        view.want::<SanitisationRecord>(keys.clone())?;
+        view.prefetch::<SanitisationRecord>(keys.clone())?;
         for key in keys {
             let record = view.get::<SanitisationRecord>(&key)?;
             let Some(record) =

@@ -48,7 +48,7 @@ impl Offboarding {
         self.devices.clear();
     }
 
-    pub(super) fn taken(&mut self, taken: TakenInventory) {
+    pub(super) fn record_inventory(&mut self, taken: TakenInventory) {
         self.inventory = Some(taken.digest);
         self.assets = taken.assets;
         self.targets = taken.targets;
@@ -82,12 +82,12 @@ impl Offboarding {
     }
 
     pub(super) fn offboard_gate(&self) -> ApprovalGate {
-        let none = ApprovalGate::plain(5 * DAY, vec![Seat::of("platform_ops", 1)]);
+        let none = ApprovalGate::plain(5 * DAY, vec![Seat::new("platform_ops", 1)]);
         self.term(|terms| terms.offboard.clone(), none)
     }
 
     pub(super) fn destroy_gate(&self) -> ApprovalGate {
-        let none = ApprovalGate::plain(5 * DAY, vec![Seat::of("compliance", 1), Seat::of("security", 1)]);
+        let none = ApprovalGate::plain(5 * DAY, vec![Seat::new("compliance", 1), Seat::new("security", 1)]);
         self.term(|terms| terms.destroy.clone(), none)
     }
 
@@ -211,7 +211,7 @@ impl Offboarding {
     }
 
     /// Of what was to go: all that held data, or all that held it.
-    fn gone(&self, data: bool) -> impl Iterator<Item = &RemovalTarget> {
+    fn removed_targets(&self, data: bool) -> impl Iterator<Item = &RemovalTarget> {
         let of = move |target: &RemovalTarget| {
             (assets::holds_data(target.kind) || target.kind == AssetType::Key) == data
                 && target.keep_until.is_none()
@@ -221,7 +221,7 @@ impl Offboarding {
     }
 
     pub(super) fn verification(&self) -> VerifyAbsent {
-        VerifyAbsent { things: self.gone(true).map(|target| target.thing.clone()).collect() }
+        VerifyAbsent { things: self.removed_targets(true).map(|target| target.thing.clone()).collect() }
     }
 
     /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
@@ -241,7 +241,7 @@ impl Offboarding {
     }
 
     pub(super) fn validation(&self, data: bool) -> ValidateRecords {
-        let things = self.gone(data).map(|target| (target.kind, target.thing.clone())).collect();
+        let things = self.removed_targets(data).map(|target| (target.kind, target.thing.clone())).collect();
         ValidateRecords { tenant: self.tenant.clone(), things }
     }
 
@@ -249,7 +249,7 @@ impl Offboarding {
         let (Some(leaver), Some(terms)) = (&self.leaver, &self.terms) else { return Vec::new() };
         let run = self.run.unwrap_or_else(|| ExecutionId::from_bytes([0; 16]));
         let of = |(node, (epoch, gpus)): (&NodeId, &(OwnerEpoch, u64))| {
-            NodeSanitisation::of(leaver, &terms.demands, run, node, *epoch, *gpus)
+            NodeSanitisation::new(leaver, &terms.demands, run, node, *epoch, *gpus)
         };
         leaver.nodes.iter().map(of).collect()
     }

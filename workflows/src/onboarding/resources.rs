@@ -68,12 +68,12 @@ impl Onboarding {
     }
 
     pub(super) fn seats(&self) -> Vec<Seat> {
-        let none = || vec![Seat::of("platform_ops", 1)];
+        let none = || vec![Seat::new("platform_ops", 1)];
         self.terms.as_ref().map_or_else(none, |terms| terms.seats.clone())
     }
 
     pub(super) fn patience_seats(&self) -> Vec<Seat> {
-        let none = || vec![Seat::of("platform_ops", 1)];
+        let none = || vec![Seat::new("platform_ops", 1)];
         self.terms.as_ref().map_or_else(none, |terms| terms.patience_seats.clone())
     }
 

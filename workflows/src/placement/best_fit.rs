@@ -73,7 +73,7 @@ pub(crate) fn each(rooms: &BTreeMap<NodeId, u64>) -> impl Iterator<Item = (&Node
 
 /// What is free of `kind` on each node of a tenant.
 pub(crate) fn rooms(occupancy: &Occupancy, kind: &GpuKind) -> BTreeMap<NodeId, u64> {
-    let open = occupancy.nodes.iter().filter_map(|(node, kinds)| Some((node, kinds.get(kind)?.open())));
+    let open = occupancy.nodes.iter().filter_map(|(node, kinds)| Some((node, kinds.get(kind)?.assignable())));
     open.filter(|(_, open)| *open > 0).map(|(node, open)| (node.clone(), open)).collect()
 }
 
@@ -107,7 +107,7 @@ impl NodeUse {
 
     /// Gives `count` of `kind` to a workload, on GPUs that its workspace uses already where there are such, else on the
     /// first. `None` if there are not so many; then nothing is changed.
-    pub(crate) fn give(
+    pub(crate) fn assign(
         &mut self,
         kind: &GpuKind,
         count: u64,
@@ -139,7 +139,7 @@ impl NodeUse {
     }
 
     /// Takes GPUs from a workload, all or those of one kind.
-    pub(crate) fn take(&mut self, workload: &str, kind: Option<&GpuKind>) {
+    pub(crate) fn release(&mut self, workload: &str, kind: Option<&GpuKind>) {
         let model = kind.is_none_or(|kind| kind.model == self.model);
         for gpu in
             self.gpus.iter_mut().filter(|gpu| kind.is_none_or(|kind| model && gpu.profile == kind.profile))

@@ -36,7 +36,7 @@ pub struct CallMetadata {
 impl CallMetadata {
     /// The stamp of `action` in the circumstances of `call`.
     #[must_use]
-    pub fn of<A: Action>(_action: &A, call: &Call) -> Self {
+    pub fn for_action<A: Action>(_action: &A, call: &Call) -> Self {
         let key = call.key();
         let step = if call.undo { key.strip_suffix("/undo").unwrap_or(&key) } else { &key };
         Self {
@@ -52,13 +52,13 @@ impl CallMetadata {
 
     /// The same, of a call that changes nothing and is answered as if it had.
     #[must_use]
-    pub fn dry(&self) -> Self {
+    pub fn as_dry_run(&self) -> Self {
         Self { dry_run: true, ..self.clone() }
     }
 
     /// The stamp of one part of an action that makes several things: each part has its own key, and takes effect once.
     #[must_use]
-    pub fn part(&self, part: &str) -> Self {
+    pub fn for_part(&self, part: &str) -> Self {
         Self { key: format!("{}#{part}", self.key), ..self.clone() }
     }
 }

@@ -92,7 +92,7 @@ pub struct Platform {
     /// Workloads, and the GPUs under them.
     pub workloads: Arc<dyn Workloads>,
     /// What tenants leave behind, wherever it lies.
-    pub estate: Arc<dyn TenantResources>,
+    pub tenant_resources: Arc<dyn TenantResources>,
     /// Machines as hardware.
     pub machines: Arc<dyn Machines>,
     /// The engine's own records.
@@ -110,13 +110,13 @@ pub struct Platform {
 impl Platform {
     /// The platform with certificates signed by `signer`.
     #[must_use]
-    pub fn signed_by(self, signer: Arc<dyn Signer>) -> Self {
+    pub fn with_signer(self, signer: Arc<dyn Signer>) -> Self {
         Self { signer, ..self }
     }
 
     /// The platform with the engine's own records kept by `records`.
     #[must_use]
-    pub fn recorded_by(self, records: Arc<dyn Records>) -> Self {
+    pub fn with_records(self, records: Arc<dyn Records>) -> Self {
         Self { records, ..self }
     }
 
@@ -134,7 +134,7 @@ impl Platform {
     /// The platform with clusters served by kinds of backend, one of [`Platform::BACKENDS`] each; `simulated` for one that is
     /// named and stays simulated.
     #[must_use]
-    pub fn serving(self, served: BTreeMap<String, String>) -> Self {
+    pub fn with_backends(self, served: BTreeMap<String, String>) -> Self {
         Self { served, ..self }
     }
 
@@ -168,7 +168,7 @@ impl Platform {
             ("objects", self.objects.backend()),
             ("identity", self.identity.backend()),
             ("workloads", self.workloads.backend()),
-            ("estate", self.estate.backend()),
+            ("estate", self.tenant_resources.backend()),
             ("machines", self.machines.backend()),
             ("records", self.records.backend()),
             ("hooks", self.hooks.backend()),

@@ -31,7 +31,7 @@ fn base() -> Result<&'static BuiltIn, Invalid> {
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
         let policy = platform_policy_reader::policy(&reader, &root, text, None);
-        Ok(BuiltIn { policy: reader.done(policy)?, root })
+        Ok(BuiltIn { policy: reader.finish(policy)?, root })
     });
     read.as_ref().map_err(Clone::clone)
 }
@@ -123,7 +123,7 @@ impl PlatformPolicy {
         let reader = Reader::default();
         let under = GapFiller { root: &base.root, provenance: &base.policy.provenance };
         let read = platform_policy_reader::policy(&reader, &root, text, Some(&under));
-        reader.done(read)
+        reader.finish(read)
     }
 }
 

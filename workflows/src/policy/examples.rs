@@ -66,7 +66,7 @@ pub fn test(text: &str) -> Result<Vec<Outcome>, Invalid> {
     let root = document::from_yaml(text)?;
     let reader = Reader::default();
     let read = read(&reader, &root);
-    Ok(reader.done(read)?.iter().map(|example| example.run(&policy)).collect())
+    Ok(reader.finish(read)?.iter().map(|example| example.run(&policy)).collect())
 }
 
 impl Example {
@@ -80,8 +80,8 @@ impl Example {
         };
         let expected = Expected { seats: self.expect.seats.as_deref().map(sorted), ..self.expect.clone() };
         let passed = got == expected;
-        let got = if passed { got.said() } else { format!("{}{}", got.said(), because(&ruling)) };
-        Outcome { name: self.name.clone(), line: self.line, passed, expected: expected.said(), got }
+        let got = if passed { got.describe() } else { format!("{}{}", got.describe(), because(&ruling)) };
+        Outcome { name: self.name.clone(), line: self.line, passed, expected: expected.describe(), got }
     }
 }
 
@@ -103,7 +103,7 @@ fn sorted(seats: &[Seat]) -> Vec<Seat> {
 }
 
 impl Expected {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let mut said = self.verdict.clone();
         if let Some(seats) = &self.seats {
             let each = seats.iter().map(|seat| format!("{} of {}", seat.count, seat.any_of.join("/")));
@@ -153,9 +153,9 @@ fn example(reader: &Reader, item: &Item) -> Option<Example> {
     let known: Vec<&str> =
         ["name", "fleet", "name_in_use", "expect"].iter().chain(&POINTS).copied().collect();
     let fields = reader.fields(item, &known)?;
-    let name = fields.must("name").and_then(|item| reader.text(item)).map(str::to_owned);
-    let expect = fields.must("expect").and_then(|item| expected(reader, item));
-    let asked: Vec<_> = POINTS.iter().filter_map(|point| Some((*point, fields.may(point)?))).collect();
+    let name = fields.required("name").and_then(|item| reader.text(item)).map(str::to_owned);
+    let expect = fields.required("expect").and_then(|item| expected(reader, item));
+    let asked: Vec<_> = POINTS.iter().filter_map(|point| Some((*point, fields.optional(point)?))).collect();
     let [(point, facts)] = asked.as_slice() else {
         let problem = format!("it asks {} questions", asked.len());
         reader.note(item, problem, format!("give it exactly one of {}", POINTS.join(", ")));
@@ -178,8 +178,8 @@ fn question(reader: &Reader, fields: &Fields<'_>, point: &str, facts: &Item) -> 
         "schedulers" => plain(reader, facts).map(PolicyQuestion::Schedulers),
         _ => {
             let request = OnboardingRequest::read_within(reader, facts);
-            let candidates = fields.may("fleet").map_or_else(fleet, |item| clusters(reader, item));
-            let in_use = fields.may("name_in_use").map_or(Some(false), |item| reader.bool(item));
+            let candidates = fields.optional("fleet").map_or_else(fleet, |item| clusters(reader, item));
+            let in_use = fields.optional("name_in_use").map_or(Some(false), |item| reader.bool(item));
             let facts = OnboardingFacts { request: request?, name_in_use: in_use?, candidates: candidates? };
             Some(PolicyQuestion::Onboarding(facts))
         }
@@ -199,12 +199,12 @@ fn plain<T: DeserializeOwned>(reader: &Reader, item: &Item) -> Option<T> {
 
 fn expected(reader: &Reader, item: &Item) -> Option<Expected> {
     let fields = reader.fields(item, &["verdict", "seats", "reasons"])?;
-    let verdict = fields.must("verdict").and_then(|item| reader.text(item)).map(str::to_owned);
+    let verdict = fields.required("verdict").and_then(|item| reader.text(item)).map(str::to_owned);
     let nobody = |item: &Item| matches!(&item.value, Value::List(items) if items.is_empty());
-    let asked = fields.may("seats").map_or(Some(None), |item| {
+    let asked = fields.optional("seats").map_or(Some(None), |item| {
         if nobody(item) { Some(Some(Vec::new())) } else { seats(reader, item).map(Some) }
     });
-    let reasons = fields.may("reasons").map_or(Some(None), |item| reader.texts(item).map(Some));
+    let reasons = fields.optional("reasons").map_or(Some(None), |item| reader.texts(item).map(Some));
     Some(Expected {
         verdict: verdict?,
         seats: asked?,
@@ -229,11 +229,11 @@ fn fleet() -> Option<Vec<Candidate>> {
 fn clusters(reader: &Reader, item: &Item) -> Option<Vec<Candidate>> {
     let one = |item: &Item| {
         let fields = reader.fields(item, &["cluster", "region", "jurisdiction", "gpus", "dedicated"])?;
-        let cluster = fields.must("cluster").and_then(|item| reader.name(item));
-        let region = fields.must("region").and_then(|item| reader.name(item));
-        let law = fields.must("jurisdiction").and_then(|item| reader.name(item));
-        let gpus = fields.must("gpus").and_then(|item| reader.gpus(item));
-        let own = fields.may("dedicated").map_or(Some(false), |item| reader.bool(item));
+        let cluster = fields.required("cluster").and_then(|item| reader.name(item));
+        let region = fields.required("region").and_then(|item| reader.name(item));
+        let law = fields.required("jurisdiction").and_then(|item| reader.name(item));
+        let gpus = fields.required("gpus").and_then(|item| reader.gpus(item));
+        let own = fields.optional("dedicated").map_or(Some(false), |item| reader.bool(item));
         let tenancy = if own? { Tenancy::Dedicated { tenant: None } } else { Tenancy::Shared };
         candidate(cluster?, region?, law?, tenancy, gpus?)
     };

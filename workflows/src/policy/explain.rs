@@ -37,13 +37,13 @@ pub struct Subject {
 impl Subject {
     /// The tenant that a request asks for.
     #[must_use]
-    pub fn of_request(request: OnboardingRequest) -> Self {
+    pub fn from_request(request: OnboardingRequest) -> Self {
         Self { request, document: "request".into() }
     }
 
     /// A tenant that there is, with what it bought.
     #[must_use]
-    pub fn of_tenant(tenant: &Tenant, bought: &Entitlement) -> Self {
+    pub fn from_tenant(tenant: &Tenant, bought: &Entitlement) -> Self {
         let request = OnboardingRequest {
             name: tenant.id.clone(),
             tenant: TenantPolicy {

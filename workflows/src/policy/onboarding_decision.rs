@@ -36,7 +36,7 @@ pub fn evaluate(facts: &OnboardingFacts, policy: &PlatformPolicy) -> OnboardingE
         return OnboardingEvaluation { verdict: Verdict::Rejected, reasons: judge.reasons, terms: None };
     };
     let verdict = if seats.is_empty() { Verdict::SelfService } else { Verdict::NeedsApproval };
-    let terms = OnboardingTerms::of(facts, policy, &chosen, seats);
+    let terms = OnboardingTerms::from_facts(facts, policy, &chosen, seats);
     OnboardingEvaluation { verdict, reasons: judge.reasons, terms: Some(terms) }
 }
 
@@ -167,16 +167,16 @@ impl<'a> Judge<'a> {
         let asked = facts.request.entitlement.gpus;
         let (allowed, considered) = eligible(&facts.candidates, &constraints);
         for step in &considered {
-            let after = step.after().len();
+            let after = step.remaining().len();
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
             let key = if step.constraint == "pins" { "pins" } else { "" };
             let about = RuleTarget { field: field_of(&step.constraint), key };
-            self.check(&rule, about, after > 0, step.said(8));
+            self.check(&rule, about, after > 0, step.describe(8));
             if after == 0 {
                 return None;
             }
         }
-        let most = |c: &&Candidate| c.total.less_or_none(buffer(c, &constraints));
+        let most = |c: &&Candidate| c.total.saturating_sub(buffer(c, &constraints));
         let largest = allowed.iter().map(most).max().unwrap_or_default();
         let detail = format!(
             "{asked} GPUs in one cluster are asked for; the largest has {largest} that are not kept back"

@@ -87,15 +87,15 @@ pub(super) fn policy(
 
 /// The name and the version that a document gives itself, with the digest of its text.
 fn reference(reader: &Reader, root: &Item, text: &str) -> Option<PolicyRef> {
-    let name = reader.own(root, "policy").and_then(|item| named(reader, item));
-    let version = reader.own(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
+    let name = reader.own_field(root, "policy").and_then(|item| named(reader, item));
+    let version = reader.own_field(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
     Some(PolicyRef { name: name?, version: version?, digest: sha256(text.as_bytes()) })
 }
 
 fn read(reader: &Reader, root: &Item, text: &str, under: Option<&GapFiller<'_>>) -> Option<PlatformPolicy> {
     let mut top = reader.fields(root, &TOP)?;
     if let Some(under) = under {
-        top = top.over(under.root);
+        top = top.with_defaults(under.root);
     }
     let reference = reference(reader, root, text);
     let older = older(&top);
@@ -107,10 +107,10 @@ fn read(reader: &Reader, root: &Item, text: &str, under: Option<&GapFiller<'_>>)
     let capacity = CapacityRules::fields(&top);
     let stock = capacity.and_then(|fields| stock(&fields));
     let capacity = capacity.and_then(|fields| CapacityRules::read(&fields));
-    let demands = top.must("compliance").and_then(|item| compliance(reader, item));
-    let pins = top.must("pins").and_then(|item| pins::read(reader, item));
-    let retention = top.must("retention").and_then(|item| retention::read(reader, item));
-    let priorities = top.must("priorities").and_then(|item| priorities(reader, item));
+    let demands = top.required("compliance").and_then(|item| compliance(reader, item));
+    let pins = top.required("pins").and_then(|item| pins::read(reader, item));
+    let retention = top.required("retention").and_then(|item| retention::read(reader, item));
+    let priorities = top.required("priorities").and_then(|item| priorities(reader, item));
     let (lending, reclaim) = (LendingRules::read(&top), ReclaimRules::read(&top));
     let (admission, scheduling) = (AdmissionRules::read(&top), SchedulingRules::read(&top));
     let (sanitisation, offboarding) = (SanitisationRules::read(&top), OffboardingRules::read(&top));
@@ -119,7 +119,7 @@ fn read(reader: &Reader, root: &Item, text: &str, under: Option<&GapFiller<'_>>)
 
     let (older, stock, reference) = (older?, stock?, reference?);
     let under = under.map(|under| under.provenance);
-    let provenance = Provenance::of(&reference.name, reference.version, root, under);
+    let provenance = Provenance::from_document(&reference.name, reference.version, root, under);
     Some(PlatformPolicy {
         reference,
         self_service_tiers: older.tiers,
@@ -186,24 +186,24 @@ struct Older {
 fn older(top: &Fields<'_>) -> Option<Older> {
     let reader = top.reader();
     let service = top.layer("self_service", &["tiers", "max_gpus"]);
-    let tiers = service.and_then(|fields| reader.set(fields.must("tiers")?));
-    let max_gpus = service.and_then(|fields| reader.gpus(fields.must("max_gpus")?));
+    let tiers = service.and_then(|fields| reader.set(fields.required("tiers")?));
+    let max_gpus = service.and_then(|fields| reader.gpus(fields.required("max_gpus")?));
     let waits = top.layer("waits", &["waitlist", "patience"]);
-    let span = |name| waits.and_then(|waits| reader.duration(waits.must(name)?));
+    let span = |name| waits.and_then(|waits| reader.duration(waits.required(name)?));
     let (waitlist, patience) = (span("waitlist"), span("patience"));
     let max_replacements = top
         .layer("limits", &["max_replacements"])
-        .and_then(|limits| reader.whole(limits.must("max_replacements")?, 0..=100_u32));
+        .and_then(|limits| reader.whole(limits.required("max_replacements")?, 0..=100_u32));
     let prices = top.layer("prices", &["cents_per_gpu_hour", "by_model"]);
-    let price = prices.and_then(|prices| reader.cents(prices.must("cents_per_gpu_hour")?));
-    let by_model =
-        prices.and_then(|prices| Some(reader.by_name(prices.must("by_model")?, |item| reader.cents(item))));
+    let price = prices.and_then(|prices| reader.cents(prices.required("cents_per_gpu_hour")?));
+    let by_model = prices
+        .and_then(|prices| Some(reader.by_name(prices.required("by_model")?, |item| reader.cents(item))));
     let quotas = top.layer("quotas", &["borrowing_limit", "lending_limit"]);
-    let limit = |name| quotas.and_then(|quotas| limit(reader, quotas.must(name)?));
+    let limit = |name| quotas.and_then(|quotas| limit(reader, quotas.required(name)?));
     let (borrowing_limit, lending_limit) = (limit("borrowing_limit"), limit("lending_limit"));
-    let drivers = top.layer("nodes", &["drivers"]).and_then(|nodes| reader.texts(nodes.must("drivers")?));
+    let drivers = top.layer("nodes", &["drivers"]).and_then(|nodes| reader.texts(nodes.required("drivers")?));
     let registries =
-        top.layer("images", &["registries"]).and_then(|images| reader.texts(images.must("registries")?));
+        top.layer("images", &["registries"]).and_then(|images| reader.texts(images.required("registries")?));
     Some(Older {
         tiers: tiers?,
         max_gpus: max_gpus?,
@@ -229,10 +229,10 @@ fn limit(reader: &Reader, item: &Item) -> Option<Option<Gpus>> {
 
 fn stock(fields: &Fields<'_>) -> Option<(bool, Gpus, BTreeMap<RegionId, Gpus>)> {
     let reader = fields.reader();
-    let overcommit = fields.must("overcommit").and_then(|item| reader.bool(item));
+    let overcommit = fields.required("overcommit").and_then(|item| reader.bool(item));
     let buffer = fields.layer("buffer_gpus", &["each", "by_region"])?;
-    let each = buffer.must("each").and_then(|item| reader.gpus(item));
-    let by_region = reader.by_name(buffer.must("by_region")?, |item| reader.gpus(item));
+    let each = buffer.required("each").and_then(|item| reader.gpus(item));
+    let by_region = reader.by_name(buffer.required("by_region")?, |item| reader.gpus(item));
     Some((overcommit?, each?, by_region))
 }
 
@@ -259,12 +259,12 @@ fn named(reader: &Reader, item: &Item) -> Option<String> {
 
 fn onboarding(fields: &Fields<'_>) -> Option<OnboardingApproval> {
     let reader = fields.reader();
-    let within = fields.must("within").and_then(|item| reader.duration(item));
-    let seats_at = |fields: Fields<'_>| fields.must("seats").and_then(|item| seats(reader, item));
+    let within = fields.required("within").and_then(|item| reader.duration(item));
+    let seats_at = |fields: Fields<'_>| fields.required("seats").and_then(|item| seats(reader, item));
     let always = seats_at(*fields);
     let finance = fields.layer("finance", &["above_cents_per_month", "seats"]);
     let security = fields.layer("security", &["seats"]);
-    let above = finance.and_then(|finance| reader.cents(finance.must("above_cents_per_month")?));
+    let above = finance.and_then(|finance| reader.cents(finance.required("above_cents_per_month")?));
     let finance_seats = finance.and_then(seats_at);
     let security_seats = security.and_then(seats_at);
     let procedure = procedure(fields);
@@ -291,8 +291,8 @@ fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Compl
         };
         let Some(fields) = reader.fields(inner, &["residency", "isolation"]) else { continue };
         let demands = ComplianceDemands {
-            residency: fields.may("residency").and_then(|item| residency(reader, item)),
-            isolation: fields.may("isolation").and_then(|item| reader.set(item)),
+            residency: fields.optional("residency").and_then(|item| residency(reader, item)),
+            isolation: fields.optional("isolation").and_then(|item| reader.set(item)),
         };
         read.insert(tag, demands);
     }

@@ -116,8 +116,8 @@ impl TenantPolicy {
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
-        let read = reader.fields(&root, &["tenant"]).and_then(|top| tenant(&reader, top.must("tenant")?));
-        reader.done(read)
+        let read = reader.fields(&root, &["tenant"]).and_then(|top| tenant(&reader, top.required("tenant")?));
+        reader.finish(read)
     }
 }
 
@@ -144,7 +144,7 @@ impl OnboardingRequest {
     fn read(root: &Item) -> Result<Self, Invalid> {
         let reader = Reader::default();
         let read = Self::read_by(&reader, root);
-        reader.done(read)
+        reader.finish(read)
     }
 
     /// The request in a part of a document, with the lines of its fields.
@@ -180,12 +180,14 @@ fn lines(root: &Item, lines: &mut BTreeMap<String, u64>) {
 }
 
 fn request(reader: &Reader, top: &Fields<'_>) -> Option<OnboardingRequest> {
-    let name = top.must("name").and_then(|item| reader.name(item));
-    let tenant = top.must("tenant").and_then(|item| tenant(reader, item));
-    let entitlement = top.must("entitlement").and_then(|item| entitlement(reader, item));
-    let workspaces = top.may("workspaces").map_or_else(|| Some(Vec::new()), |item| workspaces(reader, item));
-    let compliance = top.may("compliance").map_or_else(|| Some(BTreeSet::new()), |item| tags(reader, item));
-    let multitenancy = top.may("multitenancy").map_or(Some(None), |item| reader.one_of(item).map(Some));
+    let name = top.required("name").and_then(|item| reader.name(item));
+    let tenant = top.required("tenant").and_then(|item| tenant(reader, item));
+    let entitlement = top.required("entitlement").and_then(|item| entitlement(reader, item));
+    let workspaces =
+        top.optional("workspaces").map_or_else(|| Some(Vec::new()), |item| workspaces(reader, item));
+    let compliance =
+        top.optional("compliance").map_or_else(|| Some(BTreeSet::new()), |item| tags(reader, item));
+    let multitenancy = top.optional("multitenancy").map_or(Some(None), |item| reader.one_of(item).map(Some));
     let mut workspaces = workspaces?;
     if workspaces.is_empty() {
         workspaces.push(WorkspaceRequest {
@@ -210,11 +212,11 @@ fn request(reader: &Reader, top: &Fields<'_>) -> Option<OnboardingRequest> {
 fn tenant(reader: &Reader, item: &Item) -> Option<TenantPolicy> {
     let known = ["tier", "isolation", "data_residency", "allow_preemption", "allow_gpu_sharing"];
     let fields = reader.fields(item, &known)?;
-    let tier = fields.must("tier").and_then(|item| reader.one_of(item));
-    let isolation = fields.must("isolation").and_then(|item| isolation(reader, item));
-    let data_residency = fields.must("data_residency").and_then(|item| residency(reader, item));
-    let allow_preemption = fields.must("allow_preemption").and_then(|item| reader.bool(item));
-    let allow_gpu_sharing = fields.must("allow_gpu_sharing").and_then(|item| reader.bool(item));
+    let tier = fields.required("tier").and_then(|item| reader.one_of(item));
+    let isolation = fields.required("isolation").and_then(|item| isolation(reader, item));
+    let data_residency = fields.required("data_residency").and_then(|item| residency(reader, item));
+    let allow_preemption = fields.required("allow_preemption").and_then(|item| reader.bool(item));
+    let allow_gpu_sharing = fields.required("allow_gpu_sharing").and_then(|item| reader.bool(item));
     Some(TenantPolicy {
         tier: tier?,
         isolation: isolation?,
@@ -273,10 +275,10 @@ fn workspaces(reader: &Reader, item: &Item) -> Option<Vec<WorkspaceRequest>> {
 
 fn workspace(reader: &Reader, item: &Item) -> Option<WorkspaceRequest> {
     let fields = reader.fields(item, &["name", "class", "quotas"])?;
-    let name = fields.must("name").and_then(|item| reader.name(item));
-    let class = fields.must("class").and_then(|item| reader.one_of(item));
+    let name = fields.required("name").and_then(|item| reader.name(item));
+    let class = fields.required("class").and_then(|item| reader.one_of(item));
     let none = || Some((None, QuotaLimits::default()));
-    let quotas = fields.may("quotas").map_or_else(none, |item| quotas(reader, item));
+    let quotas = fields.optional("quotas").map_or_else(none, |item| quotas(reader, item));
     let (nominal, limits) = quotas?;
     Some(WorkspaceRequest { name: name?, class: class?, nominal, limits })
 }
@@ -285,8 +287,8 @@ fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits)> {
     let known =
         ["gpus", "borrowing_limit", "lending_limit", "cpu_milli", "memory_mib", "storage_gib", "pods"];
     let fields = reader.fields(item, &known)?;
-    let gpus = |name| fields.may(name).and_then(|item| reader.whole(item, 0..=100_000_u32)).map(Gpus);
-    let other = |name| fields.may(name).and_then(|item| reader.whole(item, 0..=1_u64 << 50));
+    let gpus = |name| fields.optional(name).and_then(|item| reader.whole(item, 0..=100_000_u32)).map(Gpus);
+    let other = |name| fields.optional(name).and_then(|item| reader.whole(item, 0..=1_u64 << 50));
     let limits = QuotaLimits {
         nominal: Gpus::ZERO,
         borrowing_limit: gpus("borrowing_limit"),
@@ -301,10 +303,10 @@ fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits)> {
 
 fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
     let fields = reader.fields(item, &["gpu_model", "gpus", "region", "from", "to"])?;
-    let gpu_model = fields.must("gpu_model").and_then(|item| reader.name(item));
-    let gpus = fields.must("gpus").and_then(|item| whole_gpus(reader, item, gpu_model.as_ref()));
-    let region = fields.may("region").map(|item| reader.name(item));
-    let day = |name| fields.may(name).map(|item| day(reader, item));
+    let gpu_model = fields.required("gpu_model").and_then(|item| reader.name(item));
+    let gpus = fields.required("gpus").and_then(|item| whole_gpus(reader, item, gpu_model.as_ref()));
+    let region = fields.optional("region").map(|item| reader.name(item));
+    let day = |name| fields.optional(name).map(|item| day(reader, item));
     let (from, to) = (day("from"), day("to"));
     if let (Some(Some(first)), Some(Some(end))) = (&from, &to)
         && first >= end

@@ -97,7 +97,7 @@ pub(super) struct ClusterChoice<'a> {
 
 impl OnboardingTerms {
     /// The terms of `facts` under `policy`, on the clusters `chosen`, with `seats` asked.
-    pub(super) fn of(
+    pub(super) fn from_facts(
         facts: &OnboardingFacts,
         policy: &PlatformPolicy,
         chosen: &ClusterChoice<'_>,
@@ -118,7 +118,7 @@ impl OnboardingTerms {
                 .onboarding
                 .procedure
                 .clone()
-                .besides(seats.get(policy.onboarding.seats.len()..).unwrap_or_default()),
+                .with_extra_seats(seats.get(policy.onboarding.seats.len()..).unwrap_or_default()),
             seats,
             approve_within: policy.onboarding.within,
             waitlist: policy.waitlist,
@@ -137,7 +137,7 @@ impl OnboardingTerms {
             registries: policy.registries.clone(),
             preemptible: request.tenant.allow_preemption,
             priority,
-            priority_class: kubernetes.then(|| PriorityClass::of(request.tenant.tier, priority)),
+            priority_class: kubernetes.then(|| PriorityClass::new(request.tenant.tier, priority)),
             container_request: kubernetes.then(requested),
             overcommit: policy.overcommit,
             workspaces: workspaces(facts, policy),
@@ -175,7 +175,7 @@ pub(crate) fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTre
 fn layout(facts: &OnboardingFacts) -> Layout {
     let tenant = &facts.request.tenant;
     match tenant.isolation {
-        Isolation::SharedSlices => Gpu::sliced(&facts.request.entitlement.gpu_model),
+        Isolation::SharedSlices => Gpu::finest_layout(&facts.request.entitlement.gpu_model),
         Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
     }
 }
@@ -185,7 +185,7 @@ fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<Workspace
     let request = &facts.request;
     let open = request.workspaces.iter().filter(|w| w.nominal.is_none()).count();
     let open = u32::try_from(open).unwrap_or(u32::MAX);
-    let left = request.entitlement.gpus.less_or_none(request.nominal()).0;
+    let left = request.entitlement.gpus.saturating_sub(request.nominal()).0;
     let share = left.checked_div(open).unwrap_or(0);
     let mut extra = left.checked_rem(open).unwrap_or(0);
     let mut shared = || {

@@ -89,7 +89,7 @@ impl Workflow for QuotaDecrease {
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
                 .within(steps.waits().approve)
-                .held_by(steps.procedure())
+                .with_procedure(steps.procedure())
                 .granted(Lowering)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -120,7 +120,7 @@ impl Workflow for QuotaDecrease {
             }
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
-                .held_by(steps.procedure())
+                .with_procedure(steps.procedure())
                 .granted(NotingExcess)
                 .refused(Declined)
                 .expired(Lapsed),

@@ -166,7 +166,10 @@ impl<'a> Judge<'a> {
         Some(ChangeTerms {
             policy: self.policy.reference.clone(),
             waived,
-            procedure: gate.procedure.clone().besides(seats.get(gate.seats.len()..).unwrap_or_default()),
+            procedure: gate
+                .procedure
+                .clone()
+                .with_extra_seats(seats.get(gate.seats.len()..).unwrap_or_default()),
             seats,
             approve_within: gate.within,
             wait: self.policy.waitlist,
@@ -203,7 +206,7 @@ impl<'a> Judge<'a> {
         };
         self.check("quota.resource", "resource", before.is_some() && whole, detail);
         let before = before.filter(|_| whole)?;
-        let after = request.after(&before, facts.direction);
+        let after = request.apply_to(&before, facts.direction);
         let field = if request.lines.contains_key("by") { "by" } else { "to" };
         let (holds, word) = match (facts.direction, &after) {
             (Direction::Increase, Some(after)) => (raises(&before, after), "more"),
@@ -295,7 +298,7 @@ impl<'a> Judge<'a> {
         }
         let (allowed, _) = eligible(&self.facts.candidates, constraints);
         let most =
-            allowed.iter().map(|c| c.total.less_or_none(buffer(c, constraints))).max().unwrap_or_default();
+            allowed.iter().map(|c| c.total.saturating_sub(buffer(c, constraints))).max().unwrap_or_default();
         let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
         self.check("capacity.ever_fits", "to", lacking <= u64::from(most.0), detail);
     }
@@ -380,7 +383,9 @@ fn raises(before: &Allowance, after: &Allowance) -> bool {
 /// As the tenant's other nodes.
 fn layout(tenant: &Tenant, resource: &Resource) -> Layout {
     match tenant.isolation {
-        Isolation::SharedSlices => resource.gpu().map_or(Layout::Whole, |kind| Gpu::sliced(&kind.model)),
+        Isolation::SharedSlices => {
+            resource.gpu().map_or(Layout::Whole, |kind| Gpu::finest_layout(&kind.model))
+        }
         Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
     }
 }

@@ -94,7 +94,7 @@ impl Workflow for QuotaIncrease {
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
                 .within(steps.waits().approve)
-                .held_by(steps.procedure())
+                .with_procedure(steps.procedure())
                 .granted(Holding)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -102,7 +102,7 @@ impl Workflow for QuotaIncrease {
             // What it needs, set aside on our own books, as they stand after the approval.
             Holding => act(self.holding())
                 .undo(ReleaseCapacity { tenant })
-                .record(Self::held)
+                .record(Self::record_hold)
                 .on_failure(codes::SHORT, JoiningWaitlist)
                 .then(PreparingNodes),
             JoiningWaitlist => act_each(self.joining())
@@ -119,7 +119,7 @@ impl Workflow for QuotaIncrease {
             // What `Holding` and `JoiningWaitlist` put on the trail covers these, however often they are entered.
             HoldingFreed => act(self.holding())
                 .nothing_to_undo()
-                .record(Self::held)
+                .record(Self::record_hold)
                 .on_failure(codes::SHORT, KeepingPlace)
                 .then(PreparingNodes),
             KeepingPlace => act_each(self.joining())
@@ -130,7 +130,7 @@ impl Workflow for QuotaIncrease {
                 .otherwise("wait on", WaitingForCapacity),
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
-                .held_by(steps.procedure())
+                .with_procedure(steps.procedure())
                 .granted(ExtendingWait)
                 .refused(Declined)
                 .expired(Lapsed),
@@ -169,7 +169,7 @@ impl Workflow for QuotaIncrease {
             CountingUnfit => {
                 when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
             }
-            Replacing => act(self.holding()).nothing_to_undo().record(Self::held).then(PreparingNodes),
+            Replacing => act(self.holding()).nothing_to_undo().record(Self::record_hold).then(PreparingNodes),
 
             // The layers, parent before child, each put back as it was read if the next one fails.
             ReadingLimits => act(ReadLimits { of: steps.names() })

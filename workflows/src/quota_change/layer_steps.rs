@@ -77,40 +77,40 @@ impl LayerSteps<'_> {
     }
 
     /// What the layers are to say.
-    pub(crate) fn wanted(&self) -> LayerLimits {
+    pub(crate) fn target_limits(&self) -> LayerLimits {
         let limits = |terms: &ChangeTerms| terms.limits(&self.request.resource, &terms.after);
         self.terms.map(limits).unwrap_or_default()
     }
 
     pub(crate) fn cohort(&self) -> Vec<ChangeCohortQuota> {
-        let (of, from, to) = (self.names(), self.read.cohort, self.wanted().cohort);
+        let (of, from, to) = (self.names(), self.read.cohort, self.target_limits().cohort);
         let change = of.cohort.is_some().then_some(ChangeCohortQuota { of, from, to });
         change.into_iter().collect()
     }
 
     pub(crate) fn queue(&self) -> Vec<ChangeQueueQuota> {
-        let (of, from, to) = (self.names(), self.read.queue.clone(), self.wanted().queue);
+        let (of, from, to) = (self.names(), self.read.queue.clone(), self.target_limits().queue);
         let change = of.queue.is_some().then_some(ChangeQueueQuota { of, from, to });
         change.into_iter().collect()
     }
 
     pub(crate) fn hard(&self) -> Vec<ChangeResourceQuota> {
-        let (of, from, to) = (self.names(), self.read.hard, self.wanted().hard);
+        let (of, from, to) = (self.names(), self.read.hard, self.target_limits().hard);
         let change = of.hard.is_some().then_some(ChangeResourceQuota { of, from, to });
         change.into_iter().collect()
     }
 
     /// On Slurm, where the association is the only layer.
     pub(crate) fn association(&self) -> Option<ChangeAssociationLimit> {
-        let (of, from, to) = (self.names(), self.read.association, self.wanted().association);
+        let (of, from, to) = (self.names(), self.read.association, self.target_limits().association);
         of.association.is_some().then_some(ChangeAssociationLimit { of, from, to })
     }
 
     pub(crate) fn keeping(&self) -> KeepLimits {
-        KeepLimits { of: self.names(), limits: self.wanted() }
+        KeepLimits { of: self.names(), limits: self.target_limits() }
     }
 }
 
 fn nobody() -> Vec<Seat> {
-    vec![Seat::of("platform_ops", 1)]
+    vec![Seat::new("platform_ops", 1)]
 }

@@ -106,7 +106,7 @@ impl QuotaRequest {
     fn read(root: &Item) -> Result<Self, Invalid> {
         let reader = Reader::default();
         let read = request(&reader, root);
-        reader.done(read)
+        reader.finish(read)
     }
 
     /// What a change of it is about: `quota/acme/research/gpu/H100`.
@@ -117,7 +117,7 @@ impl QuotaRequest {
 
     /// What the allowance `before` becomes; `None` when that is less than nothing.
     #[must_use]
-    pub fn after(&self, before: &Allowance, direction: Direction) -> Option<Allowance> {
+    pub fn apply_to(&self, before: &Allowance, direction: Direction) -> Option<Allowance> {
         let nominal = match (self.change, direction) {
             (Change::To(to), _) => to,
             (Change::By(by), Direction::Increase) => before.nominal.checked_add(by)?,
@@ -135,7 +135,7 @@ impl QuotaRequest {
 
     /// The decreases that are due now that the temporary part of `quota` has ended.
     #[must_use]
-    pub fn ending(quota: &Quota, now: Timestamp) -> Vec<Self> {
+    pub fn due_decreases(quota: &Quota, now: Timestamp) -> Vec<Self> {
         let due = quota.ends.iter().filter(|ends| ends.at <= now).flat_map(|ends| &ends.then);
         let back = due.map(|(resource, then)| Self {
             tenant: quota.tenant.clone(),
@@ -156,10 +156,10 @@ impl QuotaRequest {
 
 fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
     let top = reader.fields(root, &FIELDS)?;
-    let tenant = top.must("tenant").and_then(|item| reader.name(item));
-    let workspace = top.must("workspace").and_then(|item| reader.name(item));
-    let resource = top.must("resource").and_then(|item| resource(reader, item));
-    let whole = |name| top.may(name).map(|item| reader.whole(item, 0..=MOST));
+    let tenant = top.required("tenant").and_then(|item| reader.name(item));
+    let workspace = top.required("workspace").and_then(|item| reader.name(item));
+    let resource = top.required("resource").and_then(|item| resource(reader, item));
+    let whole = |name| top.optional(name).map(|item| reader.whole(item, 0..=MOST));
     let change = match (whole("by"), whole("to")) {
         (Some(by), None) => by.map(Change::By),
         (None, Some(to)) => to.map(Change::To),
@@ -173,9 +173,9 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
         }
     };
     let (borrowing_limit, lending_limit) = (whole("borrowing_limit"), whole("lending_limit"));
-    let until = top.may("until").map(|item| parse_time(reader, item));
-    let exception = top.may("exception").map_or(Some(false), |item| reader.bool(item));
-    let reason = top.must("reason").and_then(|item| reader.text(item));
+    let until = top.optional("until").map(|item| parse_time(reader, item));
+    let exception = top.optional("exception").map_or(Some(false), |item| reader.bool(item));
+    let reason = top.required("reason").and_then(|item| reader.text(item));
     Some(QuotaRequest {
         tenant: tenant?,
         workspace: workspace?,

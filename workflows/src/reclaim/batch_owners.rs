@@ -37,7 +37,7 @@ pub(super) fn extra_for_queue(
     let wanted = demand.requests.get(resource).copied().unwrap_or(0);
     let balance = account.balance(resource);
     // What is in transit is the demand's already, when it is planned for again.
-    let used = balance.taken().saturating_sub(balance.in_transit);
+    let used = balance.in_use().saturating_sub(balance.in_transit);
     let room = balance.allowance.nominal.saturating_sub(used.saturating_add(wanted));
     let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, workspace))?;
     let waiting = line.iter().flat_map(|line| &line.waiting).filter(|waits| waits.workload != demand.name);
@@ -90,7 +90,7 @@ pub(super) fn add_other_owners(
     if owners.is_empty() {
         return Ok(Vec::new());
     }
-    view.want::<WorkspaceQueue>(owners.iter().map(|(name, _)| workspace_key(question.tenant, name)))?;
+    view.prefetch::<WorkspaceQueue>(owners.iter().map(|(name, _)| workspace_key(question.tenant, name)))?;
     let PlannedDemand { mut snapshot, settings, asked } = party;
     apply_plan(&mut snapshot, plan, asked)?;
     let mut served = Vec::new();
@@ -134,9 +134,9 @@ fn owners(
 ) -> Vec<(WorkspaceName, u64)> {
     let now = view.now();
     let owner = |(name, account): (&WorkspaceName, &Account)| -> Option<(Timestamp, WorkspaceName, u64)> {
-        let since = account.oldest.filter(|since| !rules.raised(now.since(*since)).1)?;
+        let since = account.oldest.filter(|since| !rules.aged_priority(now.since(*since)).1)?;
         let balance = account.balance(question.resource);
-        let room = balance.allowance.nominal.saturating_sub(balance.taken());
+        let room = balance.allowance.nominal.saturating_sub(balance.in_use());
         let least = account.least.get(question.resource).copied().filter(|least| *least > 0)?;
         let lent = cohort.available(name, question.resource) < least;
         let owns = name.as_str() != except && account.admitting == AccountState::Open && least <= room;

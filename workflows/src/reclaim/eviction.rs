@@ -123,7 +123,7 @@ impl Workflow for Eviction {
             Looking => {
                 act(ListGpuClients { cluster: self.workload.cluster.clone(), gpus: self.gpus.clone() })
                     .nothing_to_undo()
-                    .record(Self::looked)
+                    .record(Self::record_check)
                     .or_else(Stuck)
                     .then(Judging)
             }
@@ -188,7 +188,7 @@ impl Eviction {
         BeginEviction { tenant: self.tenant.clone(), workload: self.workload.name.clone(), exited }
     }
 
-    fn looked(&mut self, open: Vec<String>) {
+    fn record_check(&mut self, open: Vec<String>) {
         self.looks += 1;
         self.clean = if open.is_empty() { self.clean + 1 } else { 0 };
         self.open = open;

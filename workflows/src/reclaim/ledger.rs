@@ -123,7 +123,7 @@ impl LedgerAction for FenceVictims {
 impl FenceVictims {
     /// Loans are called back for whoever waits: the account that the note is kept under does not matter.
     fn any_account(&self, view: &mut View) -> Result<WorkspaceName, Undecided> {
-        let cohort = view.need::<Cohort>(self.tenant.as_str())?;
+        let cohort = view.require::<Cohort>(self.tenant.as_str())?;
         let first = cohort.accounts.keys().next().cloned();
         first.ok_or_else(|| stale(format!("tenant {} has no account", self.tenant)))
     }
@@ -188,7 +188,7 @@ impl LedgerAction for AssessReclaim {
     type Output = ReclaimProgress;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<ReclaimProgress, Undecided> {
-        let cohort = view.need::<Cohort>(self.tenant.as_str())?;
+        let cohort = view.require::<Cohort>(self.tenant.as_str())?;
         let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == call.execution);
         let Some(reclaim) = ours else { return Ok(ReclaimProgress { missing: 0, left: 0, withdrawn: true }) };
         let left = u64::try_from(reclaim.victims.len()).unwrap_or(u64::MAX);
@@ -217,7 +217,7 @@ impl LedgerAction for GrantDemand {
     type Output = DemandGrant;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<DemandGrant, Undecided> {
-        let cohort = view.need::<Cohort>(self.tenant.as_str())?;
+        let cohort = view.require::<Cohort>(self.tenant.as_str())?;
         let deadline = cohort.reclaims.get(&self.resource).map(|reclaim| reclaim.deadline);
         let at = view.now();
         let in_time = deadline.is_none_or(|deadline| at <= deadline);

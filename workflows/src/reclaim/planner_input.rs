@@ -52,7 +52,7 @@ pub(super) fn running(
     tenant: &TenantId,
     workspace: &WorkspaceName,
 ) -> Result<Vec<(String, RunningEntry)>, Undecided> {
-    view.want::<RunningList>(RunningList::keys(tenant, workspace))?;
+    view.prefetch::<RunningList>(RunningList::keys(tenant, workspace))?;
     let mut all = Vec::new();
     for key in RunningList::keys(tenant, workspace) {
         all.extend(view.get::<RunningList>(&key)?.into_iter().flat_map(|roster| roster.running));
@@ -80,7 +80,7 @@ pub(super) fn snapshot(
     let own = preemption(policy);
     let chosen_from = |name: &WorkspaceName, account: &Account| {
         let within = *name == demand.workspace && own.within_workspace != PreemptPolicy::Never;
-        within || demand.requests.keys().any(|resource| account.balance(resource).beyond() > 0)
+        within || demand.requests.keys().any(|resource| account.balance(resource).over_nominal() > 0)
     };
     let listed: Vec<&WorkspaceName> = cohort
         .accounts
@@ -88,7 +88,7 @@ pub(super) fn snapshot(
         .filter(|(name, account)| chosen_from(name, account))
         .map(|(name, _)| name)
         .collect();
-    view.want::<RunningList>(listed.iter().flat_map(|name| RunningList::keys(&cohort.tenant, name)))?;
+    view.prefetch::<RunningList>(listed.iter().flat_map(|name| RunningList::keys(&cohort.tenant, name)))?;
     for (name, account) in &cohort.accounts {
         snapshot.add_workspace(name.as_str(), Some(root), own, sharing).map_err(|e| differ(&e))?;
         for (resource, balance) in &account.balances {
@@ -168,7 +168,7 @@ fn remainder(
     let rest = |(resource, balance): (&Resource, &crate::tenancy::Balance)| {
         let kind = kind(resource)?;
         let ours = *name == demand.workspace && active_reclaim(cohort, resource, demand).is_some();
-        let taken = if ours { balance.used } else { balance.taken() };
+        let taken = if ours { balance.used } else { balance.in_use() };
         let rest = taken.saturating_sub(snapshot.usage(name.as_str(), &kind));
         (rest > 0).then_some((kind, rest))
     };
@@ -191,7 +191,7 @@ fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -
         let (Some(kind), Some(stock)) = (kind(resource), stock) else { continue };
         let unused = cohort
             .balances(resource)
-            .map(|(_, balance)| i128::from(balance.allowance.nominal) - i128::from(balance.taken()));
+            .map(|(_, balance)| i128::from(balance.allowance.nominal) - i128::from(balance.in_use()));
         let short = unused.sum::<i128>() - i128::from(stock.free);
         if short > 0 {
             usage.insert(kind, u64::try_from(short).unwrap_or(u64::MAX).min(stock.resting));
@@ -232,7 +232,7 @@ fn parts(
     running: &[(String, RunningEntry)],
 ) -> Result<BTreeMap<String, Vec<WorkloadPart>>, Undecided> {
     let key = |id: &String| Workload::key(&cohort.tenant, id);
-    view.want::<Workload>(running.iter().map(|(id, _)| key(id)))?;
+    view.prefetch::<Workload>(running.iter().map(|(id, _)| key(id)))?;
     let mut all = BTreeMap::new();
     for (id, one) in running {
         let Some(workload) = view.get::<Workload>(&key(id))? else { continue };
@@ -275,7 +275,7 @@ fn nodes(
         .filter_map(|resource| active_reclaim(cohort, resource, demand))
         .flat_map(|reclaim| reclaim.nodes.iter().map(ToString::to_string))
         .collect();
-    view.want::<NodeUse>(cut.iter().chain(&begun).cloned())?;
+    view.prefetch::<NodeUse>(cut.iter().chain(&begun).cloned())?;
     let others = |user: &&GpuUser| !(user.in_transit && user.workload == demand.name);
     for (node, rooms) in &occupancy.nodes {
         let uses = match cut.contains(&node.to_string()) || begun.contains(node.as_str()) {

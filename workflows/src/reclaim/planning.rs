@@ -27,7 +27,7 @@ use store::Timestamp;
 /// What the view lacks; permanent `ledger.missing` for a tenant, account or workload that there is not.
 pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<PlannedReclaim, Undecided> {
     let policy = in_force(view)?;
-    let cohort = view.need::<Cohort>(question.tenant.as_str())?;
+    let cohort = view.require::<Cohort>(question.tenant.as_str())?;
     let (deadline, grace) = promise(view, question, &cohort, &policy)?;
     let terms = question.terms.cloned().unwrap_or_else(|| terms(&policy, deadline));
     let found = match question.cause {
@@ -35,7 +35,7 @@ pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<Plan
         ReclaimCause::Overdue => overdue(view, question, &cohort)?,
         ReclaimCause::Excess { workspace, amount } => excess(view, question, workspace, *amount)?,
     };
-    let tenant = view.need::<Tenant>(question.tenant.as_str())?;
+    let tenant = view.require::<Tenant>(question.tenant.as_str())?;
     let cluster = view.get::<NodeAllocation>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
     // Of a victim's GPUs that may go to several workspaces is not known to which: they are cleaned as for another.
     let begun = cohort.reclaims.get(question.resource);
@@ -45,16 +45,16 @@ pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<Plan
         ReclaimCause::Demand { .. } | ReclaimCause::Overdue | ReclaimCause::Excess { .. } => None,
     };
     let keys = found.victims.iter().map(|name| Workload::key(question.tenant, name));
-    view.want::<Workload>(keys)?;
+    view.prefetch::<Workload>(keys)?;
     let mut victims = Vec::new();
     for name in &found.victims {
-        let workload = view.need::<Workload>(&Workload::key(question.tenant, name))?;
+        let workload = view.require::<Workload>(&Workload::key(question.tenant, name))?;
         let care = eviction_terms(&policy, grace, &tenant, &workload, to.as_ref());
         let at = view.now().after(care.grace).0;
         victims.push(eviction(workload, cluster.clone().unwrap_or_default(), care, at));
     }
     let known = cluster.as_deref().map(|id| view.get::<Cluster>(id)).transpose()?.flatten();
-    let simulated = known.is_some_and(|cluster| cluster.simulated());
+    let simulated = known.is_some_and(|cluster| cluster.is_simulated());
     let ChosenVictims { verdict, more, others, breaches, why, explanation, .. } = found;
     Ok(PlannedReclaim { verdict, terms, more, others, victims, breaches, why, explanation, simulated })
 }
@@ -97,7 +97,7 @@ fn for_demand(
     policy: &PlatformPolicy,
     name: &str,
 ) -> Result<ChosenVictims, Undecided> {
-    let demand = view.need::<Workload>(&Workload::key(question.tenant, name))?;
+    let demand = view.require::<Workload>(&Workload::key(question.tenant, name))?;
     if demand.state != WorkloadState::Waiting {
         return Ok(ChosenVictims::nothing(PlanVerdict::Satisfied));
     }
@@ -180,7 +180,7 @@ fn running_of(
     question: &PlanningQuery<'_>,
     names: Vec<String>,
 ) -> Result<ChosenVictims, Undecided> {
-    view.want::<Workload>(names.iter().map(|name| Workload::key(question.tenant, name)))?;
+    view.prefetch::<Workload>(names.iter().map(|name| Workload::key(question.tenant, name)))?;
     let mut victims = Vec::new();
     for name in names {
         let workload = view.get::<Workload>(&Workload::key(question.tenant, &name))?;
@@ -246,7 +246,7 @@ fn promise(
     let since = since.unwrap_or(now);
     let account = cohort.accounts.get(workspace);
     let promises: Vec<_> =
-        account.into_iter().flat_map(|account| account.holding(question.resource, now)).collect();
+        account.into_iter().flat_map(|account| account.active_reservations(question.resource, now)).collect();
     let deadline =
         promises.iter().map(|promise| promise.reclaim_deadline).min().unwrap_or(policy.reclaim.deadline);
     let grace = promises.iter().map(|promise| promise.grace).min().unwrap_or(policy.reclaim.grace);

@@ -19,7 +19,7 @@ pub struct Digest(pub String);
 impl Digest {
     /// Of bytes as they are.
     #[must_use]
-    pub fn of_bytes(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let hex = Sha256::digest(bytes).iter().fold(String::from("sha256:"), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
             hex
@@ -29,8 +29,8 @@ impl Digest {
 
     /// Of content, whatever order it was written in. `kind` keeps digests of different things apart.
     #[must_use]
-    pub fn of(kind: &str, content: &impl Serialize) -> Self {
-        Self::of_bytes(format!("tenure {kind} 1\n{}", compact(&value(content))).as_bytes())
+    pub fn from_content(kind: &str, content: &impl Serialize) -> Self {
+        Self::from_bytes(format!("tenure {kind} 1\n{}", compact(&value(content))).as_bytes())
     }
 
     /// The first digits, for people.
@@ -151,6 +151,6 @@ mod tests {
 
     #[test]
     fn digests_of_different_things_differ() {
-        assert_ne!(Digest::of("record", &"x"), Digest::of("inventory", &"x"));
+        assert_ne!(Digest::from_content("record", &"x"), Digest::from_content("inventory", &"x"));
     }
 }

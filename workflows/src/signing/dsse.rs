@@ -17,7 +17,7 @@ pub struct Signature {
 impl Signature {
     /// A signature that this key made.
     #[must_use]
-    pub fn of(key: &PublicKey, bytes: &[u8]) -> Self {
+    pub fn new(key: &PublicKey, bytes: &[u8]) -> Self {
         Self { keyid: key.id(), sig: STANDARD.encode(bytes) }
     }
 }

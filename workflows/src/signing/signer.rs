@@ -41,12 +41,12 @@ impl PublicKey {
     /// What names it: the SHA-256 of its SubjectPublicKeyInfo, as `openssl pkey -pubin -outform DER | sha256sum` says.
     #[must_use]
     pub fn id(&self) -> String {
-        Digest::of_bytes(&self.der()).0
+        Digest::from_bytes(&self.der()).0
     }
 
     /// The key as PEM.
     #[must_use]
-    pub fn pem(&self) -> String {
+    pub fn to_pem(&self) -> String {
         pem("PUBLIC KEY", &self.der())
     }
 
@@ -54,7 +54,7 @@ impl PublicKey {
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn all_of_pem(text: &[u8]) -> Result<Vec<Self>, String> {
+    pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, String> {
         let sections: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
         let keys = sections.map_err(|e| format!("the PEM cannot be read: {e:?}"))?;
         if keys.is_empty() {
@@ -71,7 +71,7 @@ impl PublicKey {
 
     /// Whether `signature` is of `message` by this key.
     #[must_use]
-    pub fn fits(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
     }
 
@@ -111,7 +111,7 @@ impl SigningKey {
     ///
     /// # Errors
     /// Never for 32 bytes; the words of the library otherwise.
-    pub fn of_seed(seed: [u8; 32]) -> Result<Self, String> {
+    pub fn from_seed(seed: [u8; 32]) -> Result<Self, String> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|e| e.to_string())?;
         Ok(Self { pair })
     }
@@ -120,7 +120,7 @@ impl SigningKey {
     ///
     /// # Errors
     /// What is wrong with it, in words; never the key.
-    pub fn of_pem(text: &[u8]) -> Result<Self, String> {
+    pub fn from_pem(text: &[u8]) -> Result<Self, String> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text)
             .map_err(|_| "there is no PRIVATE KEY in it: expected PKCS#8 PEM".to_owned())?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
@@ -129,7 +129,7 @@ impl SigningKey {
 
     /// The public half.
     #[must_use]
-    pub fn public(&self) -> PublicKey {
+    pub fn public_key(&self) -> PublicKey {
         let mut key = [0; 32];
         for (byte, known) in key.iter_mut().zip(self.pair.public_key().as_ref()) {
             *byte = *known;
@@ -140,14 +140,14 @@ impl SigningKey {
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SigningKey({})", self.public().id())
+        write!(f, "SigningKey({})", self.public_key().id())
     }
 }
 
 #[async_trait]
 impl Signer for SigningKey {
     async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
-        Ok((self.pair.sign(message).as_ref().to_vec(), self.public()))
+        Ok((self.pair.sign(message).as_ref().to_vec(), self.public_key()))
     }
 }
 
@@ -163,7 +163,7 @@ impl KeyFile {
 
     /// The key in this file.
     #[must_use]
-    pub fn at(path: impl Into<PathBuf>) -> Self {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
@@ -171,16 +171,16 @@ impl KeyFile {
     ///
     /// # Errors
     /// What is wrong with the file, in words, with its path.
-    pub fn key(&self) -> Result<SigningKey, String> {
+    pub fn load_or_create(&self) -> Result<SigningKey, String> {
         let named = |why: &dyn fmt::Display| format!("{}: {why}", self.path.display());
         match self.read() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make().map_err(|error| named(&error))?;
                 let text = self.read().map_err(|error| named(&error))?;
-                SigningKey::of_pem(&text).map_err(|why| named(&why))
+                SigningKey::from_pem(&text).map_err(|why| named(&why))
             }
             Err(error) => Err(named(&error)),
-            Ok(text) => SigningKey::of_pem(&text).map_err(|why| named(&why)),
+            Ok(text) => SigningKey::from_pem(&text).map_err(|why| named(&why)),
         }
     }
 
@@ -231,7 +231,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 #[async_trait]
 impl Signer for KeyFile {
     async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
-        self.key()?.sign(message).await
+        self.load_or_create()?.sign(message).await
     }
 }
 

@@ -190,7 +190,7 @@ impl Judge<'_> {
         let (tenant, (kind, simulated), (model, bought)) = (active?, facts.cluster?, facts.bought.clone()?);
         let cluster = tenant.cluster.clone()?;
         let before = promise(tenant);
-        let after = request.after(&before);
+        let after = request.apply_to(&before);
         self.promises(tenant, &before, &after, policy);
         let borrows = policy.borrowing_limit.map(|limit| u64::from(limit.0));
         let workspaces: Vec<_> = facts
@@ -217,7 +217,7 @@ impl Judge<'_> {
             patience: policy.patience,
             priority: (priority(before.tier), priority(after.tier)),
             priority_class: (kind == ClusterKind::Kubernetes)
-                .then(|| PriorityClass::of(after.tier, priority(after.tier))),
+                .then(|| PriorityClass::new(after.tier, priority(after.tier))),
             before,
             after,
             cluster,
@@ -274,7 +274,7 @@ fn rank(tier: Tier) -> u8 {
 /// Slices only where the tenant shares its GPUs among its workspaces.
 fn layout(isolation: Isolation, model: &GpuModel) -> Layout {
     match isolation {
-        Isolation::SharedSlices => Gpu::sliced(model),
+        Isolation::SharedSlices => Gpu::finest_layout(model),
         Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
     }
 }

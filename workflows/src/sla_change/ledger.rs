@@ -62,18 +62,18 @@ pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Unde
     };
     let Some(tenant) = facts.tenant.clone() else { return Ok(facts) };
     if let Some(cluster) = &tenant.cluster {
-        let cluster = view.need::<Cluster>(cluster.as_str())?;
-        facts.cluster = Some((cluster.kind, cluster.simulated()));
+        let cluster = view.require::<Cluster>(cluster.as_str())?;
+        facts.cluster = Some((cluster.kind, cluster.is_simulated()));
     }
     let Some(bought) = view.get::<Entitlement>(tenant.id.as_str())? else { return Ok(facts) };
     let resource = Resource::gpus(bought.gpu_model.clone());
     facts.bought = Some((bought.gpu_model, bought.gpus));
-    view.want::<Quota>(tenant.workspaces.iter().map(|name| workspace_key(&tenant.id, name)))?;
+    view.prefetch::<Quota>(tenant.workspaces.iter().map(|name| workspace_key(&tenant.id, name)))?;
     for name in &tenant.workspaces {
         let key = workspace_key(&tenant.id, name);
         let quota = view.get::<Quota>(&key)?;
         let before = quota.and_then(|quota| quota.allowances.get(&resource).copied()).unwrap_or_default();
-        let class = view.need::<Workspace>(&key)?.class;
+        let class = view.require::<Workspace>(&key)?.class;
         facts.workspaces.push(SlaWorkspace { name: name.clone(), class, before, after: before });
     }
     let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
@@ -196,7 +196,7 @@ impl LedgerAction for CommitSla {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let terms = agreed(self.terms.as_ref())?;
-        if promise(&view.need::<Tenant>(self.tenant.as_str())?) == terms.after {
+        if promise(&view.require::<Tenant>(self.tenant.as_str())?) == terms.after {
             return Ok(());
         }
         let tenant = standing(view, &self.tenant, &terms.before)?;
@@ -226,7 +226,7 @@ fn agreed(terms: Option<&SlaTerms>) -> Result<&SlaTerms, Undecided> {
 
 /// The tenant, if it is in use and has the promise that the change began with.
 fn standing(view: &mut View, id: &TenantId, before: &TenantPolicy) -> Result<Tenant, Undecided> {
-    let tenant = view.need::<Tenant>(id.as_str())?;
+    let tenant = view.require::<Tenant>(id.as_str())?;
     if tenant.state != TenantState::Active {
         let problem = format!("tenant {id} is {}", <&str>::from(tenant.state));
         return Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, problem).into());
@@ -247,7 +247,7 @@ fn set_borrowing(
     (known, to): (&[Option<u64>], Option<u64>),
     call: &Call,
 ) -> Result<(), Undecided> {
-    let quota = view.need::<Quota>(&workspace_key(tenant, &workspace.name))?;
+    let quota = view.require::<Quota>(&workspace_key(tenant, &workspace.name))?;
     let line = quota.allowances.get(resource).copied().unwrap_or_default();
     if !known.contains(&line.borrowing_limit) {
         let problem = format!("the quota of workspace {} was changed by {}", workspace.name, quota.set_by);
@@ -272,18 +272,18 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
     for workspace in &terms.workspaces {
         let account = cohort.as_ref().and_then(|cohort| cohort.accounts.get(&workspace.name));
         let Some(balance) = account.and_then(|account| account.balances.get(&resource)) else { continue };
-        let beyond = balance.taken().saturating_sub(workspace.after.nominal);
+        let beyond = balance.in_use().saturating_sub(workspace.after.nominal);
         if workspace.after.lending_limit.is_some_and(|limit| balance.lent > limit) {
             open.push(format!("workspace {} lends {} GPUs", workspace.name, balance.lent));
         }
         if !terms.after.allow_preemption && beyond > 0 {
             open.push(format!("workspace {} runs on {beyond} borrowed GPUs", workspace.name));
         }
-        if !terms.nodes.is_empty() && balance.taken() > 0 {
+        if !terms.nodes.is_empty() && balance.in_use() > 0 {
             open.push(format!(
                 "workspace {} uses {} GPUs that are to be cut up otherwise",
                 workspace.name,
-                balance.taken()
+                balance.in_use()
             ));
         }
     }
@@ -305,7 +305,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
 fn shared(view: &mut View, tenant: &Tenant) -> Result<Vec<String>, Undecided> {
     let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
     let nodes: Vec<_> = holding.map(|holding| holding.nodes.into_keys().collect()).unwrap_or_default();
-    view.want::<NodeUse>(nodes.iter().map(ToString::to_string))?;
+    view.prefetch::<NodeUse>(nodes.iter().map(ToString::to_string))?;
     let mut open = Vec::new();
     for node in &nodes {
         let Some(uses) = view.get::<NodeUse>(node.as_str())? else { continue };

@@ -60,12 +60,12 @@ impl SlaRequest {
     fn read(root: &Item) -> Result<Self, Invalid> {
         let reader = Reader::default();
         let read = request(&reader, root);
-        reader.done(read)
+        reader.finish(read)
     }
 
     /// What the promise `before` becomes.
     #[must_use]
-    pub fn after(&self, before: &TenantPolicy) -> TenantPolicy {
+    pub fn apply_to(&self, before: &TenantPolicy) -> TenantPolicy {
         TenantPolicy {
             tier: self.tier.unwrap_or(before.tier),
             isolation: self.isolation.unwrap_or(before.isolation),
@@ -78,16 +78,16 @@ impl SlaRequest {
 
 fn request(reader: &Reader, root: &Item) -> Option<SlaRequest> {
     let top = reader.fields(root, &FIELDS)?;
-    let tenant = top.must("tenant").and_then(|item| reader.name(item));
-    let tier = top.may("tier").map(|item| reader.one_of(item));
-    let isolation = top.may("isolation").map(|item| match &item.value {
+    let tenant = top.required("tenant").and_then(|item| reader.name(item));
+    let tier = top.optional("tier").map(|item| reader.one_of(item));
+    let isolation = top.optional("isolation").map(|item| match &item.value {
         Value::Text(text) if text == "dedicated" => Some(Isolation::DedicatedNodes),
         _ => reader.one_of(item),
     });
-    let flag = |name| top.may(name).map(|item| reader.bool(item));
+    let flag = |name| top.optional(name).map(|item| reader.bool(item));
     let (preemption, sharing) = (flag("allow_preemption"), flag("allow_gpu_sharing"));
-    let not_before = top.may("not_before").map(|item| parse_time(reader, item));
-    let reason = top.must("reason").and_then(|item| reader.text(item));
+    let not_before = top.optional("not_before").map(|item| parse_time(reader, item));
+    let reason = top.required("reason").and_then(|item| reader.text(item));
     Some(SlaRequest {
         tenant: tenant?,
         tier: optional(tier)?,

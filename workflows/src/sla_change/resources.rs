@@ -14,7 +14,7 @@ use engine::{DAY, HOUR, Procedure, Seat, Step, act_each};
 
 impl SlaChange {
     pub(super) fn seats(&self) -> Vec<Seat> {
-        let none = || vec![Seat::of("platform_ops", 1)];
+        let none = || vec![Seat::new("platform_ops", 1)];
         self.terms.as_ref().map_or_else(none, |terms| terms.seats.clone())
     }
 
@@ -101,7 +101,7 @@ impl SlaChange {
     }
 
     /// What the layers are to say.
-    pub(super) fn wanted(&self, workspace: &SlaWorkspace) -> LayerLimits {
+    pub(super) fn target_limits(&self, workspace: &SlaWorkspace) -> LayerLimits {
         self.terms.as_ref().map_or_else(LayerLimits::default, |terms| {
             layer_limits(terms.kind, &Resource::gpus(terms.model.clone()), &workspace.after, terms.bought)
         })
@@ -120,7 +120,7 @@ impl SlaChange {
         self.each_limited(|workspace, place| ChangeQueueQuota {
             of: self.names(workspace),
             from: self.read(place).queue,
-            to: self.wanted(workspace).queue,
+            to: self.target_limits(workspace).queue,
         })
     }
 
@@ -128,7 +128,7 @@ impl SlaChange {
         self.each_limited(|workspace, place| ChangeResourceQuota {
             of: self.names(workspace),
             from: self.read(place).hard,
-            to: self.wanted(workspace).hard,
+            to: self.target_limits(workspace).hard,
         })
     }
 
@@ -147,14 +147,14 @@ impl SlaChange {
     fn queue_layer(&self, next: State) -> Step<Self> {
         act_each(self.queue_changes())
             .undo_each(|change| RestoreQueueQuota { change: change.clone() })
-            .at_once(1)
+            .max_concurrent(1)
             .then(next)
     }
 
     fn hard_layer(&self, next: State) -> Step<Self> {
         act_each(self.hard_changes())
             .undo_each(|change| RestoreResourceQuota { change: change.clone() })
-            .at_once(1)
+            .max_concurrent(1)
             .then(next)
     }
 
@@ -177,7 +177,7 @@ impl SlaChange {
     pub(super) fn keepings(&self) -> Vec<KeepLimits> {
         self.each_limited(|workspace, _| KeepLimits {
             of: self.names(workspace),
-            limits: self.wanted(workspace),
+            limits: self.target_limits(workspace),
         })
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
             };
             Ok(cluster.zip(Some(bought.map_or(Gpus::ZERO, |bought| bought.gpus))))
         };
-        let found = engine.ledger(false, read).await;
+        let found = engine.transact(false, read).await;
         let whose = format!("workspace {} of tenant {}", quota.workspace, quota.tenant);
         let Some((cluster, bought)) = swept.each(whose, found)?.flatten() else { continue };
         check(engine, swept, &quota, &cluster, bought).await?;
@@ -32,7 +32,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     for occupancy in all::<Occupancy>(engine, swept).await? {
         for (node, kinds) in &occupancy.nodes {
             for (kind, room) in kinds.iter().filter(|(_, room)| room.astray > 0) {
-                swept.find(format!(
+                swept.add_finding(format!(
                     "{} of {kind} on {node} are free in the books and in use, or gone",
                     room.astray
                 ));
@@ -71,9 +71,9 @@ async fn check(
         };
         match read_limits(engine.platform(), &of, &stamp).await {
             Ok(found) => differences(&wanted, &found).into_iter().for_each(|what| {
-                swept.find(format!("{subject} in {}: {what}", cluster.id));
+                swept.add_finding(format!("{subject} in {}: {what}", cluster.id));
             }),
-            Err(error) => swept.find(format!("{subject} in {} cannot be read: {error}", cluster.id)),
+            Err(error) => swept.add_finding(format!("{subject} in {} cannot be read: {error}", cluster.id)),
         }
     }
     Ok(())

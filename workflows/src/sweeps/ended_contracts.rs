@@ -43,7 +43,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     for entitlement in all::<Entitlement>(engine, swept).await? {
         let Some(to) = entitlement.to.clone().filter(|to| *to <= today) else { continue };
         let id = &entitlement.tenant;
-        let tenant = engine.ledger(false, |view| view.get::<Tenant>(id.as_str())).await;
+        let tenant = engine.transact(false, |view| view.get::<Tenant>(id.as_str())).await;
         let tenant = swept.each(format!("tenant {id}"), tenant)?.flatten();
         if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {
             continue;
@@ -51,17 +51,19 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         let basis =
             LegalBasis { basis: ErasureBasis::ContractEnd, reference: format!("entitlement until {to}") };
         let reason = format!("the contract has ended: its last day was before {to}");
-        let leaving =
-            Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason).on(engine.platform());
+        let leaving = Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason)
+            .on_platform(engine.platform());
         if let Some(other) = holder(engine, &leaving.subject().guard.unwrap_or_default()).await? {
-            swept.find(format!("the contract of {id} has ended, and execution {other} is still changing it"));
+            swept.add_finding(format!(
+                "the contract of {id} has ended, and execution {other} is still changing it"
+            ));
             continue;
         }
-        let begun = engine.ledger(true, |view| begin(view, &leaving, &to)).await;
+        let begun = engine.transact(true, |view| begin(view, &leaving, &to)).await;
         match swept.each(format!("tenant {id}"), begun)? {
             Some(true) => swept.started.push(format!("offboarding of {id}")),
             Some(false) => {
-                swept.find(format!("the contract of {id} has ended ({to}), and it is still served"))
+                swept.add_finding(format!("the contract of {id} has ended ({to}), and it is still served"))
             }
             None => {}
         }

@@ -16,15 +16,18 @@ const BY: &str = "sweep";
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for quota in all::<Quota>(engine, swept).await? {
-        for request in QuotaRequest::ending(&quota, now) {
+        for request in QuotaRequest::due_decreases(&quota, now) {
             let decrease = QuotaDecrease::new(request);
             let subject = decrease.subject();
             if let Some(other) = holder(engine, &subject.guard.unwrap_or_default()).await? {
-                swept.find(format!("{} has ended, and execution {other} is still changing it", subject.name));
+                swept.add_finding(format!(
+                    "{} has ended, and execution {other} is still changing it",
+                    subject.name
+                ));
                 continue;
             }
             let key = format!("ended/{}/{}/{}", subject.name, quota.version, swept.at.0);
-            let begun = engine.ledger(true, |view| view.start(&decrease, BY, &key)).await;
+            let begun = engine.transact(true, |view| view.start(&decrease, BY, &key)).await;
             if swept.each(&subject.name, begun)?.is_some() {
                 swept.started.push(format!("decrease of {}", subject.name));
             }

@@ -50,11 +50,11 @@ impl Entity for MissedPromise {
 /// What the view lacks.
 pub fn record_missed(view: &mut View, tenant: &TenantId) -> Result<Vec<MissedPromise>, Undecided> {
     let now = view.now();
-    let Some(cohort) = view.shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
+    let Some(cohort) = view.get_shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
     let serving = |demand: &admission::ReclaimDemand| {
         let reclaim = cohort.reclaims.get(&demand.resource);
         reclaim.filter(|reclaim| {
-            let served = || reclaim.served().any(|served| served.workspace == demand.workspace);
+            let served = || reclaim.beneficiaries().any(|served| served.workspace == demand.workspace);
             reclaim.workspace == demand.workspace || served()
         })
     };
@@ -94,17 +94,17 @@ async fn look_after(
     tenant: &TenantId,
 ) -> Result<(), Error> {
     wake(engine, tenant).await?;
-    for missed in engine.ledger(true, |view| record_missed(view, tenant)).await? {
+    for missed in engine.transact(true, |view| record_missed(view, tenant)).await? {
         tracing::error!(
             tenant = %missed.tenant, workload = missed.workload, resource = %missed.resource,
             code = "reclaim.deadline_missed", "a workload inside its own quota waits past its deadline"
         );
         let MissedPromise { tenant, workspace, resource, workload, .. } = &missed;
-        swept.find(format!(
+        swept.add_finding(format!(
             "reclaim.deadline_missed: {workload} of workspace {workspace} of {tenant} waits for {resource}"
         ));
     }
-    for demand in engine.ledger(false, |view| admission::demands(view, tenant)).await? {
+    for demand in engine.transact(false, |view| admission::demands(view, tenant)).await? {
         let cause =
             ReclaimCause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
         let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
@@ -112,7 +112,7 @@ async fn look_after(
         if holder(engine, &guard).await?.is_some() {
             continue;
         }
-        let asked = engine.ledger(true, |view| ask_again(view, &demand)).await?;
+        let asked = engine.transact(true, |view| ask_again(view, &demand)).await?;
         if asked {
             swept.started.push(format!("reclaim for {} of {}", demand.workload, demand.tenant));
         }
@@ -145,7 +145,7 @@ pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut SweepReport)
             let waited = account.oldest.map_or(Duration::ZERO, |since| now.since(since));
             if waited > 24 * 60 * MINUTE {
                 let hours = waited.as_secs() / 3_600;
-                swept.find(format!(
+                swept.add_finding(format!(
                     "somebody has waited for {hours} h in workspace {name} of {}",
                     cohort.tenant
                 ));
@@ -159,7 +159,7 @@ pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut SweepReport)
 pub(super) async fn wake(engine: &Engine<Platform>, tenant: &TenantId) -> Result<(), Error> {
     loop {
         let news = engine
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let news = admission::admit_queued(view, tenant)?;
                 ledger::start_reclaims(view, &news)?;
                 Ok(news)

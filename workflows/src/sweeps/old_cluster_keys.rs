@@ -13,7 +13,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         if key.revoked_at.is_none() && now.since(key.created_at) > OLD * DAY {
             let days = now.since(key.created_at).as_secs() / 86_400;
             let cluster = &key.cluster;
-            swept.find(format!(
+            swept.add_finding(format!(
                 "the key of cluster {cluster} is {days} days old: `tenure cluster key rotate {cluster}` issues another"
             ));
         }

@@ -33,17 +33,17 @@ async fn call_back(
     due: &[u64],
     at: Timestamp,
 ) -> Result<bool, Error> {
-    if !engine.ledger(false, |view| awaited(view, loans)).await? {
+    if !engine.transact(false, |view| awaited(view, loans)).await? {
         return Ok(false);
     }
-    engine.ledger(true, |view| mark(view, loans, due)).await?;
+    engine.transact(true, |view| mark(view, loans, due)).await?;
     let reclaim = Reclaim::new(loans.tenant.clone(), loans.resource.clone(), ReclaimCause::Overdue);
     let guard = reclaim.subject().guard.unwrap_or_default();
     if holder(engine, &guard).await?.is_some() {
         return Ok(false);
     }
     let key = format!("overdue/{}/{}/{}", loans.tenant, loans.resource, at.0);
-    engine.ledger(true, |view| view.start(&reclaim, ledger::SYSTEM_ACTOR, &key)).await?;
+    engine.transact(true, |view| view.start(&reclaim, ledger::SYSTEM_ACTOR, &key)).await?;
     Ok(true)
 }
 
@@ -57,7 +57,7 @@ fn awaited(view: &mut View, loans: &OpenLoans) -> Result<bool, Undecided> {
 /// Marks loans as overdue; one that is being called back already stays as it is.
 fn mark(view: &mut View, loans: &OpenLoans, due: &[u64]) -> Result<(), Undecided> {
     let keys: Vec<_> = due.iter().map(|number| Loan::key(&loans.tenant, *number)).collect();
-    view.want::<Loan>(keys.iter().cloned())?;
+    view.prefetch::<Loan>(keys.iter().cloned())?;
     for key in keys {
         if let Some(loan) = view.get::<Loan>(&key)?.filter(|loan| loan.state == LoanState::Active) {
             view.put(&Loan { state: LoanState::Overdue, ..loan })?;

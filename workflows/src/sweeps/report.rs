@@ -51,7 +51,7 @@ impl SweepReport {
     }
 
     /// Notes a finding.
-    pub(super) fn find(&mut self, what: String) {
+    pub(super) fn add_finding(&mut self, what: String) {
         tracing::info!(sweep = <&str>::from(self.sweep), finding = what, "a sweep found something");
         if self.found.len() < MOST_FOUND {
             self.found.push(what);
@@ -81,7 +81,7 @@ impl SweepReport {
                 | Error::Store(store::Error::Busy { .. } | store::Error::Corrupt { .. })),
             ) => {
                 tracing::warn!(sweep = <&str>::from(self.sweep), %whose, %error, "a sweep leaves one out");
-                self.find(format!("{whose} is left out: {error}"));
+                self.add_finding(format!("{whose} is left out: {error}"));
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -107,9 +107,9 @@ pub(super) async fn all<T: Entity>(
         let page = engine.store().documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
         for document in &page.items {
             swept.seen += 1;
-            match engine.parsed::<T>(document) {
+            match engine.parse_document::<T>(document) {
                 Ok(read) => all.push(read),
-                Err(error) => swept.find(format!("{} cannot be read: {error}", document.key)),
+                Err(error) => swept.add_finding(format!("{} cannot be read: {error}", document.key)),
             }
         }
         after = page.next;
@@ -124,5 +124,5 @@ pub(super) async fn holder(
     engine: &Engine<Platform>,
     guard: &str,
 ) -> Result<Option<store::ExecutionId>, Error> {
-    Ok(engine.store().holder(guard).await?)
+    Ok(engine.store().guard_holder(guard).await?)
 }

@@ -23,12 +23,12 @@ const MOST_AGAIN: u32 = 6;
 /// # Errors
 /// The store's; a policy that cannot be read.
 pub async fn schedules(engine: &Engine<Platform>) -> Result<Vec<(Sweep, engine::Schedule)>, Error> {
-    let policy = engine.ledger(false, policy::in_force).await?;
+    let policy = engine.transact(false, policy::in_force).await?;
     let wrong =
         |e: engine::ScheduleError| Error::Undecided(engine::ActionError::permanent("sweep.schedule", e));
     let mut all = Vec::new();
     for sweep in Sweep::VARIANTS {
-        let Some(schedule) = policy.sweeps.of(*sweep) else { continue };
+        let Some(schedule) = policy.sweeps.get(*sweep) else { continue };
         let name = format!("{NAMED}{}", <&str>::from(*sweep));
         all.push((*sweep, schedule.times(&name).map_err(wrong)?));
     }
@@ -86,7 +86,7 @@ pub async fn run(
 }
 
 async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepReport, Error> {
-    engine.ledger(true, |view| view.put(&swept)).await?;
+    engine.transact(true, |view| view.put(&swept)).await?;
     Ok(swept)
 }
 

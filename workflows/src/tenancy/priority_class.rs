@@ -18,7 +18,7 @@ pub struct PriorityClass {
 impl PriorityClass {
     /// The class of a service level to which policy gives this value.
     #[must_use]
-    pub fn of(tier: Tier, value: u32) -> Self {
+    pub fn new(tier: Tier, value: u32) -> Self {
         Self { name: format!("tenure-{}-{value}", <&str>::from(tier)), value }
     }
 }

@@ -14,19 +14,19 @@ impl Gpus {
 
     /// This many and `more`; more GPUs than can be counted stay at the largest count.
     #[must_use]
-    pub fn plus(self, more: Self) -> Self {
+    pub fn saturating_add(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
 
     /// This many without `fewer`, or `None` if there are not so many.
     #[must_use]
-    pub fn less(self, fewer: Self) -> Option<Self> {
+    pub fn checked_sub(self, fewer: Self) -> Option<Self> {
         self.0.checked_sub(fewer.0).map(Self)
     }
 
     /// This many without `fewer`, at least none.
     #[must_use]
-    pub fn less_or_none(self, fewer: Self) -> Self {
+    pub fn saturating_sub(self, fewer: Self) -> Self {
         Self(self.0.saturating_sub(fewer.0))
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Display for Gpus {
 
 impl Sum for Gpus {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self::ZERO, Self::plus)
+        iter.fold(Self::ZERO, Self::saturating_add)
     }
 }
 

@@ -68,7 +68,7 @@ pub struct Buffer {
 impl Buffer {
     /// How many GPUs of `model` are kept back.
     #[must_use]
-    pub fn of(&self, model: &GpuModel) -> Gpus {
+    pub fn for_model(&self, model: &GpuModel) -> Gpus {
         self.by_model.get(model).copied().unwrap_or(self.each)
     }
 }

@@ -15,7 +15,7 @@ fn usage(workspace: &str, spent: UsageCounters) -> MonthlyUsage {
     }
 }
 
-fn of(usages: &[MonthlyUsage]) -> Vec<StatementLine> {
+fn statement_of(usages: &[MonthlyUsage]) -> Vec<StatementLine> {
     let policy =
         PlatformPolicy { price: Cents(300), prices: BTreeMap::new(), ..PlatformPolicy::built_in().unwrap() };
     lines(usages, &StatementPlace { cluster: "c-1".into(), region: "de-1".into() }, &policy)
@@ -30,7 +30,7 @@ fn two() -> Vec<MonthlyUsage> {
 
 #[test]
 fn what_is_lent_is_charged_once_to_its_borrower() {
-    let lines = of(&two());
+    let lines = statement_of(&two());
     let cost = |class| {
         lines.iter().filter(|line| line.class == class).map(|line| line.cost_micros.unwrap()).sum::<u128>()
     };
@@ -38,7 +38,7 @@ fn what_is_lent_is_charged_once_to_its_borrower() {
         (cost(UsageClass::Own), cost(UsageClass::Borrowed), cost(UsageClass::Lent)),
         (15_000_000, 6_000_000, 0)
     );
-    let taken: u64 = two().iter().flat_map(|usage| usage.spent.values().map(|spent| spent.taken())).sum();
+    let taken: u64 = two().iter().flat_map(|usage| usage.spent.values().map(|spent| spent.consumed())).sum();
     let charged: u64 =
         lines.iter().filter(|line| line.class != UsageClass::Lent).map(|line| line.gpu_millis).sum();
     assert_eq!(charged, taken);
@@ -66,14 +66,14 @@ fn a_slice_has_no_price() {
     let mut slice = usage("a", UsageCounters::default());
     slice.spent =
         [("gpu/H100/1g.10gb".parse().unwrap(), UsageCounters { own: 5, ..UsageCounters::default() })].into();
-    let lines = of(&[slice]);
+    let lines = statement_of(&[slice]);
     assert_eq!((lines[0].gpu_millis, lines[0].cost_micros), (5, None));
     assert_eq!(focus(&lines).lines().count(), 1);
 }
 
 #[test]
 fn every_row_has_a_cell_for_each_column() {
-    let text = csv(&of(&two()));
+    let text = csv(&statement_of(&two()));
     assert!(text.lines().all(|line| line.split(',').count() == 13), "{text}");
     let first = "acme,lender,c-1,de-1,H100,own,2026-01,2026-01-01T00:00:00.000Z,2026-02-01T00:00:00.000Z,3600.000,3.00,3.000000,EUR";
     assert_eq!(text.lines().nth(1), Some(first));
@@ -81,7 +81,7 @@ fn every_row_has_a_cell_for_each_column() {
 
 #[test]
 fn a_statement_in_focus_has_its_periods_and_no_lent_seconds() {
-    let text = focus(&of(&two()));
+    let text = focus(&statement_of(&two()));
     assert_eq!(text.lines().count(), 4, "own twice, and borrowed: {text}");
     let row = text.lines().nth(1).unwrap();
     assert!(

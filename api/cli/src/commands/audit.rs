@@ -78,13 +78,13 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
                 format @ (Format::Json | Format::Yaml) => {
                     let mut told = json!(found);
                     if let Some(fields) = told.as_object_mut() {
-                        fields.insert("valid".into(), json!(found.holds()));
+                        fields.insert("valid".into(), json!(found.is_valid()));
                     }
                     output::one(format, &told)?;
                 }
                 Format::Table => output::say(&told(&file, &found))?,
             }
-            Ok(if found.holds() { Exit::Done } else { Exit::Failed })
+            Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
         }
     }
 }
@@ -128,7 +128,7 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
 fn told(file: &Path, found: &Verification) -> String {
     let file = file.display();
     let mut lines = Vec::new();
-    if found.holds() {
+    if found.is_valid() {
         let (entries, checkpoints) = (found.entries, found.checkpoints.len());
         lines.push(format!("{file}: holds"));
         let whose = match found.header.as_ref().map(|header| header.tenant.as_str()) {

@@ -65,16 +65,16 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
                 format @ (Format::Json | Format::Yaml) => output::one(
                     format,
                     &json!({
-                        "valid": found.holds(),
+                        "valid": found.is_valid(),
                         "signed_by": found.signed_by,
                         "problems": found.problems,
                         "proves": found.proves(),
-                        "proves_not": found.proves_not(),
+                        "proves_not": found.limitations(),
                     }),
                 )?,
                 Format::Table => output::say(&told(&file, &found))?,
             }
-            Ok(if found.holds() { Exit::Done } else { Exit::Failed })
+            Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
         }
         Certificate::Show { file } => {
             let found = verify(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
@@ -105,12 +105,12 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
         Certificate::Download { id, to } => block_on(download(common, &id, to)),
         Certificate::Key => {
             let path = settings::settings(common)?.data.join(KeyFile::NAME);
-            let key = KeyFile::at(&path).key().map_err(Failure::other)?.public();
+            let key = KeyFile::new(&path).load_or_create().map_err(Failure::other)?.public_key();
             match common.output {
                 format @ (Format::Json | Format::Yaml) => {
-                    output::one(format, &json!({ "id": key.id(), "pem": key.pem(), "file": path }))?
+                    output::one(format, &json!({ "id": key.id(), "pem": key.to_pem(), "file": path }))?
                 }
-                Format::Table => output::say(&key.pem())?,
+                Format::Table => output::say(&key.to_pem())?,
             }
             Ok(Exit::Done)
         }
@@ -133,14 +133,14 @@ async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit
 fn told(file: &Path, found: &Verification) -> String {
     let file = file.display();
     let mut lines = Vec::new();
-    if found.holds() {
+    if found.is_valid() {
         let title = found.certificate.as_ref().map_or("", |certificate| &certificate.title);
         lines.push(format!("{file}: holds"));
         lines.push(title.to_owned());
         lines.push("It proves:".into());
         lines.extend(found.proves().into_iter().map(|line| format!("- {line}")));
         lines.push("It does not prove:".into());
-        lines.extend(found.proves_not().into_iter().map(|line| format!("- {line}")));
+        lines.extend(found.limitations().into_iter().map(|line| format!("- {line}")));
     } else {
         lines.push(format!("{file}: DOES NOT HOLD"));
         lines
@@ -166,11 +166,11 @@ pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKe
             );
             return Err(Failure::new(Exit::Usage, why));
         }
-        return Ok(vec![KeyFile::at(path).key().map_err(Failure::other)?.public()]);
+        return Ok(vec![KeyFile::new(path).load_or_create().map_err(Failure::other)?.public_key()]);
     }
     let mut keys = Vec::new();
     for path in named {
-        let of_pem = PublicKey::all_of_pem(&bytes(path)?);
+        let of_pem = PublicKey::all_from_pem(&bytes(path)?);
         keys.extend(of_pem.map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", path.display())))?);
     }
     Ok(keys)

@@ -63,9 +63,9 @@ fn shown(report: &Report) -> Value {
         "by_kind": report.by_kind,
         "actions": report.actions,
         "edges": report.edges.len(),
-        "edges_taken": report.edges.intersection(&report.taken).count(),
+        "edges_taken": report.edges.intersection(&report.taken_edges).count(),
         "uncovered": report.uncovered(),
-        "complaints": report.complaints,
+        "complaints": report.violations,
         "sound": report.passed(),
     })
 }

@@ -160,7 +160,7 @@ async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Ex
             }
             None => PlatformPolicy::built_in().map_err(Failure::other)?,
         };
-        json!(policy::explain(&Subject::of_request(request), &policy))
+        json!(policy::explain(&Subject::from_request(request), &policy))
     } else if by.is_some() {
         let message = format!(
             "there is no file {subject}; `-f` explains a request's file, a tenant is explained by the policy in force"

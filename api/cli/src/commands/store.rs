@@ -81,7 +81,7 @@ pub(crate) async fn run(common: &Common, command: Store) -> Result<Exit, Failure
         },
         Store::Migrate { check } => migrate(common, database, check).await,
         Store::Export { file, moves } => {
-            let source = if moves { Source::Moves } else { Source::Stays };
+            let source = if moves { Source::Replaced } else { Source::KeepsRunning };
             export(common, &dir, database, &file, source).await
         }
         Store::Held => maintenance::show(common).await,
@@ -157,11 +157,11 @@ fn check(common: &Common, dir: &Path) -> Result<Exit, Failure> {
                 "index_rows": report.index_rows,
                 "index_to": report.index_to.0,
                 "problems": report.problems,
-                "whole": report.is_whole(),
+                "whole": report.is_intact(),
             }),
         )?,
     }
-    Ok(if report.is_whole() { Exit::Done } else { Exit::Failed })
+    Ok(if report.is_intact() { Exit::Done } else { Exit::Failed })
 }
 
 /// Writes everything to `file`, which appears only when it is complete.
@@ -220,12 +220,12 @@ async fn import(
     let from = reading(file)?;
     let Some(options) = database else {
         let counts = transfer::import(from, dir)?;
-        return imported(common, &dir.display().to_string(), &counts, Embedded::held_in(dir)?.as_ref());
+        return imported(common, &dir.display().to_string(), &counts, Embedded::hold_in(dir)?.as_ref());
     };
     let what = format!("schema {}", options.schema);
     let store = Postgres::open(options).await.map_err(store_failure)?;
     let counts = store.import(from).await;
-    let held = store.held().await;
+    let held = store.current_hold().await;
     store.close().await?;
     imported(common, &what, &counts?, held?.as_ref())
 }

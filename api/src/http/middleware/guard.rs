@@ -87,7 +87,7 @@ async fn answer(
         return Problem::new(ProblemCode::Stopping, "the server is stopping").into_response();
     }
     if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
-        match app.engine.store().held().await {
+        match app.engine.store().current_hold().await {
             Ok(None) => {}
             Ok(Some(hold)) => return held(&caller, &hold).into_response(),
             Err(error) => return Problem::from(error).into_response(),
@@ -147,8 +147,8 @@ fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<AuditCon
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str);
     Some(AuditContext {
         by: caller.name.clone(),
-        asked: format!("{} {}", request.method(), outer_path(route)),
-        at: outer_path(request.uri().path()),
+        operation: format!("{} {}", request.method(), outer_path(route)),
+        path: outer_path(request.uri().path()),
     })
 }
 
@@ -189,7 +189,7 @@ async fn cluster(
     let Some(token) = header.and_then(bearer) else { return Ok(None) };
     let named = path.trim_start_matches("/v1/clusters/").split('/').next().unwrap_or_default();
     let own = document::<ClusterKey>(app, named).await?;
-    let standing = |key: &ClusterKey| key.standing(how.at, |hash| token.matches(hash));
+    let standing = |key: &ClusterKey| key.status_of(how.at, |hash| token.matches(hash));
     if let Some((key, standing)) = own.and_then(|key| standing(&key).map(|standing| (key, standing))) {
         let (whose, law) = (key.tenant.to_string(), app.access.law());
         let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
@@ -230,7 +230,7 @@ async fn cluster(
 async fn key_of(app: &SharedState, token: &Token) -> Result<Option<ClusterKey>, Problem> {
     let page = Page { limit: 1, after: None };
     let now = app.engine.clock().now();
-    let opens = |key: &ClusterKey| key.standing(now, |hash| token.matches(hash)).is_some();
+    let opens = |key: &ClusterKey| key.status_of(now, |hash| token.matches(hash)).is_some();
     let (mut found, _) = documents::<ClusterKey>(app, "", &page, opens).await?;
     Ok(found.pop())
 }

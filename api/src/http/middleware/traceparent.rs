@@ -49,7 +49,7 @@ pub(in crate::http) async fn in_trace<T>(
 /// What an execution is to be begun with, within the trace of the caller if there is one.
 pub(in crate::http) fn with_trace_link(asked: engine::Request) -> engine::Request {
     match ASKED_WITHIN.try_with(Clone::clone).ok().flatten() {
-        Some(trace) => asked.within(trace.text),
+        Some(trace) => asked.with_traceparent(trace.text),
         None => asked,
     }
 }

@@ -120,7 +120,7 @@ impl RequestSummary {
         let denial = Denial {
             who: asker.map_or_else(|| Denial::UNKNOWN.to_owned(), |asker| asker.name),
             tenant: tenant.unwrap_or_default(),
-            at: self.at,
+            path: self.at,
             code: refused.code.clone(),
             why: refused.why.clone(),
             what: Denied {

@@ -224,14 +224,14 @@ pub(in crate::http) async fn find(
     let missing = || Problem::not_found("approval", text);
     if let Some((execution, number)) = text.split_once('.') {
         let record = resolve(app, caller, execution).await.map_err(|_| missing())?;
-        let case = app.engine.approval_case(&format!("{}.{number}", record.id)).await?;
+        let case = app.engine.approval_record(&format!("{}.{number}", record.id)).await?;
         return case.filter(|case| caller.sees(&case.tenant)).ok_or_else(missing);
     }
     let record = resolve(app, caller, text).await?;
     if let Some(open) = app.engine.approval(record.id).await? {
         return Ok(open);
     }
-    app.engine.approval_cases(record.id).await?.pop().ok_or_else(|| {
+    app.engine.approval_records(record.id).await?.pop().ok_or_else(|| {
         let (id, state) = (record.id, &record.state);
         let detail = format!("execution {id} waits for no approval and had none; it is in {state}");
         Problem::new(ProblemCode::NotWaiting, detail)
@@ -345,7 +345,7 @@ async fn decide(
 
 /// Who asked for the execution, and who has changed its plan since.
 async fn who_asked(app: &ServerState, case: &ApprovalRecord) -> Result<BTreeSet<String>, Problem> {
-    let (_, shown) = app.engine.show(case.execution).await?;
+    let (_, shown) = app.engine.execution(case.execution).await?;
     let editors = shown.body.get("shaped_by").and_then(Value::as_array).into_iter().flatten();
     let editors = editors.filter_map(Value::as_str).map(ToOwned::to_owned);
     Ok(editors.chain([case.requested_by.clone()]).collect())

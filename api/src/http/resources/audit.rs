@@ -114,7 +114,7 @@ async fn list(
         let last = found.items.len();
         for (place, entry) in (1..).zip(found.items) {
             after = Some(engine::Entity::id(&entry));
-            if period.has(entry.at) && wanted.event.as_ref().is_none_or(|event| *event == entry.event) {
+            if period.contains(entry.at) && wanted.event.as_ref().is_none_or(|event| *event == entry.event) {
                 items.push(seen(&entry));
                 if items.len() == page.limit {
                     return Ok(Json(ListPage::new(items, after.filter(|_| !is_last || place < last))));

@@ -124,8 +124,8 @@ fn may(caller: &Caller, verb: BatchVerb) -> Result<(), Problem> {
 fn refused(error: BatchError) -> Problem {
     let detail = error.to_string();
     match error {
-        BatchError::Misread(error) => invalid_query(&error),
-        BatchError::Everything | BatchError::Nobody => Problem::new(ProblemCode::BatchEmpty, detail),
+        BatchError::InvalidFilter(error) => invalid_query(&error),
+        BatchError::EmptyFilter | BatchError::NoExecutions => Problem::new(ProblemCode::BatchEmpty, detail),
         BatchError::TooMany { cap } => Problem::new(ProblemCode::BatchTooMany, detail).with("cap", cap),
         BatchError::Changed(now) => {
             Problem::new(ProblemCode::BatchChanged, detail).with("preview", json!(preview(&now)))
@@ -141,7 +141,7 @@ fn preview(seen: &BatchPreview) -> crate::types::operations::BatchPreview {
         .map(|(record, refuses)| Previewed { row: mapping::row(record), refuses: refuses.clone() });
     crate::types::operations::BatchPreview {
         count: seen.count,
-        refusing: seen.refusing,
+        refusing: seen.rejecting,
         digest: seen.digest.clone(),
         first: first.collect(),
     }

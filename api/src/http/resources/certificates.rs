@@ -77,7 +77,7 @@ async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let kept = find::<StoredCertificate>(&app, &caller, &[&id]).await?;
-    let file = app.engine.ledger(false, |view| certificate_file(view, kept.id)).await?;
+    let file = app.engine.transact(false, |view| certificate_file(view, kept.id)).await?;
     let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
     let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !wants.contains("text/html") {
@@ -85,7 +85,9 @@ async fn show(
     }
     // The page says what came of verifying it with the key that this server signs with.
     let path = app.config.data.join(KeyFile::NAME);
-    let read = tokio::task::spawn_blocking(move || KeyFile::at(path).key().map(|key| key.public())).await;
+    let read =
+        tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create().map(|key| key.public_key()))
+            .await;
     let key = read.ok().and_then(Result::ok);
     let page = print::html(&verify(file.as_bytes(), key.as_slice()));
     let page = page

@@ -189,7 +189,7 @@ async fn show(
     let channel = find(&app, &name)?;
     let missing = || Problem::not_found("delivery", &delivery);
     let place = app.outbox.place(&name, &delivery).await?.ok_or_else(missing)?;
-    let found = app.engine.ledger(false, |view| place.find(view)).await?.ok_or_else(missing)?;
+    let found = app.engine.transact(false, |view| place.find(view)).await?.ok_or_else(missing)?;
     Ok(Json(Delivery::of(&found, channel)))
 }
 
@@ -217,7 +217,7 @@ async fn order(
     let missing = || Problem::not_found(wanted, delivery);
     let place = app.outbox.place(name, delivery).await?.ok_or_else(missing)?;
     let order = notify::DeliveryCommand { by: caller.name.clone(), why: asked.reason.trim().to_owned() };
-    let doing = app.engine.ledger(true, |view| what(&place, view, order.clone()));
+    let doing = app.engine.transact(true, |view| what(&place, view, order.clone()));
     match with_reason(&order.why, doing).await? {
         notify::CommandOutcome::This(done) => {
             let state: &str = done.state.into();

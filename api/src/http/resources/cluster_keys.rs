@@ -80,7 +80,7 @@ fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
         (None, Some(_)) => "in_force",
         (None, None) => "not_drawn",
     };
-    let earlier = key.beside(now);
+    let earlier = key.overlapping_key(now);
     shown::ClusterKey {
         cluster: key.cluster.to_string(),
         tenant: key.tenant.to_string(),
@@ -160,7 +160,7 @@ async fn rotate(
     let secret = Token::draw().map_err(none)?;
     let next = KeySuccession { hash: secret.hash(), overlap, lost: wanted.lost, by: caller.name.clone() };
     let kept = once.shown(app.engine.clock().now());
-    let issued = app.engine.ledger(true, |view| {
+    let issued = app.engine.transact(true, |view| {
         record_secret_shown(view, kept.as_ref())?;
         rotate_cluster_key(view, &cluster, &next)
     });
@@ -192,7 +192,7 @@ async fn revoke(
         return Err(Problem::new(ProblemCode::ReasonMissing, "reason: say why, for the audit"));
     }
     let (cluster, _) = found(&app, &id).await?;
-    let revoked = app.engine.ledger(true, |view| revoke_cluster_key(view, &cluster, &caller.name, reason));
+    let revoked = app.engine.transact(true, |view| revoke_cluster_key(view, &cluster, &caller.name, reason));
     let key = with_reason(reason, revoked).await?;
     tracing::info!(%cluster, version = key.version, by = caller.name, reason, "the key of a cluster was revoked");
     Ok(Json(seen(&key, app.engine.clock().now())))

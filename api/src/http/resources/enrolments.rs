@@ -82,7 +82,7 @@ async fn claimed(
     };
     let by = auth::enrolling(&app.engine, &proof.code).await?.ok_or_else(refused)?;
     let at = "/v1/enrolments:claim";
-    let behalf = AuditContext { by, asked: format!("POST {at}"), at: at.into() };
+    let behalf = AuditContext { by, operation: format!("POST {at}"), path: at.into() };
     let claimed = with_actor(behalf, auth::claim(&app.engine, &proof.code)).await?;
     let (kept, token) = claimed.ok_or_else(refused)?;
     tracing::info!(user = kept.user, token = kept.id, "enrolled");

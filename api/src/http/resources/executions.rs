@@ -168,11 +168,11 @@ pub(in crate::http) async fn full(
     id: ExecutionId,
     status: StatusCode,
 ) -> Result<Response, Problem> {
-    let (mut record, mut shown) = app.engine.show(id).await?;
+    let (mut record, mut shown) = app.engine.execution(id).await?;
     let mut body = mapping::execution(&app.engine, &record, &shown).await?;
     // What it waits for is read after what it is; if it moved between, the two would not belong together.
     for _ in 0..MOST_LOOKS {
-        let (now, anew) = app.engine.show(id).await?;
+        let (now, anew) = app.engine.execution(id).await?;
         if now.revision == record.revision {
             break;
         }

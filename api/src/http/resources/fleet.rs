@@ -101,7 +101,7 @@ async fn seen(app: &ServerState, cluster: &Cluster) -> Result<Value, Problem> {
     let mut value = mapping::thing(cluster, &[]);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("gpus".into(), Value::Object(gpus));
-        fields.insert("simulated".into(), Value::Bool(cluster.simulated()));
+        fields.insert("simulated".into(), Value::Bool(cluster.is_simulated()));
     }
     Ok(value)
 }
@@ -184,7 +184,7 @@ async fn read(
         let cluster = name("cluster", target.cluster.as_deref())?;
         let region = name("region", target.region.as_deref())?;
         let platform = app.engine.platform();
-        let imported = app.engine.ledger(keep, |view| {
+        let imported = app.engine.transact(keep, |view| {
             let report = import_nodes(view, &rows, &cluster, &region)?;
             targets::record_backend(view, platform, &cluster)?;
             Ok(Import {
@@ -198,7 +198,7 @@ async fn read(
         let sites = |body: &TextBody| parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid));
         let sites = understood(app, caller, body, sites).await?;
         let sites = targets::with_backends(sites, app.engine.platform());
-        let report = app.engine.ledger(keep, |view| import_sites(view, &sites)).await?;
+        let report = app.engine.transact(keep, |view| import_sites(view, &sites)).await?;
         Ok(json!({ "kind": "sites", "report": report }))
     } else {
         let detail = format!(

@@ -134,7 +134,7 @@ async fn store_check(app: &ServerState) -> Check {
     let health = app.engine.store().health().await;
     // It answers and takes commands; that it performs nothing is for people, and no reason to send requests elsewhere.
     let held = health
-        .held
+        .hold
         .as_ref()
         .map(|hold| format!("held since {}: {}; see `tenure store held`", format_time(hold.since), hold.why));
     Check {
@@ -162,7 +162,7 @@ async fn platform_check(app: &ServerState) -> Result<Check, Problem> {
     let page = crate::http::extract::page::Page { limit: 1_000, after: None };
     let (clusters, _) = crate::http::extract::page::documents::<Cluster>(app, "", &page, |_| true).await?;
     let named = |simulated: bool| -> Vec<String> {
-        clusters.iter().filter(|c| c.simulated() == simulated).map(|c| c.id.to_string()).collect()
+        clusters.iter().filter(|c| c.is_simulated() == simulated).map(|c| c.id.to_string()).collect()
     };
     let (simulated, real) = (named(true), named(false));
     let says = match (simulated.is_empty(), real.is_empty()) {

@@ -90,7 +90,7 @@ impl IncidentReport {
         match self.kind {
             IncidentKind::GpuFault => {
                 let id = self.node.as_ref().ok_or_else(|| missing("node"))?;
-                let node = view.need::<Node>(id.as_str())?;
+                let node = view.require::<Node>(id.as_str())?;
                 let free = || {
                     let why = format!("node: nobody owns {id}, so nobody is disturbed: mend it");
                     ActionError::permanent("document.invalid", why)
@@ -100,7 +100,7 @@ impl IncidentReport {
             }
             IncidentKind::KeyLeak => {
                 let cluster = self.cluster.as_ref().ok_or_else(|| missing("cluster"))?;
-                let key = view.need::<ClusterKey>(cluster.as_str())?;
+                let key = view.require::<ClusterKey>(cluster.as_str())?;
                 Ok(IncidentCause::KeyLeak { tenant: key.tenant, cluster: key.cluster, next_hash })
             }
             IncidentKind::IsolationBreach => Ok(IncidentCause::IsolationBreach {
@@ -115,9 +115,9 @@ impl IncidentReport {
 
     /// Whom it concerns, each of whom there must be.
     fn concerned(&self, view: &mut View) -> Result<Option<Vec<TenantId>>, Undecided> {
-        view.want::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
+        view.prefetch::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
         for tenant in &self.tenants {
-            view.need::<Tenant>(tenant.as_str())?;
+            view.require::<Tenant>(tenant.as_str())?;
         }
         Ok((!self.tenants.is_empty()).then(|| self.tenants.clone()))
     }
@@ -148,7 +148,7 @@ impl StartRequest for IncidentReport {
         caller: &Caller,
         asked: engine::Request,
     ) -> Result<Started, Problem> {
-        let happening = app.engine.ledger(false, |view| self.happening(view, None)).await?;
+        let happening = app.engine.transact(false, |view| self.happening(view, None)).await?;
         Ok(app.engine.start(self.response(happening, &caller.name), asked).await?)
     }
 
@@ -193,9 +193,9 @@ pub(in crate::http) struct ExhaustionReport {
 impl ExhaustionReport {
     /// Refuses a region that there is not, or that has no such GPUs.
     fn known(&self, view: &mut View) -> Result<(), Undecided> {
-        let region = view.need::<Region>(self.region.as_str())?;
+        let region = view.require::<Region>(self.region.as_str())?;
         let key = |cluster: &ClusterId| FreePool::key(cluster, &self.model);
-        view.want::<FreePool>(region.clusters.iter().map(key))?;
+        view.prefetch::<FreePool>(region.clusters.iter().map(key))?;
         let mut pools = Vec::new();
         for cluster in &region.clusters {
             pools.extend(view.get::<FreePool>(&key(cluster))?);
@@ -232,7 +232,7 @@ impl StartRequest for ExhaustionReport {
     }
 
     async fn prepare(mut self, app: &ServerState) -> Result<Self, Problem> {
-        app.engine.ledger(false, |view| self.known(view)).await?;
+        app.engine.transact(false, |view| self.known(view)).await?;
         if self.tenants.is_none() {
             let here = |held: &NodeAllocation| held.region == self.region && held.model == self.model;
             let found = unscoped_all::<NodeAllocation>(app, here).await?;

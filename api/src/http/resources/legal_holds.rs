@@ -257,10 +257,10 @@ async fn place(
     };
     let placed = app
         .engine
-        .ledger(true, |view| {
-            view.need::<Tenant>(order.tenant.as_str())?;
+        .transact(true, |view| {
+            view.require::<Tenant>(order.tenant.as_str())?;
             if let Some(workspace) = order.scope.workspace() {
-                view.need::<Workspace>(&workspace_key(&order.tenant, workspace))?;
+                view.require::<Workspace>(&workspace_key(&order.tenant, workspace))?;
             }
             order.place(view)
         })
@@ -303,7 +303,7 @@ async fn release(
         }
         Ok(released)
     };
-    let release = app.engine.ledger(true, release);
+    let release = app.engine.transact(true, release);
     bound.bind::<Holds, _>("what is held", &tenant, release).await?.map_err(refused)?;
     tracing::info!(tenant, hold = id, by = caller.name, "hold released");
     stands(&app, &caller, &tenant, &id).await

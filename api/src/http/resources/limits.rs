@@ -111,7 +111,7 @@ fn state(row: &KeyStatus, now: Timestamp) -> (&'static str, Option<Timestamp>) {
     match row.breaker.state {
         BreakerState::Tripped { until } if until > now => ("left alone", Some(until)),
         BreakerState::Tripped { .. } | BreakerState::Trying { .. } => ("tried once", None),
-        BreakerState::Sound if concurrency.is_some_and(|of| row.places.len() >= of as usize) => {
+        BreakerState::Sound if concurrency.is_some_and(|of| row.permits.len() >= of as usize) => {
             ("full", None)
         }
         BreakerState::Sound => ("open", None),
@@ -136,8 +136,8 @@ fn seen(row: &KeyStatus, now: Timestamp) -> Key {
         }),
         set_by: limit.map(|limit| limit.set_by.clone()),
         set_at: limit.map(|limit| format_time(limit.set_at)),
-        in_use: row.places.len(),
-        places: row.places.iter().map(place).collect(),
+        in_use: row.permits.len(),
+        places: row.permits.iter().map(place).collect(),
         queued: row.queued,
         oldest: row.oldest.map(format_time),
         state,
@@ -157,7 +157,7 @@ async fn list(
 ) -> Result<Json<ListPage<Key>>, Problem> {
     let page = paging.page()?;
     let now = app.engine.clock().now();
-    let rows = ListPage::part(app.engine.limits().await?, &page, |row| row.key.clone());
+    let rows = ListPage::part(app.engine.limit_statuses().await?, &page, |row| row.key.clone());
     Ok(Json(rows.each(|row| seen(&row, now))))
 }
 
@@ -169,7 +169,7 @@ async fn show(State(app): State<SharedState>, Path(key): Path<String>) -> Result
 /// How a key stands, and its tag.
 async fn stands(app: &ServerState, key: &str) -> Result<(String, Key), Problem> {
     let now = app.engine.clock().now();
-    let row = app.engine.limit_at(key).await?.ok_or_else(|| Problem::not_found("limit", key))?;
+    let row = app.engine.limit_status(key).await?.ok_or_else(|| Problem::not_found("limit", key))?;
     let own = row.limit.as_ref().filter(|limit| limit.key == row.key);
     Ok((tag_of(own, row.closed.as_ref()), seen(&row, now)))
 }
@@ -261,7 +261,7 @@ async fn set(
         rate: new.rate.map(|text| rate(&text, new.burst)).transpose()?,
         breaker: new.breaker.map(NewBreaker::rule).transpose()?,
         set_by: caller.name.clone(),
-        ..Limit::of(new.key)
+        ..Limit::for_key(new.key)
     };
     let key = limit.key.clone();
     let limit = bind(bound, &key, app.engine.set_limit(limit)).await?.map_err(refused)?;

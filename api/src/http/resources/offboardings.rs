@@ -92,7 +92,7 @@ impl StartRequest for OffboardingRequest {
     ) -> Result<Started, Problem> {
         let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
         let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
-            .on(app.engine.platform());
+            .on_platform(app.engine.platform());
         Ok(app.engine.start(leaves, asked).await?)
     }
 
@@ -106,7 +106,7 @@ pub(in crate::http) async fn changing(
     app: &ServerState,
     tenant: &str,
 ) -> Result<Option<ExecutionId>, Problem> {
-    Ok(app.engine.store().holder(&format!("tenant/{tenant}")).await?)
+    Ok(app.engine.store().guard_holder(&format!("tenant/{tenant}")).await?)
 }
 
 /// What people say that an asset's data is.
@@ -132,8 +132,8 @@ async fn classify_asset(
     let waits = changing(&app, said.tenant.as_str()).await?;
     let kept = app
         .engine
-        .ledger(true, |view| {
-            view.need::<Tenant>(said.tenant.as_str())?;
+        .transact(true, |view| {
+            view.require::<Tenant>(said.tenant.as_str())?;
             let classification = Classification {
                 tenant: said.tenant.clone(),
                 asset: said.asset.clone(),

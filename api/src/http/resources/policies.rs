@@ -111,7 +111,7 @@ async fn list(
 
 /// One version by its number, or `current`, with its text.
 async fn show(State(app): State<SharedState>, Path(id): Path<String>) -> Result<Response, Problem> {
-    let current = app.engine.ledger(false, in_force).await?.reference;
+    let current = app.engine.transact(false, in_force).await?.reference;
     let version = if id == "current" { Some(current.version) } else { id.parse::<u32>().ok() };
     let none = || Problem::not_found("policy", &id);
     let version = version.ok_or_else(none)?;
@@ -168,7 +168,7 @@ async fn put(app: &ServerState, caller: &Caller, body: TextBody, keep: bool) -> 
         Err(invalid) => Err(Problem::invalid(&invalid)),
     };
     let text = understood(app, caller, body, checked).await?;
-    let published = app.engine.ledger(keep, |view| publish(view, &text, &caller.name)).await?;
+    let published = app.engine.transact(keep, |view| publish(view, &text, &caller.name)).await?;
     let open = app.engine.list(&Filter { open: Some(true), ..Filter::default() }, None, 1_000).await?;
     let untouched: Vec<_> = open
         .items
@@ -200,8 +200,8 @@ async fn of_tenant(
     let none = || Problem::not_found("tenant", &id);
     let tenant = get_visible::<Tenant>(&app, &caller, &id).await?.ok_or_else(none)?;
     let bought = get_visible::<Entitlement>(&app, &caller, &id).await?.ok_or_else(none)?;
-    let policy = app.engine.ledger(false, in_force).await?;
-    let rules = explain(&Subject::of_tenant(&tenant, &bought), &policy);
+    let policy = app.engine.transact(false, in_force).await?;
+    let rules = explain(&Subject::from_tenant(&tenant, &bought), &policy);
     Ok(Json(
         json!({ "tenant": id, "policy": policy.reference, "decided_under": tenant.policy, "rules": rules }),
     ))

@@ -153,7 +153,7 @@ impl StartRequest for ReclaimRequest {
     }
 
     async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
-        let reclaim = app.engine.ledger(false, |view| self.resolve(view)).await?;
+        let reclaim = app.engine.transact(false, |view| self.resolve(view)).await?;
         Ok(app.engine.start(reclaim, asked).await?)
     }
 

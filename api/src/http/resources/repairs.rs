@@ -104,7 +104,7 @@ async fn repair_execution(
     let event = Event::Repaired { repair, order: Attribution { by: caller.name.clone(), reason } };
     let bound = bound.revision(record.revision)?;
     if how.is_wanted() {
-        let (_, before) = app.engine.show(record.id).await?;
+        let (_, before) = app.engine.execution(record.id).await?;
         let preview = app.engine.preview(record.id, event).await?;
         let mut changes = Vec::new();
         let stands = before.body.get("data").cloned().unwrap_or_default();
@@ -216,7 +216,7 @@ async fn second(
     let (proposal, read) = find(&app, &caller, &id).await?;
     bound.check(ProblemCode::StaleTag, "the proposal", &tag_of(&read))?;
     let execution = proposal.execution;
-    app.engine.second_as_read((proposal, read), &caller.name).await?;
+    app.engine.approve_proposal_as_read((proposal, read), &caller.name).await?;
     tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a command was agreed to");
     full(&app, execution, StatusCode::OK).await
 }

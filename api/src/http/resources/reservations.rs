@@ -92,7 +92,7 @@ async fn add(
     JsonBody(new): JsonBody<NewReservation>,
 ) -> Result<Response, Problem> {
     let reserve = new.wished(&caller)?;
-    let (reservation, fresh) = app.engine.ledger(true, reserve).await?;
+    let (reservation, fresh) = app.engine.transact(true, reserve).await?;
     tracing::info!(reservation = reservation.id(), by = caller.name, fresh, "reserved");
     let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
     let location = [(header::LOCATION, format!("/v1/reservations/{}", reservation.id()))];
@@ -105,7 +105,7 @@ async fn plan(
     Extension(caller): Extension<Caller>,
     JsonBody(new): JsonBody<NewReservation>,
 ) -> Result<Json<Value>, Problem> {
-    let (reservation, _) = app.engine.ledger(false, new.wished(&caller)?).await?;
+    let (reservation, _) = app.engine.transact(false, new.wished(&caller)?).await?;
     Ok(Json(reservation.seen(None)))
 }
 
@@ -155,7 +155,7 @@ fn promise(view: &mut View, new: Reservation, from_now: bool) -> Result<(Reserva
         let why = format!("reservation {} stands with other terms", new.id());
         return Err(ActionError::permanent("reservation.differs", why).into());
     }
-    let cohort = view.need::<Cohort>(new.tenant.as_str())?;
+    let cohort = view.require::<Cohort>(new.tenant.as_str())?;
     let account = cohort.accounts.get(&new.workspace).ok_or_else(|| {
         let why = format!("tenant {} has no account for workspace {}", new.tenant, new.workspace);
         ActionError::permanent("workspace.unknown", why)
@@ -164,7 +164,7 @@ fn promise(view: &mut View, new: Reservation, from_now: bool) -> Result<(Reserva
     let nominal = account.balance(&resource).allowance.nominal;
     // The most that is promised at once is promised when a reservation begins.
     let begins = account.promises.values().map(|promise| promise.from).chain([new.from]);
-    let during = |at: &Timestamp| new.holds(*at);
+    let during = |at: &Timestamp| new.is_active(*at);
     let most = begins.filter(during).map(|at| account.reserved(&resource, at)).max().unwrap_or(0);
     if most.saturating_add(new.count) > nominal {
         let why = format!(
@@ -196,7 +196,7 @@ async fn remove(
 ) -> Result<StatusCode, Problem> {
     let there = find::<Reservation>(&app, &caller, &[&tenant, &workspace, &name]).await?;
     let id = there.id();
-    let remove = app.engine.ledger(true, |view| {
+    let remove = app.engine.transact(true, |view| {
         view.get::<Reservation>(&id)?;
         view.delete::<Reservation>(&id)?;
         let cohort = view.get::<Cohort>(there.tenant.as_str())?;

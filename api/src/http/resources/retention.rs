@@ -43,7 +43,7 @@ fn seen(one: &ExpiredExecution) -> operations::Expiring {
         subject: one.record.subject.clone(),
         outcome: one.record.reason.clone(),
         ended_at: format_time(one.record.updated_at),
-        stays: one.stays,
+        stays: one.kept_reason,
     }
 }
 
@@ -75,7 +75,7 @@ async fn forget(app: &ServerState) -> Result<Forgotten, Problem> {
     loop {
         let (found, next) = batch(app, after, true).await?;
         for one in &found {
-            match one.stays {
+            match one.kept_reason {
                 None => went = went.saturating_add(1),
                 Some(_) if stays.len() < 100 => stays.push(seen(one)),
                 Some(_) => {}

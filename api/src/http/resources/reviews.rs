@@ -94,9 +94,9 @@ pub(in crate::http) async fn review(
     let now = app.engine.clock().now();
     let done = app
         .engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let Some(review) = view.get::<Review>(&case.id)? else { return Ok(None) };
-            let done = review.done(&caller.name, &mandates, &found.note, now)?;
+            let done = review.complete(&caller.name, &mandates, &found.note, now)?;
             view.delete::<Review>(&done.id())?;
             view.put(&done)?;
             Ok(Some(done))

@@ -143,7 +143,7 @@ impl Entity for SignInKey {
 async fn attempts(app: &ServerState) -> Result<Attempts, Problem> {
     let new = drawn::<32>()?;
     let new = SignInKey { key: program::encoding::hex::encode(&new) };
-    let key = app.engine.ledger(true, |view| match view.get::<SignInKey>(&new.id())? {
+    let key = app.engine.transact(true, |view| match view.get::<SignInKey>(&new.id())? {
         Some(key) => Ok(key),
         None => view.put(&new).map(|()| new.clone()),
     });
@@ -237,7 +237,7 @@ async fn returned(app: &ServerState, coming: CallbackParams) -> Result<String, P
 
 fn on(name: &str, asked: &str) -> AuditContext {
     let at = asked.split(' ').next_back().unwrap_or_default();
-    AuditContext { by: name.into(), asked: asked.into(), at: at.into() }
+    AuditContext { by: name.into(), operation: asked.into(), path: at.into() }
 }
 
 /// What proves who somebody is.

@@ -118,12 +118,12 @@ async fn show(State(app): State<SharedState>) -> Result<Json<Store>, Problem> {
         sequence: health.sequence.0,
         tasks: health.tasks,
         disk_bytes: health.disk_bytes,
-        held: app.engine.store().held().await?.as_ref().map(seen),
+        held: app.engine.store().current_hold().await?.as_ref().map(seen),
     }))
 }
 
 fn awaited(one: &PendingTask) -> Value {
-    let mut value = json!(one.what);
+    let mut value = json!(one.work);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("execution".into(), json!(one.record.id.to_string()));
         fields.insert("workflow".into(), json!(one.record.workflow));
@@ -143,7 +143,7 @@ async fn pending(
 ) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let after = page.after.as_deref().and_then(|text| text.parse().ok());
-    let found = app.engine.pending(after, page.limit).await?;
+    let found = app.engine.pending_tasks(after, page.limit).await?;
     Ok(Json(ListPage::new(found.items.iter().map(awaited).collect(), found.next.map(|id| id.to_string()))))
 }
 
@@ -156,7 +156,7 @@ fn reason(text: &str) -> Result<(), Problem> {
 
 /// Puts it on record, on behalf of whoever asked.
 async fn record(app: &ServerState, held: &StoreHoldEvent) -> Result<(), Problem> {
-    Ok(app.engine.ledger(true, |view| view.put(held)).await?)
+    Ok(app.engine.transact(true, |view| view.put(held)).await?)
 }
 
 async fn hold(
@@ -166,7 +166,7 @@ async fn hold(
 ) -> Result<Json<Store>, Problem> {
     reason(&begin.reason)?;
     let store = app.engine.store();
-    if store.held().await?.is_none() {
+    if store.current_hold().await?.is_none() {
         let hold =
             Hold { since: app.engine.clock().now(), why: format!("{}: {}", caller.name, begin.reason) };
         let held = StoreHoldEvent {
@@ -193,7 +193,7 @@ async fn release(
         let detail = format!("since: {:?} is no moment; send the one that GET /v1/store shows", end.since);
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
     }
-    let Some(hold) = app.engine.store().held().await? else {
+    let Some(hold) = app.engine.store().current_hold().await? else {
         return Err(Problem::new(ProblemCode::StoreFree, "the store is not held"));
     };
     if format_time(hold.since) != end.since {

@@ -100,7 +100,7 @@ impl StartRequest for QuotaChangeRequest {
     }
 
     async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
-        Ok(match app.engine.ledger(false, |view| self.way(view)).await? {
+        Ok(match app.engine.transact(false, |view| self.way(view)).await? {
             Direction::Increase => app.engine.start(QuotaIncrease::new(self.request), asked).await?,
             Direction::Decrease => app.engine.start(QuotaDecrease::new(self.request), asked).await?,
         })

@@ -148,7 +148,7 @@ async fn plan(
     own(&caller, request.name.as_str())?;
     let planning = app.clone();
     let previewed = async move {
-        let preview = planning.engine.ledger(false, |view| {
+        let preview = planning.engine.transact(false, |view| {
             let policy = in_force(view)?;
             preview(view, &request, &policy)
         });
@@ -181,10 +181,10 @@ pub(in crate::http) async fn start(
     own(caller, request.name.as_str())?;
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
-    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::with_label);
     let mut asked = traceparent::with_trace_link(asked);
     if let Some((key, fingerprint)) = once {
-        asked = asked.once(key, fingerprint);
+        asked = asked.with_idempotency_key(key, fingerprint);
     }
     let started = app.engine.start(onboarding, asked).await?;
     let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;

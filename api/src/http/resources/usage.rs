@@ -126,7 +126,7 @@ async fn lines(
     let mut usages = usage_statement::once(running.unwrap_or_default(), closed);
     usages.retain(|usage| wanted.takes(usage));
     let place = place(app, tenant).await?;
-    let policy = app.engine.ledger(false, in_force).await?;
+    let policy = app.engine.transact(false, in_force).await?;
     Ok(usage_statement::lines(&usages, &place, &policy))
 }
 

@@ -99,10 +99,10 @@ pub(in crate::http) async fn begin<W: StartRequest>(
     labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, wish.tenant())?;
-    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::labelled);
+    let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::with_label);
     let mut asked = traceparent::with_trace_link(asked);
     if let Some((key, fingerprint)) = once {
-        asked = asked.once(key, fingerprint);
+        asked = asked.with_idempotency_key(key, fingerprint);
     }
     let started = wish.prepare(app).await?.start(app, caller, asked).await?;
     let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;
@@ -125,7 +125,7 @@ async fn plan<W: StartRequest>(
     own(&caller, wish.tenant())?;
     let wish = wish.prepare(&app).await?;
     let planning = app.clone();
-    let planned = async move { planning.engine.ledger(false, |view| wish.plan(view)).await };
+    let planned = async move { planning.engine.transact(false, |view| wish.plan(view)).await };
     let planned = app.documents.plan(caller.owner(), planned).await??;
     Ok(Json(with_separation(&app, planned)))
 }

@@ -59,14 +59,14 @@ async fn list(
 ) -> Result<Json<ListPage<operations::Generation>>, Problem> {
     let page = paging.page()?;
     let row = |one: SchemaUsage| operations::Generation {
-        standing: one.standing(),
+        standing: one.status(),
         workflow: one.workflow,
         schema: one.schema,
         open: one.open,
         here: one.here,
     };
     let name = |one: &SchemaUsage| format!("{}/{:010}", one.workflow, one.schema);
-    Ok(Json(ListPage::part(app.engine.generations().await?, &page, name).each(row)))
+    Ok(Json(ListPage::part(app.engine.schema_usage().await?, &page, name).each(row)))
 }
 
 /// Of which workflow.
@@ -80,7 +80,7 @@ struct ListParams {
 /// Refuses a workflow that there is not, so that a slip of the pen is not taken for all being well.
 async fn known(app: &ServerState, workflow: Option<&str>) -> Result<(), Problem> {
     let Some(name) = workflow else { return Ok(()) };
-    if app.engine.generations().await?.iter().any(|one| one.workflow == name) {
+    if app.engine.schema_usage().await?.iter().any(|one| one.workflow == name) {
         return Ok(());
     }
     Err(Problem::not_found("workflow", name))
@@ -133,8 +133,8 @@ async fn seen(app: &ServerState, found: &[Migration]) -> Result<Json<ListPage<Mi
 async fn row(app: &ServerState, one: &Migration) -> Result<Migrated, Problem> {
     let record = &one.record;
     let (answer, to, why) = match &one.answer {
-        MigrationAnswer::Would(to) => ("migratable", Some(*to), None),
-        MigrationAnswer::Did(to) => ("migrated", Some(*to), None),
+        MigrationAnswer::Planned(to) => ("migratable", Some(*to), None),
+        MigrationAnswer::Migrated(to) => ("migrated", Some(*to), None),
         MigrationAnswer::Refused(why) => ("refused", None, Some(why)),
     };
     let waits_for = match record.phase.as_str() {

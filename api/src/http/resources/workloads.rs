@@ -158,7 +158,7 @@ pub(in crate::http) async fn change<T>(
     let announced = |view: &mut View, news: AdmissionEffects| start_reclaims(view, &news).map(|()| news.more);
     let (done, mut more) = app
         .engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let (done, news) = change(view)?;
             Ok((done, announced(view, news)?))
         })
@@ -166,7 +166,7 @@ pub(in crate::http) async fn change<T>(
     while more {
         more = app
             .engine
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let news = admission::admit_queued(view, tenant)?;
                 announced(view, news)
             })
@@ -192,7 +192,7 @@ async fn plan(
 ) -> Result<Json<Value>, Problem> {
     let request = understood(&app, &caller, body, |body| document::<NewWorkload>(body)?.checked()).await?;
     own(&caller, request.tenant.as_str())?;
-    let submitted = app.engine.ledger(false, |view| admission::submit(view, &request)).await?;
+    let submitted = app.engine.transact(false, |view| admission::submit(view, &request)).await?;
     Ok(Json(shown(&submitted)))
 }
 
@@ -285,7 +285,7 @@ async fn clear_away(app: &ServerState, ran: &WorkloadRef) {
         deadline: ANSWER_WITHIN,
         dry_run: false,
     };
-    if let Err(error) = app.engine.platform().workloads.ended(ran, &stamp).await {
+    if let Err(error) = app.engine.platform().workloads.notify_ended(ran, &stamp).await {
         tracing::warn!(%error, workload = ran.full_name(), "the platform did not hear that a workload is over");
     }
 }

@@ -136,7 +136,7 @@ fn used(account: &Account) -> Value {
             "in_transit": balance.in_transit,
             "borrowed": balance.borrowed,
             "lent": balance.lent,
-            "over": balance.over(),
+            "over": balance.over_quota(),
         })
     };
     let by = account.balances.iter().map(|(resource, balance)| (resource.to_string(), of(balance)));

@@ -117,7 +117,7 @@ impl Channel {
     pub(crate) fn silent(&self, told: &Notification, at: Timestamp) -> Option<Timestamp> {
         let urgent: Severity = self.settings.urgent;
         let quiet: Option<&QuietHours> = self.settings.quiet.as_ref();
-        quiet.filter(|_| kind_of(told).severity < urgent).and_then(|quiet| quiet.until(at))
+        quiet.filter(|_| kind_of(told).severity < urgent).and_then(|quiet| quiet.quiet_until(at))
     }
 
     /// The pause after `failed` tries, or `None` when it was the last.

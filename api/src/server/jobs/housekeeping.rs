@@ -104,7 +104,7 @@ impl WaitlistWaker {
     }
 
     async fn wake_first(&mut self, engine: &Engine<Platform>, list: &Waitlist) -> Result<(), Error> {
-        let first = engine.ledger(false, |view| waiting(view, &list.region, &list.model)).await?;
+        let first = engine.transact(false, |view| waiting(view, &list.region, &list.model)).await?;
         let Some(first) = first else { return Ok(()) };
         let stock = newest(engine).await?;
         if self.woken.get(&first).is_some_and(|seen| *seen == stock) {

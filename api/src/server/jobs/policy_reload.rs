@@ -36,12 +36,12 @@ async fn record_policies(app: &ServerState) -> bool {
     let version = law.version().to_owned();
     let behalf = AuditContext {
         by: "the operating system".into(),
-        asked: "access.policies".into(),
-        at: file.display().to_string(),
+        operation: "access.policies".into(),
+        path: file.display().to_string(),
     };
     let kept = with_actor(
         behalf,
-        app.engine.ledger(true, |view| {
+        app.engine.transact(true, |view| {
             if view.get::<AccessPolicies>(&version)?.is_none() {
                 let (version, text, file) = (version.clone(), text.clone(), file.clone());
                 view.put(&AccessPolicies { version, text, file, since: view.now() })?;

@@ -37,7 +37,7 @@ async fn sweep(app: &ServerState) -> Result<usize, Error> {
     let (mut went, mut after) = (0_usize, None);
     loop {
         let (found, next) = batch(app, after, true).await?;
-        went = went.saturating_add(found.iter().filter(|one| one.stays.is_none()).count());
+        went = went.saturating_add(found.iter().filter(|one| one.kept_reason.is_none()).count());
         after = next;
         if after.is_none() {
             return Ok(went);

@@ -44,7 +44,7 @@ async fn run_due(app: &SharedState) -> Result<Option<Timestamp>, Error> {
     loop {
         let page = app.engine.schedules(after.as_deref(), PAGE).await?;
         for schedule in page.items {
-            match app.engine.keep_schedule(&schedule.name, &starter).await {
+            match app.engine.run_schedule(&schedule.name, &starter).await {
                 Ok(kept) => first = [first, kept.next].into_iter().flatten().min(),
                 Err(error) => {
                     tracing::warn!(schedule = schedule.name, %error, "a schedule could not be kept; trying again");

@@ -58,8 +58,10 @@ async fn observe_all(app: &ServerState) -> Result<(), String> {
                 .map_err(|e| format!("{} cannot be read: {e}", document.key))?;
             let now = app.engine.clock().now();
             let recent = |at: Timestamp| at.is_recent(EVERY, now);
-            let seen =
-                app.engine.ledger(false, |view| view.get::<LastObservation>(occupancy.tenant.as_str())).await;
+            let seen = app
+                .engine
+                .transact(false, |view| view.get::<LastObservation>(occupancy.tenant.as_str()))
+                .await;
             let seen = seen.map_err(|e| e.to_string())?.map(|sighting| sighting.at);
             if !seen.is_some_and(recent) && simulated(app, &occupancy).await? {
                 observe(app, &occupancy, now).await?;
@@ -73,8 +75,8 @@ async fn observe_all(app: &ServerState) -> Result<(), String> {
 }
 
 async fn simulated(app: &ServerState, occupancy: &Occupancy) -> Result<bool, String> {
-    let read = app.engine.ledger(false, |view| view.get::<Cluster>(occupancy.cluster.as_str())).await;
-    Ok(read.map_err(|e| e.to_string())?.is_some_and(|cluster| cluster.simulated()))
+    let read = app.engine.transact(false, |view| view.get::<Cluster>(occupancy.cluster.as_str())).await;
+    Ok(read.map_err(|e| e.to_string())?.is_some_and(|cluster| cluster.is_simulated()))
 }
 
 async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Result<(), String> {
@@ -98,7 +100,7 @@ async fn apply(
     app: &ServerState,
     mut change: impl FnMut(&mut engine::View) -> Result<admission::AdmissionEffects, engine::Undecided>,
 ) -> Result<bool, String> {
-    let changed = app.engine.ledger(true, |view| {
+    let changed = app.engine.transact(true, |view| {
         let news = change(view)?;
         start_reclaims(view, &news)?;
         Ok(news.more)
@@ -108,7 +110,7 @@ async fn apply(
 
 /// How many GPUs of a node somebody is on, as the world says.
 async fn busy(app: &ServerState, occupancy: &Occupancy, node: &NodeId, at: Timestamp) -> Result<u64, String> {
-    let read = app.engine.ledger(false, |view| view.get::<NodeUse>(node.as_str())).await;
+    let read = app.engine.transact(false, |view| view.get::<NodeUse>(node.as_str())).await;
     let gpus = read.map_err(|e| e.to_string())?.map_or(0, |node| node.gpus.len());
     let all: BTreeSet<u16> = (0..u16::try_from(gpus).unwrap_or(u16::MAX)).collect();
     if clients(app, occupancy, node, &all, at).await? == 0 {

@@ -31,7 +31,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
 /// Sessions are not told of: they end by themselves.
 async fn write(app: &SharedState, token: &str, at: Timestamp) -> Result<(), Error> {
     app.engine
-        .ledger(true, |view| match view.get::<KeptToken>(token)? {
+        .transact(true, |view| match view.get::<KeptToken>(token)? {
             Some(kept) if kept.used_at.is_none_or(|before| before < at) => {
                 view.put(&KeptToken { used_at: Some(at), ..kept })
             }

@@ -136,7 +136,7 @@ impl FoldedDenials {
         let Some((_, fold)) = self.open.get_mut(alike) else { return false };
         if fold.what.times == 0 {
             fold.what = denial.what.clone();
-            fold.at.clone_from(&denial.at);
+            fold.path.clone_from(&denial.path);
         } else {
             fold.what.times = fold.what.times.saturating_add(denial.what.times);
             fold.what.until = now.into();
@@ -180,7 +180,7 @@ fn several(denial: &Denial) -> Denial {
     Denial {
         who: star(),
         tenant: String::new(),
-        at: String::new(),
+        path: String::new(),
         code: denial.code.clone(),
         why: String::new(),
         what: Denied { from: star(), asked: star(), token: None, request: None, ..denial.what.clone() },
@@ -195,7 +195,7 @@ mod tests {
         Denial {
             who: who.into(),
             tenant: String::new(),
-            at: "/v1/users/x".into(),
+            path: "/v1/users/x".into(),
             code: "auth.forbidden".into(),
             why: "no".into(),
             what: Denied {

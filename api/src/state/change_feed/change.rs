@@ -93,14 +93,14 @@ impl EntryGroup {
     /// The execution that it says was forgotten.
     pub(crate) fn forgotten(&self) -> Option<Forgotten> {
         let entry = self.entries.first().filter(|entry| entry.event == AuditContext::ERASED)?;
-        (self.execution == AuditContext::nobody())
+        (self.execution == AuditContext::no_execution())
             .then(|| serde_json::from_slice(&entry.detail).ok())
             .flatten()
     }
 
     /// Whether somebody asked for something outside of any execution: a user may have been removed.
     pub(crate) fn is_of_nobody(&self) -> bool {
-        self.execution == AuditContext::nobody()
+        self.execution == AuditContext::no_execution()
     }
 
     /// The change that it is, of an execution that stands so. `written` are its approvals, each with the commit that wrote it.

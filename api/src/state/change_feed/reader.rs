@@ -75,7 +75,7 @@ async fn known(
         return Ok(None);
     }
     let written = match asks {
-        true => match app.engine.approvals_written(id).await {
+        true => match app.engine.approval_versions(id).await {
             Err(Error::Store(store::Error::Corrupt { .. })) => Vec::new(),
             written => written?,
         },

@@ -87,7 +87,7 @@ impl DurationStatistics {
         let now = engine.clock().now();
         let told = open().map(|record| {
             let pace = paces.get(record.workflow.as_str()).map(|pace| &**pace);
-            (record.id, self.progress(record, engine.said(record.id), pace, now))
+            (record.id, self.progress(record, engine.progress_note(record.id), pace, now))
         });
         told.collect()
     }

@@ -66,7 +66,7 @@ fn gauges(health: &Health) -> [(&'static str, &'static str, u64); 7] {
         (
             "store_held",
             "1 while the store hands out no work until somebody lets it go",
-            u64::from(health.held.is_some()),
+            u64::from(health.hold.is_some()),
         ),
         ("store_live_bytes", "Content of the store, as last written", health.live_bytes),
         ("store_disk_bytes", "Everything in the store's folder", health.disk_bytes),

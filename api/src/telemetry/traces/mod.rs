@@ -185,7 +185,7 @@ impl TraceExporter {
         }
         let mut records: HashMap<ExecutionId, Option<Record>> = HashMap::new();
         let mut over = Vec::new();
-        for (_, entry) in page.iter().filter(|(_, entry)| entry.execution != AuditContext::nobody()) {
+        for (_, entry) in page.iter().filter(|(_, entry)| entry.execution != AuditContext::no_execution()) {
             let id = entry.execution;
             if !self.known.contains_key(&id) {
                 let standing = self.before(entry).await?;

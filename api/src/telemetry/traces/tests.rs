@@ -31,7 +31,7 @@ fn follower(store: &Arc<Memory>, url: &str, holder: &str) -> TraceExporter {
     program::install_tls();
     TraceExporter {
         store: store.clone(),
-        clock: Arc::new(ManualClock::at(Timestamp(10_000))),
+        clock: Arc::new(ManualClock::starting_at(Timestamp(10_000))),
         collector: Collector::at(url, holder).unwrap(),
         holder: holder.into(),
         is_shared: true,
@@ -176,7 +176,7 @@ async fn of_several_servers_one_sends_until_it_is_gone() {
     write(&store, history()).await;
     assert!(one.next().await.unwrap().is_some());
     assert!(two.next().await.unwrap().is_none(), "the first is at it");
-    let later = ManualClock::at(Timestamp(10_000).after(CLAIM + Duration::from_secs(1)));
+    let later = ManualClock::starting_at(Timestamp(10_000).after(CLAIM + Duration::from_secs(1)));
     two.clock = Arc::new(later);
     let batch = two.next().await.unwrap().unwrap();
     assert_eq!(batch.spans.len(), 5, "what the first has not said to be sent is sent");

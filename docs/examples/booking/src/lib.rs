@@ -40,7 +40,7 @@ impl Workflow for Booking {
             HoldingHall => {
                 act(HoldHall { hall: hall.clone() }).undo(ReleaseHall { hall }).then(AwaitingApproval)
             }
-            AwaitingApproval => approval([Seat::of("treasurer", 2)])
+            AwaitingApproval => approval([Seat::new("treasurer", 2)])
                 .within(3 * DAY)
                 .granted(PayingDeposit)
                 .refused(Declined)

@@ -7,7 +7,7 @@ use std::{error::Error, sync::Arc};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = Arc::new(store::Memory::new());
-    let engine = Engine::new(store, Arc::new(SystemClock), Town::default()).with::<Booking>()?;
+    let engine = Engine::new(store, Arc::new(SystemClock), Town::default()).with_workflow::<Booking>()?;
 
     let ada = Person::new("ada", ["treasurer"]);
     let wish = Booking { hall: "town hall".into(), euros: 500, receipt: None };

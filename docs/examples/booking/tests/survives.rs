@@ -35,7 +35,7 @@ impl Scenario<Booking> for Wish {
     }
 
     /// What the town itself has seen going wrong.
-    fn complaints(&self, town: &Town) -> Vec<String> {
+    fn violations(&self, town: &Town) -> Vec<String> {
         let paid = town.paid.lock().unwrap();
         paid.iter()
             .filter(|(_, euros)| **euros != 500)

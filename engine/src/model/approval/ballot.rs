@@ -55,7 +55,7 @@ impl Ballot {
 
     /// The same, held by `procedure`.
     #[must_use]
-    pub fn held_by(self, procedure: Procedure) -> Self {
+    pub fn with_procedure(self, procedure: Procedure) -> Self {
         Self { procedure, ..self }
     }
 
@@ -93,7 +93,7 @@ impl Ballot {
         let vote = self.separated(vote, asked)?;
         match vote.verdict {
             Verdict::Approve if vote.break_glass => self.break_glass(vote),
-            Verdict::Approve => self.agree(vote),
+            Verdict::Approve => self.add_approval(vote),
             Verdict::Refuse => self.refuse(vote),
         }
     }
@@ -130,17 +130,17 @@ impl Ballot {
     }
 
     fn not_entitled(&self, vote: &Vote) -> Refusal {
-        Refusal::NotEntitled { person: vote.seated().name.clone(), wanted: self.wanted() }
+        Refusal::NotEntitled { person: vote.principal().name.clone(), wanted: self.describe_seats() }
     }
 
-    fn suits(&self, vote: &Vote) -> bool {
-        self.seats.iter().any(|seat| seat.suits(vote.seated()))
+    fn has_seat_for(&self, vote: &Vote) -> bool {
+        self.seats.iter().any(|seat| seat.matches(vote.principal()))
     }
 
-    fn agree(&mut self, vote: Vote) -> Result<(), Refusal> {
-        let (before, fails) = (self.taken(), self.not_entitled(&vote));
+    fn add_approval(&mut self, vote: Vote) -> Result<(), Refusal> {
+        let (before, fails) = (self.seats_filled(), self.not_entitled(&vote));
         self.votes.push(vote);
-        if self.taken() == before {
+        if self.seats_filled() == before {
             self.votes.pop();
             return Err(fails);
         }
@@ -151,7 +151,7 @@ impl Ballot {
     }
 
     fn refuse(&mut self, vote: Vote) -> Result<(), Refusal> {
-        if !self.suits(&vote) {
+        if !self.has_seat_for(&vote) {
             return Err(self.not_entitled(&vote));
         }
         if vote.reason.trim().is_empty() {
@@ -192,7 +192,7 @@ impl Ballot {
         let place =
             self.votes.iter().position(|vote| vote.names().any(|name| name == by)).ok_or_else(none)?;
         let vote = Box::new(self.votes.remove(place));
-        self.happen(at, ApprovalChange::Withdrawn { vote, by: by.into(), reason: reason.into() });
+        self.record_change(at, ApprovalChange::Withdrawn { vote, by: by.into(), reason: reason.into() });
         Ok(())
     }
 
@@ -204,23 +204,23 @@ impl Ballot {
 
     /// How many people must agree.
     #[must_use]
-    pub fn places(&self) -> usize {
+    pub fn seats_required(&self) -> usize {
         self.seats.iter().map(|seat| seat.count as usize).sum()
     }
 
     /// Every place is taken, and there is one.
     pub(crate) fn is_filled(&self) -> bool {
-        let places = self.places();
-        places > 0 && self.taken() == places
+        let places = self.seats_required();
+        places > 0 && self.seats_filled() == places
     }
 
     /// How many places the approving votes can fill, each person one (a matching of people to places).
     #[must_use]
-    pub fn taken(&self) -> usize {
+    pub fn seats_filled(&self) -> usize {
         let places: Vec<&Seat> =
             self.seats.iter().flat_map(|seat| (0..seat.count).map(move |_| seat)).collect();
         let yes: Vec<&Person> =
-            self.votes.iter().filter(|vote| vote.verdict == Verdict::Approve).map(Vote::seated).collect();
+            self.votes.iter().filter(|vote| vote.verdict == Verdict::Approve).map(Vote::principal).collect();
         let mut sits: Vec<Option<usize>> = vec![None; places.len()];
         (0..yes.len())
             .filter(|&voter| find_seat(voter, &yes, &places, &mut sits, &mut vec![false; places.len()]))
@@ -229,7 +229,7 @@ impl Ballot {
 
     /// The seats, for people: `1 of platform_ops or admin and 1 of security`.
     #[must_use]
-    pub fn wanted(&self) -> String {
+    pub fn describe_seats(&self) -> String {
         describe_seats(&self.seats)
     }
 }
@@ -243,7 +243,7 @@ fn find_seat(
     tried: &mut [bool],
 ) -> bool {
     for (place, seat) in places.iter().enumerate() {
-        let suits = people.get(voter).is_some_and(|person| seat.suits(person));
+        let suits = people.get(voter).is_some_and(|person| seat.matches(person));
         let Some(seen) = tried.get_mut(place) else { continue };
         if !suits || std::mem::replace(seen, true) {
             continue;
@@ -275,14 +275,14 @@ mod tests {
 
     #[test]
     fn a_requester_cannot_approve_their_own_request() {
-        let mut ballot = ballot(vec![Seat::of("ops", 1)]);
+        let mut ballot = ballot(vec![Seat::new("ops", 1)]);
         assert!(matches!(cast(&mut ballot, yes("requester", &["ops"])), Err(Refusal::OwnRequest { .. })));
         assert_eq!(ballot.ruling, None);
     }
 
     #[test]
     fn one_person_with_two_roles_fills_one_seat() {
-        let mut ballot = ballot(vec![Seat::of("ops", 1), Seat::of("security", 1)]);
+        let mut ballot = ballot(vec![Seat::new("ops", 1), Seat::new("security", 1)]);
         cast(&mut ballot, yes("ada", &["ops", "security"])).unwrap();
         assert_eq!(ballot.ruling, None);
         assert!(matches!(cast(&mut ballot, yes("ada", &["security"])), Err(Refusal::VotedBefore { .. })));
@@ -292,14 +292,14 @@ mod tests {
 
     #[test]
     fn a_vote_that_fills_no_seat_is_refused() {
-        let mut ballot = ballot(vec![Seat::of("ops", 1), Seat::of("security", 1)]);
+        let mut ballot = ballot(vec![Seat::new("ops", 1), Seat::new("security", 1)]);
         cast(&mut ballot, yes("ada", &["ops"])).unwrap();
         assert!(matches!(cast(&mut ballot, yes("bob", &["ops"])), Err(Refusal::NotEntitled { .. })));
     }
 
     #[test]
     fn a_vote_for_another_plan_is_refused() {
-        let mut ballot = ballot(vec![Seat::of("ops", 1)]);
+        let mut ballot = ballot(vec![Seat::new("ops", 1)]);
         let late = ballot.cast(yes("ada", &["ops"]), &PlanDigest("old".into()), "requester");
         assert!(matches!(late, Err(Refusal::PlanChanged { .. })));
     }

@@ -27,7 +27,7 @@ pub struct VoteDelegation {
 impl VoteDelegation {
     /// Whether it counts at `at`.
     #[must_use]
-    pub fn holds(&self, at: Timestamp) -> bool {
+    pub fn is_active(&self, at: Timestamp) -> bool {
         self.since <= at && at < self.until
     }
 

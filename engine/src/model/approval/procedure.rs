@@ -25,7 +25,7 @@ pub struct Procedure {
 impl Procedure {
     /// The same, with these people asked besides at every stage: an escalation never leaves them out.
     #[must_use]
-    pub fn besides(mut self, seats: &[Seat]) -> Self {
+    pub fn with_extra_seats(mut self, seats: &[Seat]) -> Self {
         for next in &mut self.escalate {
             next.seats.extend_from_slice(seats);
         }

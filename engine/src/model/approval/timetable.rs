@@ -68,7 +68,7 @@ impl Ballot {
 
     /// Deals with all that has come due by `at`, but for the deadline itself; answers what it was. Reminders that were missed
     /// are one.
-    pub(crate) fn pass(&mut self, at: Timestamp) -> Vec<TimetableEvent> {
+    pub(crate) fn advance_to(&mut self, at: Timestamp) -> Vec<TimetableEvent> {
         let mut passed = Vec::new();
         while let Some((due, moment)) = self.next().filter(|(due, _)| *due <= at) {
             match moment {
@@ -77,7 +77,7 @@ impl Ballot {
                     let change = self.next_change().filter(|(change, _)| *change <= at);
                     self.reminded_until =
                         Some(change.map_or(at, |(change, _)| Timestamp(change.0.saturating_sub(1))));
-                    self.happen(at, ApprovalChange::Reminded);
+                    self.record_change(at, ApprovalChange::Reminded);
                 }
                 TimetableEvent::Escalation => {
                     self.reminded_until = self.reminded_until.max(Some(due));
@@ -87,7 +87,7 @@ impl Ballot {
                     self.reminded_until = self.reminded_until.max(Some(due));
                     let until = due.after(self.procedure.extend.unwrap_or_default());
                     self.deadline = Some(until);
-                    self.happen(at, ApprovalChange::Extended { from: due, until });
+                    self.record_change(at, ApprovalChange::Extended { from: due, until });
                 }
             }
             passed.push(moment);
@@ -100,7 +100,7 @@ impl Ballot {
         let Some(next) = self.procedure.escalate.get(self.escalations()) else { return };
         let to = next.seats.clone();
         let from = std::mem::replace(&mut self.seats, to.clone());
-        self.happen(at, ApprovalChange::Escalated { from, to });
+        self.record_change(at, ApprovalChange::Escalated { from, to });
         if self.is_filled() {
             self.ruling = Some(Ruling::Granted);
         }
@@ -110,10 +110,10 @@ impl Ballot {
     pub(crate) fn void(&mut self, digest: PlanDigest, at: Timestamp) {
         let votes = std::mem::take(&mut self.votes);
         let digest = std::mem::replace(&mut self.digest, digest);
-        self.happen(at, ApprovalChange::Voided { digest, votes });
+        self.record_change(at, ApprovalChange::Voided { digest, votes });
     }
 
-    pub(crate) fn happen(&mut self, at: Timestamp, what: ApprovalChange) {
+    pub(crate) fn record_change(&mut self, at: Timestamp, what: ApprovalChange) {
         self.history.push(ApprovalHistoryEntry { at, what });
     }
 }

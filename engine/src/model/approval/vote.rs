@@ -41,11 +41,11 @@ pub struct Seat {
 
 impl Seat {
     /// `count` people who hold `role`.
-    pub fn of(role: impl Into<String>, count: u32) -> Self {
+    pub fn new(role: impl Into<String>, count: u32) -> Self {
         Self { any_of: vec![role.into()], count }
     }
 
-    pub(super) fn suits(&self, person: &Person) -> bool {
+    pub(super) fn matches(&self, person: &Person) -> bool {
         self.any_of.iter().any(|role| person.roles.contains(role))
     }
 
@@ -120,7 +120,7 @@ impl Vote {
 
     /// Whose roles count: those of the one voted for, if it is not the voter.
     #[must_use]
-    pub fn seated(&self) -> &Person {
+    pub fn principal(&self) -> &Person {
         self.on_behalf_of.as_ref().unwrap_or(&self.person)
     }
 
@@ -143,7 +143,7 @@ pub(crate) fn delegated(vote: Vote) -> Result<Vote, Refusal> {
     let Some(principal) = vote.on_behalf_of else { return Ok(Vote { mandates: Vec::new(), ..vote }) };
     let mut mandates = vote.mandates;
     mandates.retain(|mandate| {
-        mandate.from == principal.name && mandate.to == vote.person.name && mandate.holds(vote.at)
+        mandate.from == principal.name && mandate.to == vote.person.name && mandate.is_active(vote.at)
     });
     if mandates.is_empty() || principal.name == vote.person.name {
         return Err(Refusal::NotDelegated { person: vote.person.name, from: principal.name });

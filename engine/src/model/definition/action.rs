@@ -121,7 +121,7 @@ pub struct Call {
     pub epoch: Epoch,
     /// The last thing that an earlier attempt said with [`Call::beat`] and that was kept: how far it came. What was said by
     /// an attempt that ended with its process is lost.
-    pub last_beat: Option<String>,
+    pub last_heartbeat: Option<String>,
     pub(crate) beats: Option<Arc<watch::Sender<Heartbeat>>>,
 }
 
@@ -151,7 +151,7 @@ impl Call {
 
     /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that. If the
     /// attempt fails, the next one finds the last note in [`Call::last_beat`].
-    pub fn beat(&self, note: &str) {
+    pub fn heartbeat(&self, note: &str) {
         if let Some(beats) = &self.beats {
             beats.send_modify(|beat| {
                 beat.count += 1;
@@ -175,9 +175,9 @@ pub const DAY: Duration = Duration::from_secs(86_400);
 pub enum WhilePending {
     /// They are given back, and taken anew when it is looked at again: what is waited for needs nothing of the key.
     #[default]
-    FreesItsPlaces,
+    ReleasePermits,
     /// They stay taken until it has ended: what is waited for is work that the key has to bear.
-    KeepsItsPlaces,
+    KeepPermits,
 }
 
 impl Call {

@@ -33,7 +33,7 @@ pub struct Parent {
 
 impl Parent {
     /// The slot of `call`, about to start its child number `attempt`.
-    pub(crate) fn of(call: &Call, attempt: u32) -> Self {
+    pub(crate) fn for_slot(call: &Call, attempt: u32) -> Self {
         let (execution, state) = (call.execution, call.state.clone());
         Self { execution, state, states_entered: call.states_entered, slot: call.slot, attempt }
     }
@@ -83,7 +83,7 @@ pub struct Child {
 }
 
 impl Child {
-    pub(crate) fn put(&self) -> Put {
+    pub(crate) fn to_put(&self) -> Put {
         Put { key: self.parent.key(), body: Some(serde_json::to_vec(self).unwrap_or_default()) }
     }
 }
@@ -124,7 +124,7 @@ pub(crate) struct FinishedChild {
     pub(crate) outcome: Outcome,
     pub(crate) cause: Option<ActionError>,
     /// Something of it stands, and cannot be taken back by cancelling it.
-    pub(crate) stands: bool,
+    pub(crate) leaves_effects: bool,
     pub(crate) data: Value,
 }
 
@@ -133,16 +133,16 @@ pub(crate) trait ErasedChild: Debug + Send + Sync {
     fn workflow(&self) -> &'static str;
     fn schema(&self) -> u32;
     /// It goes by the authority of its parent.
-    fn by_parent(&self) -> bool;
+    fn uses_parent_authority(&self) -> bool;
     fn data(&self) -> Value;
     fn plan(&self) -> Plan;
     /// What becomes of the slot when the child has ended.
-    fn settle(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError>;
+    fn slot_result(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError>;
 }
 
 /// What the undo of a child that was started answers.
 pub(crate) fn cancel_result(child: &Child, ended: &FinishedChild) -> Value {
-    json!({ "child": child.execution, "outcome": ended.outcome, "kept": ended.stands })
+    json!({ "child": child.execution, "outcome": ended.outcome, "kept": ended.leaves_effects })
 }
 
 /// Whether the undo answered that its child could not be taken back.

@@ -107,11 +107,11 @@ impl<A: LedgerAction> StepAction<LedgerMarker> for A {
 /// An action that can be done to a platform `P`.
 pub trait IntoErasedAction<P, Kind>: StepAction<Kind> {
     /// Forgets the action's type.
-    fn deed(self) -> ErasedAction<P>;
+    fn into_erased(self) -> ErasedAction<P>;
 }
 
 impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
-    fn deed(self) -> ErasedAction<P> {
+    fn into_erased(self) -> ErasedAction<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let keys = self.limited_by();
         let type_id = Some(TypeId::of::<A>());
@@ -121,7 +121,7 @@ impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
 }
 
 impl<P, A: LedgerAction> IntoErasedAction<P, LedgerMarker> for A {
-    fn deed(self) -> ErasedAction<P> {
+    fn into_erased(self) -> ErasedAction<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Ledger(Box::new(self));

@@ -21,7 +21,7 @@ pub(crate) struct StateGraph<W: Workflow> {
 }
 
 impl<W: Workflow> StateGraph<W> {
-    pub(crate) fn of(examples: &[W]) -> Self {
+    pub(crate) fn from_examples(examples: &[W]) -> Self {
         let steps = |state| examples.iter().map(|example| example.step(state)).collect();
         Self { states: W::State::VARIANTS.iter().map(|&state| (state, steps(state))).collect() }
     }
@@ -41,15 +41,15 @@ impl<W: Workflow> StateGraph<W> {
         self.steps(state).map(kind).collect()
     }
 
-    pub(crate) fn ways(&self, state: W::State) -> Vec<Exit<W::State>> {
-        self.steps(state).flat_map(|step| step.ways(state)).collect()
+    pub(crate) fn exits(&self, state: W::State) -> Vec<Exit<W::State>> {
+        self.steps(state).flat_map(|step| step.exits(state)).collect()
     }
 
     pub(crate) fn reach(&self, from: W::State) -> Vec<W::State> {
         let mut seen = vec![from];
         let mut next = 0;
         while let Some(&state) = seen.get(next) {
-            for way in self.ways(state) {
+            for way in self.exits(state) {
                 if !seen.contains(&way.to) {
                     seen.push(way.to);
                 }
@@ -66,7 +66,7 @@ impl<W: Workflow> StateGraph<W> {
 
 /// The first state that destroys data on the way from `from`, up to the next approval, as `data` stands.
 pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option<String> {
-    let graph = StateGraph::<W>::of(std::slice::from_ref(data));
+    let graph = StateGraph::<W>::from_examples(std::slice::from_ref(data));
     let mut seen = vec![from];
     let mut next = 0;
     while let Some(&state) = seen.get(next) {
@@ -78,7 +78,7 @@ pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option
         if graph.kinds(state).contains(&StepKind::Approval) {
             continue;
         }
-        for way in graph.ways(state) {
+        for way in graph.exits(state) {
             if !seen.contains(&way.to) {
                 seen.push(way.to);
             }

@@ -62,13 +62,13 @@ pub(crate) type Decoder<P> = fn(&Value) -> Result<ErasedAction<P>, serde_json::E
 
 /// One slot of a step: an action, how it is undone, and where its result goes.
 pub struct Branch<W: Workflow> {
-    pub(crate) deed: ErasedAction<W::Platform>,
+    pub(crate) action: ErasedAction<W::Platform>,
     pub(crate) undo: Option<Undo<W::Platform>>,
     pub(crate) record: Option<Recorder<W>>,
 }
 
 pub(crate) struct Undo<P> {
-    pub(crate) deed: ErasedAction<P>,
+    pub(crate) action: ErasedAction<P>,
     pub(crate) decode: Decoder<P>,
 }
 
@@ -95,7 +95,7 @@ pub struct Wait<S> {
 /// Ways out of a state, of which the data picks one.
 pub struct Choose<S> {
     pub(crate) options: Vec<Choice<S>>,
-    pub(crate) taken: usize,
+    pub(crate) chosen: usize,
 }
 
 pub(crate) struct Choice<S> {
@@ -146,12 +146,12 @@ pub(crate) const EXTENDED: &str = "extended";
 
 impl<W: Workflow> Step<W> {
     /// Every way out of this step, that of the state `here`, whatever the data picks.
-    pub(crate) fn ways(&self, here: W::State) -> Vec<Exit<W::State>> {
+    pub(crate) fn exits(&self, here: W::State) -> Vec<Exit<W::State>> {
         match self {
-            Self::Act(act) => act.ways(),
-            Self::Approval(approval) => approval.ways(here),
-            Self::Wait(wait) => wait.ways(),
-            Self::Choose(choose) => choose.options.iter().map(Choice::way).collect(),
+            Self::Act(act) => act.exits(),
+            Self::Approval(approval) => approval.exits(here),
+            Self::Wait(wait) => wait.exits(),
+            Self::Choose(choose) => choose.options.iter().map(Choice::exit).collect(),
             Self::End(_) => Vec::new(),
         }
     }
@@ -166,7 +166,7 @@ impl<W: Workflow> Step<W> {
 }
 
 impl<S: Copy> Choice<S> {
-    fn way(&self) -> Exit<S> {
+    fn exit(&self) -> Exit<S> {
         let way = Exit::new(self.label, self.to);
         if self.waiver.is_some() { way.authorising(Authority::Waiver) } else { way }
     }
@@ -189,14 +189,14 @@ impl<W: Workflow> Act<W> {
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();
         for branch in &self.branches {
-            if !names.contains(&branch.deed.name) {
-                names.push(branch.deed.name);
+            if !names.contains(&branch.action.name) {
+                names.push(branch.action.name);
             }
         }
         names
     }
 
-    fn ways(&self) -> Vec<Exit<W::State>> {
+    fn exits(&self) -> Vec<Exit<W::State>> {
         let names = self.names();
         let text = match &self.child_type {
             Some(kind) => kind.title(),
@@ -228,7 +228,7 @@ impl<S: Copy> Approval<S> {
         std::iter::once(&self.seats).chain(later).any(|seats| seats.iter().all(|seat| seat.count == 0))
     }
 
-    fn ways(&self, here: S) -> Vec<Exit<S>> {
+    fn exits(&self, here: S) -> Vec<Exit<S>> {
         use crate::Ruling::{Expired, Granted, Refused};
         let names =
             |seats: &[Seat]| seats.iter().map(|seat| seat.any_of.join("/")).collect::<Vec<_>>().join(" and ");
@@ -261,7 +261,7 @@ impl<S: Copy> Wait<S> {
         "deadline".into()
     }
 
-    fn ways(&self) -> Vec<Exit<S>> {
+    fn exits(&self) -> Vec<Exit<S>> {
         let within = span(self.within);
         let text = if self.signal.is_some() {
             format!("no signal within {within}")

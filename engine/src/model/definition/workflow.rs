@@ -63,7 +63,7 @@ pub trait Workflow: Clone + Debug + Serialize + DeserializeOwned + Send + Sync +
     /// When it should be over, where somebody was promised that. One that is still open then goes on as before and is on the
     /// list of what is stuck as [`overdue`](crate::Reason::Overdue), until it ends or the promise is moved. Read after every
     /// event; a moment in the past counts at once.
-    fn promised(&self) -> Option<Timestamp> {
+    fn promised_by(&self) -> Option<Timestamp> {
         None
     }
 

@@ -48,7 +48,7 @@ impl DocumentCache {
                 }
                 let value = value.clone();
                 kept.written.remove(&document.key);
-                kept.keep(document, value.clone());
+                kept.insert(document, value.clone());
                 value
             }
         };
@@ -57,12 +57,12 @@ impl DocumentCache {
     }
 
     /// Keeps the value of a document.
-    pub(crate) fn keep<T: Send + Sync + 'static>(&self, document: &Document, value: &Arc<T>) {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&self, document: &Document, value: &Arc<T>) {
         if document.body.len() < MIN_DOCUMENT_SIZE {
             return;
         }
         let value: Value = Arc::<T>::clone(value);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).keep(document, value);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(document, value);
     }
 
     /// Keeps the value that `body` was made of, which may come to be the document `key`.
@@ -80,7 +80,7 @@ impl DocumentCache {
 }
 
 impl CachedValues {
-    fn keep(&mut self, document: &Document, value: Value) {
+    fn insert(&mut self, document: &Document, value: Value) {
         if self.read.len() >= MAX_READ {
             self.read.clear();
         }
@@ -107,7 +107,7 @@ mod tests {
             version: Sequence(version),
             body: body.clone(),
         };
-        parsed.keep(&document(1), &Arc::new("one".to_owned()));
+        parsed.insert(&document(1), &Arc::new("one".to_owned()));
 
         assert_eq!(parsed.get::<String>(&document(1)).as_deref().map(String::as_str), Some("one"));
         assert_eq!(parsed.get::<String>(&document(2)), None);

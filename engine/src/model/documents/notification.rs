@@ -39,12 +39,12 @@ impl Entity for Notification {
 
 impl Notification {
     /// It as a document.
-    pub(crate) fn put(&self) -> Put {
+    pub(crate) fn to_put(&self) -> Put {
         let body = serde_json::to_vec(self).unwrap_or_default();
         Put { key: Key::new(collection::NOTIFICATIONS, &self.id), body: Some(body) }
     }
 
-    pub(crate) fn on(record: &Record, name: &str, kind: &str, text: String) -> Self {
+    pub(crate) fn for_record(record: &Record, name: &str, kind: &str, text: String) -> Self {
         Self {
             id: format!("{}.{name}", record.id),
             kind: kind.into(),

@@ -57,7 +57,7 @@ pub(crate) type Writes = BTreeMap<Key, Written>;
 #[derive(Debug, Default)]
 pub struct View {
     now: Timestamp,
-    known: BTreeMap<Key, Option<Document>>,
+    fetched: BTreeMap<Key, Option<Document>>,
     reads: BTreeMap<Key, Option<store::Sequence>>,
     /// What earlier decisions of the same commit write.
     earlier: Writes,
@@ -81,7 +81,7 @@ impl View {
     /// A view at `now` of the documents `known`, absence included.
     #[must_use]
     pub fn new(now: Timestamp, known: BTreeMap<Key, Option<Document>>) -> Self {
-        Self { now, known, ..Self::default() }
+        Self { now, fetched: known, ..Self::default() }
     }
 
     /// The same, with the values that were `cached` of this store before.
@@ -101,12 +101,12 @@ impl View {
 
     /// The documents that were fetched for it.
     pub(crate) fn into_known(self) -> BTreeMap<Key, Option<Document>> {
-        self.known
+        self.fetched
     }
 
     /// Takes the view apart.
     pub(crate) fn into_parts(self) -> Changes {
-        let Self { known, earlier, reads, writes, tasks, .. } = self;
+        let Self { fetched: known, earlier, reads, writes, tasks, .. } = self;
         Changes { known, earlier, reads, writes, tasks }
     }
 
@@ -142,14 +142,14 @@ impl View {
     /// # Errors
     /// [`Undecided::Needs`] when it has not been fetched; a permanent `ledger.unreadable` when it is not a `T`.
     pub fn get<T: Entity>(&mut self, id: &str) -> Result<Option<T>, Undecided> {
-        Ok(self.shared(id)?.map(Arc::unwrap_or_clone))
+        Ok(self.get_shared(id)?.map(Arc::unwrap_or_clone))
     }
 
     /// The same, not copied: for large documents that most decisions only read.
     ///
     /// # Errors
     /// As [`View::get`].
-    pub fn shared<T: Entity>(&mut self, id: &str) -> Result<Option<Arc<T>>, Undecided> {
+    pub fn get_shared<T: Entity>(&mut self, id: &str) -> Result<Option<Arc<T>>, Undecided> {
         let key = Key::new(T::COLLECTION, id);
         let parse = |body: &[u8]| -> Result<Arc<T>, ActionError> {
             let unreadable = |e| ActionError::permanent("ledger.unreadable", format!("{key}: {e}"));
@@ -163,14 +163,14 @@ impl View {
                 None => written.body.as_deref().map(parse).transpose()?,
             });
         }
-        let Some(found) = self.known.get(&key) else { return Err(Undecided::Needs(vec![key])) };
+        let Some(found) = self.fetched.get(&key) else { return Err(Undecided::Needs(vec![key])) };
         self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
         let Some(document) = found else { return Ok(None) };
         if let Some(value) = self.parsed.get::<T>(document) {
             return Ok(Some(value));
         }
         let value = parse(&document.body)?;
-        self.parsed.keep(document, &value);
+        self.parsed.insert(document, &value);
         Ok(Some(value))
     }
 
@@ -178,7 +178,7 @@ impl View {
     ///
     /// # Errors
     /// As [`View::get`]; a permanent `ledger.missing` when there is none.
-    pub fn need<T: Entity>(&mut self, id: &str) -> Result<T, Undecided> {
+    pub fn require<T: Entity>(&mut self, id: &str) -> Result<T, Undecided> {
         let missing =
             || ActionError::permanent("ledger.missing", format!("there is no {}/{id}", T::COLLECTION));
         Ok(self.get(id)?.ok_or_else(missing)?)
@@ -195,7 +195,7 @@ impl View {
         Ok(match self.earlier.get(&key) {
             // A version that no caller can have read yet.
             Some(written) => written.body.is_some().then_some(store::Sequence(u64::MAX)),
-            None => self.known.get(&key).and_then(Option::as_ref).map(|document| document.version),
+            None => self.fetched.get(&key).and_then(Option::as_ref).map(|document| document.version),
         })
     }
 
@@ -203,10 +203,13 @@ impl View {
     ///
     /// # Errors
     /// [`Undecided::Needs`] with every key that is not at hand.
-    pub fn want<T: Entity>(&self, ids: impl IntoIterator<Item = impl Into<String>>) -> Result<(), Undecided> {
+    pub fn prefetch<T: Entity>(
+        &self,
+        ids: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<(), Undecided> {
         let keys =
             ids.into_iter().map(|id| Key::new(T::COLLECTION, id)).inspect(|key| self.note_queue::<T>(key));
-        let missing: Vec<_> = keys.filter(|key| !self.known.contains_key(key)).collect();
+        let missing: Vec<_> = keys.filter(|key| !self.fetched.contains_key(key)).collect();
         if missing.is_empty() { Ok(()) } else { Err(Undecided::Needs(missing)) }
     }
 
@@ -258,7 +261,7 @@ impl View {
 
     /// Whether there is such a document; a write of it rests on that.
     fn expect(&mut self, key: &Key) -> Result<bool, Undecided> {
-        let Some(found) = self.known.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
+        let Some(found) = self.fetched.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
         self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
         Ok(found.is_some())
     }

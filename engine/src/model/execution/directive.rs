@@ -23,7 +23,7 @@ pub(crate) enum Directive<P> {
 /// What is to be performed, and what is known of earlier attempts.
 #[derive(Debug)]
 pub(crate) struct Work<P> {
-    pub(crate) deed: ErasedAction<P>,
+    pub(crate) action: ErasedAction<P>,
     pub(crate) state: String,
     pub(crate) states_entered: u32,
     pub(crate) slot: u32,

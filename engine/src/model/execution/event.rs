@@ -179,7 +179,7 @@ pub struct AttemptRecord {
 
 impl AttemptRecord {
     /// The attempt that `call` describes.
-    pub(crate) fn of(action: &str, call: &Call, began: Timestamp) -> Self {
+    pub(crate) fn from_call(action: &str, call: &Call, began: Timestamp) -> Self {
         Self { action: action.to_owned(), undo: call.undo, attempt: call.attempt, began }
     }
 }

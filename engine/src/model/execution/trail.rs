@@ -55,7 +55,7 @@ pub enum UndoState {
 impl TrailEntry {
     /// Its undo has still to be run.
     #[must_use]
-    pub fn stands(&self) -> bool {
+    pub fn needs_undo(&self) -> bool {
         match self.fate {
             UndoState::Begun | UndoState::Done | UndoState::Failed => true,
             UndoState::Undone | UndoState::Kept => false,

@@ -145,11 +145,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self { store: Arc::new(Memory::new()), clock: Arc::new(ManualClock::at(NOW)) }
+        Self { store: Arc::new(Memory::new()), clock: Arc::new(ManualClock::starting_at(NOW)) }
     }
 
     fn engine<W: Workflow<Platform = ()>>(&self) -> Engine<()> {
-        Engine::new(self.store.clone(), self.clock.clone(), ()).with::<W>().unwrap()
+        Engine::new(self.store.clone(), self.clock.clone(), ()).with_workflow::<W>().unwrap()
     }
 
     /// An execution that rests as a file of `golden/` says.
@@ -195,7 +195,7 @@ async fn every_schema_that_was_ever_released_is_read_at_rest_beside_the_others()
     let [one, _, two, three] = bench.all().await;
     let engine = bench.engine::<Third>();
     for id in [one, two, three] {
-        let (_, shown) = engine.show(id).await.unwrap();
+        let (_, shown) = engine.execution(id).await.unwrap();
         assert_eq!(shown.body["data"], json!({ "recipient": { "name": "ada", "region": null } }));
         engine.signal(id, "taken").await.unwrap();
         let record = engine.record(id).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_dry_run_says_which_would_be_migrated_and_which_cannot_and_changes_not
 
     let ids: Vec<_> = found.iter().map(|one| one.record.id).collect();
     assert_eq!(ids, [one, weighing, two], "what is up to date is not named");
-    assert_eq!([&found[0].answer, &found[2].answer], [&Answer::Would(3), &Answer::Would(3)]);
+    assert_eq!([&found[0].answer, &found[2].answer], [&Answer::Planned(3), &Answer::Planned(3)]);
     let Answer::Refused(why) = &found[1].answer else { panic!("{:?}", found[1]) };
     assert!(why.contains("it stands in Weighing, which schema 3 does not have"), "{why}");
     assert_eq!(bench.store.health().await.sequence, before);
@@ -249,7 +249,7 @@ async fn a_migration_rewrites_what_it_can_with_a_line_in_the_journal_and_leaves_
 
     let done = new.migrate(Some("parcel"), "olga").await.unwrap();
 
-    assert_eq!(done.iter().filter(|one| one.answer == Answer::Did(3)).count(), 2);
+    assert_eq!(done.iter().filter(|one| one.answer == Answer::Migrated(3)).count(), 2);
     for id in [one, two] {
         let record = new.record(id).await.unwrap();
         assert_eq!((record.schema, record.state.as_str()), (3, "AtDoor"));
@@ -264,7 +264,7 @@ async fn a_migration_rewrites_what_it_can_with_a_line_in_the_journal_and_leaves_
 
     old.signal(weighing, "weighed").await.unwrap();
     let rest = new.migrate(None, "olga").await.unwrap();
-    assert_eq!((rest.len(), &rest[0].answer), (1, &Answer::Did(3)));
+    assert_eq!((rest.len(), &rest[0].answer), (1, &Answer::Migrated(3)));
     assert_eq!(new.migrate(None, "olga").await.unwrap(), [], "there is nothing left");
 }
 
@@ -282,8 +282,8 @@ async fn an_engine_leaves_alone_what_is_newer_than_itself_and_counts_it() {
 
     assert_eq!(old.record(first).await.unwrap().state, "Weighing", "its own goes on");
     assert_eq!(old.record(third).await.unwrap().state, "Packing", "the newer one is left");
-    let counted = old.generations().await.unwrap();
-    let told: Vec<_> = counted.iter().map(|row| (row.schema, row.open, row.standing())).collect();
+    let counted = old.schema_usage().await.unwrap();
+    let told: Vec<_> = counted.iter().map(|row| (row.schema, row.open, row.status())).collect();
     assert_eq!(told, [(1, 1, "current"), (3, 1, "no_worker")]);
     let blocked = old.outdated(None).await.unwrap();
     let Answer::Refused(why) = &blocked[0].answer else { panic!("{blocked:?}") };
@@ -293,12 +293,12 @@ async fn an_engine_leaves_alone_what_is_newer_than_itself_and_counts_it() {
     new.run_until_idle().await.unwrap();
     assert_eq!(new.record(third).await.unwrap().state, "AtDoor");
     let told: Vec<_> =
-        new.generations().await.unwrap().iter().map(|row| (row.schema, row.open, row.standing())).collect();
+        new.schema_usage().await.unwrap().iter().map(|row| (row.schema, row.open, row.status())).collect();
     assert_eq!(told, [(1, 1, "older"), (3, 1, "current")]);
     let open = Filter { open: Some(true), ..Filter::default() };
     assert_eq!(new.list(&open, None, 10).await.unwrap().items.len(), 2);
     new.signal(third, "taken").await.unwrap();
-    let told: Vec<_> = new.generations().await.unwrap().iter().map(|row| (row.schema, row.open)).collect();
+    let told: Vec<_> = new.schema_usage().await.unwrap().iter().map(|row| (row.schema, row.open)).collect();
     assert_eq!(told, [(1, 1), (3, 0)], "what has finished is not counted");
 }
 

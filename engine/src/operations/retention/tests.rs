@@ -25,7 +25,7 @@ struct Made {
     body: Value,
 }
 
-fn made(n: u64, ended: u64) -> Made {
+fn finished_at(n: u64, ended: u64) -> Made {
     Made { n, ended, open: false, workflow: "onboarding", entries: 3, body: json!({}) }
 }
 
@@ -78,39 +78,39 @@ async fn write(store: &dyn Store, made: Made) {
 async fn stage(store: &dyn Store) -> BTreeSet<ExecutionId> {
     let parent = |of: u64| json!({ "parent": { "execution": id(of), "state": "A", "entered": 1, "slot": 0, "attempt": 0 } });
     let old = NOW - 401 * DAY;
-    write(store, made(1, old)).await;
-    write(store, Made { entries: 2_500, ..made(2, old) }).await;
-    write(store, Made { open: true, ..made(3, old) }).await;
-    write(store, Made { body: parent(3), ..made(4, old) }).await;
-    write(store, Made { body: parent(1), ..made(5, old) }).await;
-    write(store, made(6, NOW - 399 * DAY)).await;
-    write(store, Made { workflow: "offboarding", ..made(7, old) }).await;
-    write(store, Made { entries: 0, ..made(8, old) }).await;
-    write(store, made(9, old)).await;
+    write(store, finished_at(1, old)).await;
+    write(store, Made { entries: 2_500, ..finished_at(2, old) }).await;
+    write(store, Made { open: true, ..finished_at(3, old) }).await;
+    write(store, Made { body: parent(3), ..finished_at(4, old) }).await;
+    write(store, Made { body: parent(1), ..finished_at(5, old) }).await;
+    write(store, finished_at(6, NOW - 399 * DAY)).await;
+    write(store, Made { workflow: "offboarding", ..finished_at(7, old) }).await;
+    write(store, Made { entries: 0, ..finished_at(8, old) }).await;
+    write(store, finished_at(9, old)).await;
     let task = TaskId { execution: id(9), visit: 1, slot: 0 };
     let work = Task { id: task, due: Timestamp(NOW), body: vec![] };
     store.commit(Commit { schedule: vec![work], ..Commit::default() }).await.unwrap();
-    write(store, made(NOW - 2 * DAY, NOW - DAY)).await;
+    write(store, finished_at(NOW - 2 * DAY, NOW - DAY)).await;
     [1, 2, 5, 8].map(id).into()
 }
 
-fn keep() -> RetentionPolicy {
+fn policy() -> RetentionPolicy {
     RetentionPolicy {
-        all: Some(Duration::from_millis(400 * DAY)),
-        of: [("offboarding".to_owned(), None)].into(),
+        default: Some(Duration::from_millis(400 * DAY)),
+        by_workflow: [("offboarding".to_owned(), None)].into(),
     }
 }
 
 fn engine(store: Arc<dyn Store>) -> Engine<()> {
-    Engine::new(store, Arc::new(ManualClock::at(Timestamp(NOW))), ())
+    Engine::new(store, Arc::new(ManualClock::starting_at(Timestamp(NOW))), ())
 }
 
 /// Until nothing more is found, in batches of two.
 async fn run(engine: &Engine<()>, erase: bool) -> Result<Vec<ExpiredExecution>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let found = engine.expire(&keep(), |_, _| true, after, 2, erase).await?;
-        all.extend(found.looked_at);
+        let found = engine.expire(&policy(), |_, _| true, after, 2, erase).await?;
+        all.extend(found.examined);
         after = found.next;
         if after.is_none() {
             return Ok(all);
@@ -118,7 +118,7 @@ async fn run(engine: &Engine<()>, erase: bool) -> Result<Vec<ExpiredExecution>, 
     }
 }
 
-async fn left(store: &dyn Store) -> BTreeSet<ExecutionId> {
+async fn remaining(store: &dyn Store) -> BTreeSet<ExecutionId> {
     let all = store.list(&Filter::default(), None, usize::MAX).await.unwrap();
     all.items.into_iter().map(|record| record.id).collect()
 }
@@ -137,25 +137,27 @@ async fn evidence(store: &dyn Store) -> Vec<Document> {
 async fn what_is_due_goes_with_its_history_and_links_and_nothing_else_does() {
     let store = Arc::new(Memory::new());
     let due = stage(&*store).await;
-    let (before, proofs) = (left(&*store).await, evidence(&*store).await);
+    let (before, proofs) = (remaining(&*store).await, evidence(&*store).await);
     let engine = engine(store.clone());
 
     let told = run(&engine, true).await.unwrap();
 
-    let went: BTreeSet<_> = told.iter().filter(|one| one.stays.is_none()).map(|one| one.record.id).collect();
+    let went: BTreeSet<_> =
+        told.iter().filter(|one| one.kept_reason.is_none()).map(|one| one.record.id).collect();
     assert_eq!(went, due);
-    assert_eq!(left(&*store).await, before.difference(&due).copied().collect());
+    assert_eq!(remaining(&*store).await, before.difference(&due).copied().collect());
     assert_eq!(evidence(&*store).await, proofs, "votes and closed approvals outlive executions");
     for gone in &due {
         assert_eq!(store.journal(*gone, None, 10).await.unwrap().items, []);
         assert_eq!(links(&*store, *gone).await, 0);
     }
-    for stays in left(&*store).await {
+    for stays in remaining(&*store).await {
         assert_eq!(links(&*store, stays).await, 2, "{stays}");
     }
-    let stays: Vec<_> = told.iter().filter_map(|one| one.stays.map(|why| (one.record.id, why))).collect();
+    let stays: Vec<_> =
+        told.iter().filter_map(|one| one.kept_reason.map(|why| (one.record.id, why))).collect();
     assert_eq!(stays, [(id(4), why::PARENT), (id(9), why::WORK)]);
-    let noted = store.journal(crate::AuditContext::nobody(), None, 10).await.unwrap().items;
+    let noted = store.journal(crate::AuditContext::no_execution(), None, 10).await.unwrap().items;
     assert_eq!(noted.len(), due.len(), "the history of all says what was forgotten");
     assert!(store.journal(id(3), None, 10).await.unwrap().items.len() == 3, "an open one keeps all of it");
 }
@@ -167,17 +169,17 @@ async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
     loop {
         let inner = Arc::new(Memory::new());
         let due = stage(&*inner).await;
-        let before = left(&*inner).await;
+        let before = remaining(&*inner).await;
         let mut cut_once = false;
         for cut in [CrashPoint::Before(nth), CrashPoint::After(nth)] {
             let store = Arc::new(CrashStore::new(inner.clone(), Some(cut)));
             assert_eq!(run(&engine(store.clone()), true).await.is_err(), store.is_dead());
             cut_once |= store.is_dead();
-            let half = left(&*inner).await;
+            let half = remaining(&*inner).await;
             assert!(before.difference(&half).all(|gone| due.contains(gone)), "only what is due goes");
         }
         run(&engine(inner.clone()), true).await.unwrap();
-        assert_eq!(left(&*inner).await, before.difference(&due).copied().collect());
+        assert_eq!(remaining(&*inner).await, before.difference(&due).copied().collect());
         if !cut_once {
             break;
         }
@@ -190,12 +192,12 @@ async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
 async fn a_dry_run_says_what_would_go_and_changes_nothing() {
     let store = Arc::new(Memory::new());
     stage(&*store).await;
-    let (before, sequence) = (left(&*store).await, store.health().await.sequence);
+    let (before, sequence) = (remaining(&*store).await, store.health().await.sequence);
     let engine = engine(store.clone());
 
     let would = run(&engine, false).await.unwrap();
 
-    assert_eq!((left(&*store).await, store.health().await.sequence), (before, sequence));
+    assert_eq!((remaining(&*store).await, store.health().await.sequence), (before, sequence));
     assert_eq!(run(&engine, true).await.unwrap(), would);
 }
 
@@ -205,22 +207,22 @@ async fn nothing_that_is_not_sealed_is_ever_erased() {
     let store = Arc::new(Memory::new());
     let due = stage(&*store).await;
     let engine = engine(store.clone());
-    let before = left(&*store).await;
-    let none = engine.expire(&keep(), |_, _| false, None, 100, true).await.unwrap();
+    let before = remaining(&*store).await;
+    let none = engine.expire(&policy(), |_, _| false, None, 100, true).await.unwrap();
     let empty = id(8);
-    assert!(none.looked_at.iter().all(|one| one.stays.is_some() || one.record.id == empty));
-    assert_eq!(left(&*store).await, before.into_iter().filter(|id| *id != empty).collect());
+    assert!(none.examined.iter().all(|one| one.kept_reason.is_some() || one.record.id == empty));
+    assert_eq!(remaining(&*store).await, before.into_iter().filter(|id| *id != empty).collect());
 
     let last = store.journal(id(1), None, 10).await.unwrap().items.last().unwrap().sequence;
-    engine.expire(&keep(), |_, upto| upto <= last, None, 100, true).await.unwrap();
-    let gone: BTreeSet<_> = due.difference(&left(&*store).await).copied().collect();
+    engine.expire(&policy(), |_, upto| upto <= last, None, 100, true).await.unwrap();
+    let gone: BTreeSet<_> = due.difference(&remaining(&*store).await).copied().collect();
     assert_eq!(gone, [id(1), empty].into());
 
     // Sealed from its first entry, but not to its last.
     let late = store.journal(id(2), None, 1).await.unwrap().items.remove(0);
     let unsealed = store.commit(Commit { journal: vec![late], ..Commit::default() }).await.unwrap().sequence;
-    engine.expire(&keep(), |_, upto| upto < unsealed, None, 100, true).await.unwrap();
-    let gone: BTreeSet<_> = due.difference(&left(&*store).await).copied().collect();
+    engine.expire(&policy(), |_, upto| upto < unsealed, None, 100, true).await.unwrap();
+    let gone: BTreeSet<_> = due.difference(&remaining(&*store).await).copied().collect();
     assert_eq!(gone, [id(1), id(5), empty].into());
 }
 

@@ -27,7 +27,7 @@ pub(super) fn take_event<W: Workflow>(
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
     let described = (event.name(), actor, event_detail(&before, &event));
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
-    let asked = BallotBefore::of(&before);
+    let asked = BallotBefore::from_execution(&before);
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
@@ -45,7 +45,7 @@ pub(super) fn take_event<W: Workflow>(
     let ApprovalWrites { mut documents, break_glass } =
         approval_writes(&next, &execution, (closed, from), (asked, &edges), at);
     let alarms = Notification::alarms(&next, &execution, (was_parked, was_missed, was_finished));
-    documents.extend(alarms.iter().map(Notification::put));
+    documents.extend(alarms.iter().map(Notification::to_put));
     Ok(TransitionCommit {
         break_glass: break_glass.map(|review| BreakGlassUse {
             approval: review.approval,
@@ -54,7 +54,7 @@ pub(super) fn take_event<W: Workflow>(
         }),
         ruled,
         finished,
-        kept: promised.filter(|_| finished.is_some()).map(|by| at < by && !was_missed),
+        met_promise: promised.filter(|_| finished.is_some()).map(|by| at < by && !was_missed),
         parked: execution
             .reason_name()
             .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),

@@ -59,13 +59,18 @@ impl Notification {
     /// That an execution waits for no operator any more.
     pub(crate) fn unparked(record: &Record, visit: u32) -> Self {
         let text = format!("{} {} goes on; it is in {}", record.workflow, record.subject, record.state);
-        Self::on(record, &format!("unparked.{visit}.{}", record.updated_at.0), "execution.unparked", text)
+        Self::for_record(
+            record,
+            &format!("unparked.{visit}.{}", record.updated_at.0),
+            "execution.unparked",
+            text,
+        )
     }
 
     /// That an execution is over, later than was promised.
     pub(crate) fn ended_late(record: &Record) -> Self {
         let text = format!("{} {} is over, later than promised", record.workflow, record.subject);
-        Self::on(record, "ended_late", "execution.ended_late", text)
+        Self::for_record(record, "ended_late", "execution.ended_late", text)
     }
 
     /// That an execution is not over though it was promised to be.
@@ -74,6 +79,6 @@ impl Notification {
             "{} {} was promised to be over by now, and is in {}; `tenure executions show {}`",
             record.workflow, record.subject, record.state, record.id
         );
-        Self::on(record, &format!("overdue.{}", record.updated_at.0), "execution.overdue", text)
+        Self::for_record(record, &format!("overdue.{}", record.updated_at.0), "execution.overdue", text)
     }
 }

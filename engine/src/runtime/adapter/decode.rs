@@ -41,7 +41,7 @@ pub(super) fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error
 /// Fails when a body is sealed and cannot be opened.
 fn check_readable(record: &Record) -> Result<(), Error> {
     let id = record.id;
-    match Undecryptable::of(&record.body) {
+    match Undecryptable::from_body(&record.body) {
         None => Ok(()),
         Some(said) if said.destroyed_at.is_some() => Err(Error::Destroyed { id, what: said.to_string() }),
         Some(said) => Err(Error::Unreadable { id, why: said.to_string() }),
@@ -64,7 +64,7 @@ pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Re
         )));
     }
     let execution = decode::<W>(record)?;
-    if let Some(mark) = execution.trail.iter().find(|mark| mark.stands() && !has(&mark.state)) {
+    if let Some(mark) = execution.trail.iter().find(|mark| mark.needs_undo() && !has(&mark.state)) {
         let why = lacks(&mark.state);
         return Err(unreadable(format!(
             "its way back leads through {why}: let it end on a version that has it"

@@ -28,15 +28,15 @@ impl<W: Workflow> Default for ExecutionCache<W> {
 }
 
 impl<W: Workflow> ExecutionCache<W> {
-    fn kept(&self) -> MutexGuard<'_, CachedExecutions<W>> {
+    fn lock(&self) -> MutexGuard<'_, CachedExecutions<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn keep(&self, record: &Record, execution: Execution<W>) {
+    pub(crate) fn insert(&self, record: &Record, execution: Execution<W>) {
         if record.schema != W::SCHEMA {
             return;
         }
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         if kept.len() >= MAX_EXECUTIONS {
             kept.clear();
         }
@@ -45,7 +45,7 @@ impl<W: Workflow> ExecutionCache<W> {
 
     /// What this very body was decoded to, if that is known; it is not kept any longer.
     pub(crate) fn take(&self, record: &Record) -> Option<Execution<W>> {
-        let (body, execution) = self.kept().remove(&record.id)?;
+        let (body, execution) = self.lock().remove(&record.id)?;
         (record.schema == W::SCHEMA && body == record.body).then_some(execution)
     }
 }

@@ -40,7 +40,7 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
         W::SCHEMA
     }
 
-    fn upgraded(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error> {
+    fn upgrade(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error> {
         if record.schema == W::SCHEMA {
             return Ok(None);
         }
@@ -96,7 +96,7 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
             let execution = decode::<W>(record)?;
             let directive = directive(&execution, ticket);
             if matches!(directive, Directive::Run(_)) {
-                self.0.keep(record, execution);
+                self.0.insert(record, execution);
             }
             Ok(directive)
         })
@@ -110,24 +110,24 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
         Ok(ExecutionView { body, plan, digest, children: Vec::new() })
     }
 
-    fn standing(&self, record: &Record) -> Result<ParentAuthority, Error> {
+    fn parent_authority(&self, record: &Record) -> Result<ParentAuthority, Error> {
         let execution = decode::<W>(record)?;
         let (plan, digest) = (execution.data.plan(), execution.digest());
         let authoriser = execution.authorisation.map(|given| given.by);
         Ok(ParentAuthority { plan, digest, authoriser, requester: execution.requester })
     }
 
-    fn ended(&self, record: &Record) -> Result<Option<FinishedChild>, Error> {
+    fn finished_child(&self, record: &Record) -> Result<Option<FinishedChild>, Error> {
         let execution = decode::<W>(record)?;
         let Phase::Finished { outcome, cause, leaks } = execution.phase else { return Ok(None) };
         let stands = outcome == Outcome::Completed || execution.pivot.is_some() || !leaks.is_empty();
         let data = serde_json::to_value(&execution.data)
             .map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
-        Ok(Some(FinishedChild { outcome, cause, stands, data }))
+        Ok(Some(FinishedChild { outcome, cause, leaves_effects: stands, data }))
     }
 
     #[cfg(feature = "testing")]
-    fn awaits(&self, record: &Record) -> Result<AwaitedInput, Error> {
+    fn awaited_input(&self, record: &Record) -> Result<AwaitedInput, Error> {
         let execution = decode::<W>(record)?;
         if !matches!(execution.phase, Phase::Forward) {
             return Ok(AwaitedInput::Nothing);

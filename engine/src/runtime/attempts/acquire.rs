@@ -43,7 +43,7 @@ pub(crate) struct LimitedKey {
 
 impl LimitedKey {
     fn terms(&self, before: usize) -> KeyTerms<'_> {
-        KeyTerms { limit: self.limit.as_deref(), breaker: self.breaker, before }
+        KeyTerms { limit: self.limit.as_deref(), breaker: self.breaker, ahead: before }
     }
 
     pub(crate) fn holds_places(&self) -> bool {
@@ -72,7 +72,7 @@ fn limited_keys(
     }
     keys.entry(action_key(action)).or_default();
     let keyed = |(name, declared): (String, bool)| {
-        let limit = rules.of(&name).cloned();
+        let limit = rules.limit_for(&name).cloned();
         let limit = match limit {
             Some(limit) if undo => Some(Arc::new(Limit { rate: None, ..Limit::clone(&limit) })),
             limit => limit,
@@ -132,10 +132,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         at: &'a Attempt<'_>,
     ) -> Result<Result<Vec<LimiterUpdate>, (&'a str, Denied)>, Error> {
         let (now, task) = (self.inner.clock.now(), at.lease.task.id);
-        let since = self.since(at.lease, now);
+        let since = self.waiting_since(at.lease, now);
         let mut gates = self.gates(at.keys.iter().map(|key| key.name.as_str())).await?;
         for (key, gate) in at.keys.iter().zip(&mut gates) {
-            let before = self.inner.limits.lines().before(&key.name, at.tenant, task, since, now);
+            let before = self.inner.limits.queues().count_ahead(&key.name, at.tenant, task, since, now);
             if let Err(hold) = gate.before.admits(task, now, key.terms(before)) {
                 return Ok(Err((&key.name, hold)));
             }
@@ -145,23 +145,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Since when a task waits.
-    fn since(&self, lease: &Lease, now: Timestamp) -> Timestamp {
-        let line = self.inner.limits.lines().since(lease.task.id);
+    fn waiting_since(&self, lease: &Lease, now: Timestamp) -> Timestamp {
+        let line = self.inner.limits.queues().waiting_since(lease.task.id);
         line.unwrap_or(lease.task.due.min(now))
     }
 
     /// Notes that an attempt has passed.
     fn enter(&self, at: Attempt<'_>, deed: &ErasedAction<P>) -> AcquiredLimits {
         let (limits, task) = (&self.inner.limits, at.lease.task.id);
-        let mut lines = limits.lines();
-        lines.leave(task);
-        at.keys.iter().for_each(|key| lines.served(&key.name, at.tenant));
+        let mut lines = limits.queues();
+        lines.remove(task);
+        at.keys.iter().for_each(|key| lines.mark_served(&key.name, at.tenant));
         self.inner.metrics.waiting(lines.len());
         drop(lines);
         let revoked: Arc<Notify> = Arc::default();
         let names = at.keys.iter().map(|key| key.name.clone()).collect();
         limits
-            .inside()
+            .active_tasks()
             .insert(task, ActiveTask { keys: names, at_work: true, revoked: revoked.clone(), beats: None });
         AcquiredLimits { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
     }
@@ -170,7 +170,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     async fn defer(&self, key: &str, at: &Attempt<'_>, hold: Denied) -> Result<(), Error> {
         let (lease, task) = (at.lease, at.lease.task.id);
         let now = self.inner.clock.now();
-        let since = self.since(lease, now);
+        let since = self.waiting_since(lease, now);
         let due = match (&hold.why, hold.until) {
             (Deferral::Full { before, .. }, _) => {
                 let place = u32::try_from(*before).unwrap_or(u32::MAX).saturating_add(1);
@@ -187,7 +187,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         tracing::debug!(%task, key, why = %hold.why, "put off");
         let waiter = Waiter { tenant: at.tenant.into(), since, due, why: hold.why };
         {
-            let mut lines = self.inner.limits.lines();
+            let mut lines = self.inner.limits.queues();
             lines.join(key, task, waiter);
             self.inner.metrics.waiting(lines.len());
         }

@@ -17,7 +17,7 @@ impl LimiterUpdate {
         self.before == self.after || (self.read.version.is_none() && self.after.is_plain())
     }
 
-    fn put(&self) -> Option<Put> {
+    fn to_put(&self) -> Option<Put> {
         if self.stays() {
             return None;
         }
@@ -37,7 +37,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let key = Key::new(Limiter::COLLECTION, name);
             let found = self.inner.store.document(&key).await?;
             let read = Read { key: key.clone(), version: found.as_ref().map(|document| document.version) };
-            let before = found.as_ref().and_then(parse_limiter).unwrap_or_else(|| Limiter::of(name));
+            let before = found.as_ref().and_then(parse_limiter).unwrap_or_else(|| Limiter::for_key(name));
             gates.push(LimiterUpdate { key, read, after: before.clone(), before });
         }
         Ok(gates)
@@ -45,7 +45,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     /// Commits what has changed, if all is still as it was read; false when it is not.
     pub(crate) async fn change_gates(&self, gates: Vec<LimiterUpdate>) -> Result<bool, Error> {
-        let documents: Vec<Put> = gates.iter().filter_map(LimiterUpdate::put).collect();
+        let documents: Vec<Put> = gates.iter().filter_map(LimiterUpdate::to_put).collect();
         if documents.is_empty() {
             return Ok(true);
         }

@@ -50,7 +50,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let (name, repeat) = (deed.name, deed.repeat);
         let cluster = deed.cluster().to_owned();
         let deed = Arc::new(deed);
-        let tried = AttemptRecord::of(name, &call, self.inner.clock.now());
+        let tried = AttemptRecord::from_call(name, &call, self.inner.clock.now());
         let watch = Stopwatch::start();
         if doubt {
             let probed = self.attempt(deed.clone(), call.clone(), true, limits, &lease, seen.clone()).await?;
@@ -99,19 +99,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
         held: &AttemptLease<'_>,
         beats: watch::Receiver<Heartbeat>,
     ) -> Result<Result<Answer, ActionError>, AttemptLost> {
-        let bend = if probe { InjectedFault::Not } else { self.bend(&deed, &call) };
+        let bend = if probe { InjectedFault::NoFault } else { self.injected_fault(&deed, &call) };
         let platform = self.inner.platform.clone();
         let number = call.attempt;
         let work = async move { run_action(&deed, &platform, &call, probe, bend).await };
         match poll_once(Box::pin(work.in_current_span())).await {
             Ok(done) => Ok(done),
             // On the heap: an answer that is there at once needs no room for clocks.
-            Err(work) => Box::pin(self.waited_for(work, number, limits, held, beats)).await,
+            Err(work) => Box::pin(self.run_in_background(work, number, limits, held, beats)).await,
         }
     }
 
     /// An attempt that takes its time, on a task of its own while the lease is renewed.
-    async fn waited_for(
+    async fn run_in_background(
         &self,
         work: Attempted,
         number: u32,
@@ -200,12 +200,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    pub(crate) fn bend(&self, deed: &ErasedAction<P>, call: &Call) -> InjectedFault {
+    pub(crate) fn injected_fault(&self, deed: &ErasedAction<P>, call: &Call) -> InjectedFault {
         self.inner
             .options
-            .tap
+            .fault_injector
             .as_ref()
-            .map_or(InjectedFault::Not, |tap| tap.bend(deed.name, &deed.arguments, call))
+            .map_or(InjectedFault::NoFault, |tap| tap.inject(deed.name, &deed.arguments, call))
     }
 
     pub(crate) fn count(
@@ -265,7 +265,7 @@ async fn run_action<P>(
         return action.probe(on, call).await.map(Answer::Probed);
     }
     match bend {
-        InjectedFault::Not => action.run(on, call).await.map(Answer::Ran),
+        InjectedFault::NoFault => action.run(on, call).await.map(Answer::Ran),
         InjectedFault::Before(error) => Err(error),
         InjectedFault::After(error) => action.run(on, call).await.and(Err(error)),
         InjectedFault::Twice => {

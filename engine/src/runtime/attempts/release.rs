@@ -26,13 +26,13 @@ pub(crate) struct AttemptEnd {
     /// What it was addressed to asks to be left alone for so long, and under which code.
     pub(crate) alone: Option<(Duration, String)>,
     /// Until when its places are kept all the same, for an action that is pending.
-    pub(crate) keep: Option<Timestamp>,
+    pub(crate) keep_until: Option<Timestamp>,
 }
 
 impl AttemptEnd {
     /// Nothing was learnt.
     pub(crate) fn unheard() -> Self {
-        Self { verdict: KeyVerdict::Unheard, alone: None, keep: None }
+        Self { verdict: KeyVerdict::Unheard, alone: None, keep_until: None }
     }
 }
 
@@ -49,11 +49,11 @@ impl AcquiredLimits {
 
     /// Leaves one key; says whether that tripped its breaker.
     fn release_key(&self, key: &LimitedKey, gate: &mut Limiter, left: &AttemptEnd, now: Timestamp) -> bool {
-        let place = gate.place(self.task).cloned();
-        let tripped = gate.leave(self.task, now, left.verdict, key.breaker);
-        if let (Some(until), Some(place)) = (left.keep, place) {
+        let place = gate.permit(self.task).cloned();
+        let tripped = gate.release(self.task, now, left.verdict, key.breaker);
+        if let (Some(until), Some(place)) = (left.keep_until, place) {
             gate.places.push(place);
-            gate.keep(self.task, until, true);
+            gate.extend_permit(self.task, until, true);
         }
         tripped
     }
@@ -63,8 +63,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Gives back what an attempt took, and tells its keys how it ended. What fails to be given back lapses with the lease.
     pub(crate) async fn release(&self, pass: &AcquiredLimits, left: AttemptEnd) {
         {
-            let mut inside = self.inner.limits.inside();
-            match (left.keep, inside.get_mut(&pass.task)) {
+            let mut inside = self.inner.limits.active_tasks();
+            match (left.keep_until, inside.get_mut(&pass.task)) {
                 (Some(_), Some(kept)) => kept.at_work = false,
                 (None, _) => _ = inside.remove(&pass.task),
                 (Some(_), None) => {}
@@ -114,7 +114,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 );
             }
             for (key, gate) in keys.iter().zip(&after) {
-                self.wake(gate, key.limit.as_deref(), now).await?;
+                self.wake_waiters(gate, key.limit.as_deref(), now).await?;
             }
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let prolonged = async {
             let _turn = self.inner.limits.lock_keys(keys.iter().copied()).await;
             let mut gates = self.gates(keys.iter().copied()).await?;
-            gates.iter_mut().for_each(|gate| gate.after.keep(pass.task, until, false));
+            gates.iter_mut().for_each(|gate| gate.after.extend_permit(pass.task, until, false));
             self.change_gates(gates).await
         };
         if let Err(error) = prolonged.await {
@@ -165,10 +165,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub(crate) async fn withdraw(&self, tasks: &[TaskId]) {
         let mut kept: Vec<(TaskId, Vec<String>)> = Vec::new();
         {
-            let mut lines = self.inner.limits.lines();
-            let mut inside = self.inner.limits.inside();
+            let mut lines = self.inner.limits.queues();
+            let mut inside = self.inner.limits.active_tasks();
             for task in tasks {
-                lines.leave(*task);
+                lines.remove(*task);
                 match inside.get(task) {
                     Some(found) if found.at_work => found.revoked.notify_one(),
                     Some(_) => kept.extend(inside.remove(task).map(|found| (*task, found.keys))),
@@ -191,12 +191,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let now = self.inner.clock.now();
             let mut gates = self.gates(keys.iter().map(String::as_str)).await?;
             for gate in &mut gates {
-                gate.after.leave(task, now, KeyVerdict::Unheard, Some(BreakerRule::default()));
+                gate.after.release(task, now, KeyVerdict::Unheard, Some(BreakerRule::default()));
             }
             let after: Vec<Limiter> = gates.iter().map(|gate| gate.after.clone()).collect();
             if self.change_gates(gates).await? {
                 for gate in &after {
-                    self.wake(gate, rules.of(&gate.key).map(Arc::as_ref), now).await?;
+                    self.wake_waiters(gate, rules.limit_for(&gate.key).map(Arc::as_ref), now).await?;
                 }
                 return Ok(());
             }
@@ -205,25 +205,25 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// Brings forward as many of those that wait at a key as could be let in.
-    pub(crate) async fn wake(
+    pub(crate) async fn wake_waiters(
         &self,
         gate: &Limiter,
         limit: Option<&Limit>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let mut free = gate.room(limit, now);
+        let mut free = gate.free_permits(limit, now);
         let mut woken = false;
         while free > 0 {
-            let next = self.inner.limits.lines().next(&gate.key, free, now);
+            let next = self.inner.limits.queues().next(&gate.key, free, now);
             let mut gone = false;
             for task in next {
                 let there = self.inner.store.hasten(task, now).await?;
-                let mut lines = self.inner.limits.lines();
+                let mut lines = self.inner.limits.queues();
                 if there {
                     lines.hastened(task, now);
                 } else {
                     // It has ended, or another process is at it: in either case it is not waiting here.
-                    lines.leave(task);
+                    lines.remove(task);
                 }
                 woken |= there;
                 gone |= !there;

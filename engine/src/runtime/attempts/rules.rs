@@ -20,16 +20,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         {
             return Ok(rules.clone());
         }
-        let rules = Arc::new(LimitRules::new(self.every::<Limit>(Limit::COLLECTION).await?));
+        let rules = Arc::new(LimitRules::new(self.all_documents::<Limit>(Limit::COLLECTION).await?));
         if known.is_none() {
-            limits.take_over(&self.every::<Limiter>(Limiter::COLLECTION).await?);
+            limits.take_over(&self.all_documents::<Limiter>(Limiter::COLLECTION).await?);
         }
         *limits.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, rules.clone()));
         Ok(rules)
     }
 
     /// All documents of a collection. One that cannot be read is passed over, and said to be so.
-    pub(crate) async fn every<T: DeserializeOwned>(&self, collection: &str) -> Result<Vec<T>, Error> {
+    pub(crate) async fn all_documents<T: DeserializeOwned>(&self, collection: &str) -> Result<Vec<T>, Error> {
         let (mut all, mut after): (Vec<T>, Option<String>) = (Vec::new(), None);
         let parse = |found: &Document| match serde_json::from_slice(&found.body) {
             Ok(item) => Some(item),

@@ -53,8 +53,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let (mut left, pending) = attempt_end(&event);
         let settling = pin!(self.deliver_settling(task.execution, event, Some(Settle { task, epoch })));
         let settled = self.while_leased(&AttemptLease { lease, pass: &pass }, settling).await;
-        if pending && limits.while_pending == WhilePending::KeepsItsPlaces && settled.is_ok() {
-            left.keep = self.pending_until(lease).await;
+        if pending && limits.while_pending == WhilePending::KeepPermits && settled.is_ok() {
+            left.keep_until = self.pending_until(lease).await;
         }
         self.release(&pass, left).await;
         settled.map(|_| ())
@@ -72,10 +72,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
 fn attempt_end(event: &Event) -> (AttemptEnd, bool) {
     let Event::Settled { result, .. } = event else {
         // It was asked about, and that was answered.
-        return (AttemptEnd { verdict: KeyVerdict::Answered, alone: None, keep: None }, false);
+        return (AttemptEnd { verdict: KeyVerdict::Answered, alone: None, keep_until: None }, false);
     };
     let error = result.as_ref().err();
     let alone = error.and_then(|error| Some((error.retry_after?, error.code.clone())));
     let pending = error.is_some_and(|error| matches!(error.class, Class::Pending { .. }));
-    (AttemptEnd { verdict: key_verdict(result), alone, keep: None }, pending)
+    (AttemptEnd { verdict: key_verdict(result), alone, keep_until: None }, pending)
 }

@@ -98,7 +98,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Names the metrics in `registry`.
     #[must_use]
-    pub fn registered(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry) -> Self {
         let me = Self::default();
         registry.register("executions_started", "Executions started", me.started.clone());
         registry.register("executions_finished", "Executions finished", me.ended.clone());
@@ -219,7 +219,7 @@ impl Metrics {
         self.started.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
     }
 
-    pub(crate) fn ended(&self, workflow: &str, outcome: &str) {
+    pub(crate) fn count_ended(&self, workflow: &str, outcome: &str) {
         self.ended.get_or_create(&ByOutcome { workflow: workflow.into(), outcome: outcome.into() }).inc();
     }
 

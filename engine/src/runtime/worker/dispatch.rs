@@ -49,7 +49,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 () = &mut stop => break,
                 Some(_) = working.join_next(), if !working.is_empty() => {}
                 () = self.inner.wakeup.notified(), if places.available_permits() > 0 => {}
-                () = self.inner.store.notified(), if places.available_permits() > 0 => {}
+                () = self.inner.store.wait_for_changes(), if places.available_permits() > 0 => {}
                 () = self.inner.clock.sleep_until(until) => {}
             }
         }
@@ -101,7 +101,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let give_back =
                 ReleaseOnDrop { engine: self.clone(), task: lease.task.id, epoch: lease.epoch, armed: true };
             self.work(lease).await;
-            give_back.done();
+            give_back.disarm();
             next = self.next_from_memory(&closing).await;
             // So that one tenant's long row of steps does not keep a thread from all else.
             tokio::task::consume_budget().await;
@@ -117,7 +117,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if closing.is_closing() || self.inner.version_routing.yields(now).is_some() {
             return None;
         }
-        let lease = self.inner.store.lease_at_hand(&options.holder, now, options.lease)?;
+        let lease = self.inner.store.lease_from_memory(&options.holder, now, options.lease)?;
         // What else the last commit asked for is for others.
         if let Ok(Some(next)) = self.inner.store.next_due().await
             && next <= now
@@ -189,7 +189,7 @@ struct ReleaseOnDrop<P: Send + Sync + 'static> {
 }
 
 impl<P: Send + Sync + 'static> ReleaseOnDrop<P> {
-    fn done(mut self) {
+    fn disarm(mut self) {
         self.armed = false;
     }
 }

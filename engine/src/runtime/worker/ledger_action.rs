@@ -30,14 +30,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let Directive::Run(work) = machine.directive(&record, ticket)? else {
                 return Err(Error::Contended(id));
             };
-            let ErasedActionKind::Ledger(action) = &work.deed.kind else { return Err(Error::Contended(id)) };
+            let ErasedActionKind::Ledger(action) = &work.action.kind else {
+                return Err(Error::Contended(id));
+            };
             let watch = Stopwatch::start();
             let now = self.inner.clock.now();
-            let Decided { result, reads, puts, tasks } = match self.bend(&work.deed, call) {
+            let Decided { result, reads, puts, tasks } = match self.injected_fault(&work.action, call) {
                 InjectedFault::Before(error) | InjectedFault::After(error) => {
                     Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }
                 }
-                InjectedFault::Not | InjectedFault::Twice => {
+                InjectedFault::NoFault | InjectedFault::Twice => {
                     decide_cached(&self.inner.document_cache, &*self.inner.store, now, |view| {
                         action.decide(view, call)
                     })
@@ -52,8 +54,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 }
             }
             let also = ExtraWrites { reads, documents: puts, tasks, ..ExtraWrites::default() };
-            self.count(id, (work.deed.name, work.deed.cluster()), &result, watch.elapsed());
-            let tried = Some(AttemptRecord::of(work.deed.name, call, now));
+            self.count(id, (work.action.name, work.action.cluster()), &result, watch.elapsed());
+            let tried = Some(AttemptRecord::from_call(work.action.name, call, now));
             let settled = Event::Settled { ticket, result, tried };
             let next = machine.advance(&record, settled, self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, also).await {

@@ -136,18 +136,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
             undo_revision: work.undo_revision,
             attempt,
             epoch: lease.epoch,
-            last_beat: work.beat,
+            last_heartbeat: work.beat,
             beats: None,
         };
         let doubt = work.doubt || lease.deliveries > 1;
         // What is not the common way has room of its own, so that the common one needs less.
-        match work.deed.kind {
+        match work.action.kind {
             ErasedActionKind::Ledger(_) => Box::pin(self.settle_ledger(lease, &call)).await,
             ErasedActionKind::Child(_) | ErasedActionKind::CancelChild => {
                 Box::pin(self.settle_child(lease, &call)).await
             }
             ErasedActionKind::Actuator(_) => {
-                self.act_within_limits(lease, tenant, work.deed, call, doubt, work.limits).await
+                self.act_within_limits(lease, tenant, work.action, call, doubt, work.limits).await
             }
         }
     }

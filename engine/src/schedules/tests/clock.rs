@@ -91,7 +91,7 @@ fn an_adjustment_repeats_an_interval_and_no_time_of_day_and_loses_neither() {
         let count = if again { 25 * 6 - 1 } else { 1 };
         assert_eq!(fired.len(), count, "{cron}: {fired:?}");
         assert!(fired.contains(&at("2026-11-22T02:30:00Z")), "{cron}");
-        assert_eq!(world.standing.set_back, None, "{cron}: forgotten");
+        assert_eq!(world.status.set_back, None, "{cron}: forgotten");
     }
 }
 
@@ -108,7 +108,7 @@ fn a_clock_that_is_seconds_behind_starts_nothing_again() {
     assert_eq!(world.look(), []);
     world.now = at("2026-11-21T02:27:00Z");
     assert_eq!(world.look(), [at("2026-11-21T02:27:00Z")]);
-    assert_eq!(world.standing.ahead_of(at("2026-11-21T02:26:00Z")), None);
+    assert_eq!(world.status.ahead_of(at("2026-11-21T02:26:00Z")), None);
 }
 
 /// Neither `catch_up: all` nor the way forward through moments that are on record starts anything twice.
@@ -144,11 +144,11 @@ fn what_waits_does_not_wait_for_a_time_that_the_clock_showed_by_mistake() {
         origin: Origin::Trigger,
         nominal: Timestamp(world.now.0 + 1),
         due: Some(world.now),
-        ..world.standing.waiting[0].clone()
+        ..world.status.waiting[0].clone()
     };
-    world.standing.waiting.push(asked.clone());
+    world.status.waiting.push(asked.clone());
     let (from, to) = (at("2027-11-20T00:00:00Z"), world.now);
-    world.standing.backfills.push(Backfill { from, to, done: from, by: "ada".into(), at: to });
+    world.status.backfills.push(Backfill { from, to, done: from, by: "ada".into(), at: to });
     world.end_runs("completed");
     world.now = at("2026-11-21T00:30:00Z");
 
@@ -156,7 +156,7 @@ fn what_waits_does_not_wait_for_a_time_that_the_clock_showed_by_mistake() {
 
     world.end_runs("completed");
     world.look();
-    assert!(world.standing.waiting.is_empty() && world.standing.backfills.is_empty(), "{:?}", world.standing);
+    assert!(world.status.waiting.is_empty() && world.status.backfills.is_empty(), "{:?}", world.status);
     let dropped = &world.rows[&at("2027-11-21T02:00:00Z")];
     assert!(dropped.fate == Fate::Skipped && dropped.reason.contains("set back"), "{dropped:?}");
 }
@@ -196,18 +196,18 @@ fn the_last_failure_stands_until_an_occurrence_has_gone_well() {
     world.now = moment;
     world.tried.insert(moment, StartOutcome::Refused("user walt is unknown".into()));
     world.look();
-    let failing = world.standing.failing.clone().unwrap();
+    let failing = world.status.failing.clone().unwrap();
     assert!(failing.nominal == moment && failing.reason.contains("walt"), "{failing:?}");
 
     world.advance(HOUR);
     assert_eq!(world.look().len(), 1);
-    assert_eq!(world.standing.failing, None, "it could be started");
+    assert_eq!(world.status.failing, None, "it could be started");
     world.end_runs("rolled_back");
     world.advance(HOUR);
     world.look();
-    let failing = world.standing.failing.clone().unwrap();
+    let failing = world.status.failing.clone().unwrap();
     assert!(failing.execution.is_some() && failing.reason.contains("rolled_back"), "{failing:?}");
     world.end_runs("completed");
     world.look();
-    assert_eq!(world.standing.failing, None);
+    assert_eq!(world.status.failing, None);
 }

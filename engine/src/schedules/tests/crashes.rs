@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use store::Filter;
 
 /// Does it until it is done, in a new process each time the old one died.
-async fn again<T>(store: &CrashStore, mut work: impl AsyncFnMut() -> Result<T, Error>) -> T {
+async fn retry_over_crashes<T>(store: &CrashStore, mut work: impl AsyncFnMut() -> Result<T, Error>) -> T {
     for _ in 0..3 {
         match work().await {
             Ok(done) => return done,
@@ -26,23 +26,23 @@ async fn five_hours(cut: Option<CrashPoint>) -> usize {
     let schedule = Schedule { overlap: Overlap::BufferAll, ..hourly(json!({})) };
     let bench = Bench::with(schedule).await;
     let store = Arc::new(CrashStore::new(bench.store.clone(), cut));
-    let engine = Engine::new(store.clone(), bench.clock.clone(), ()).with::<Errand>().unwrap();
+    let engine = Engine::new(store.clone(), bench.clock.clone(), ()).with_workflow::<Errand>().unwrap();
     for _ in 0..5 {
         bench.clock.advance(HOUR);
-        again(&store, async || engine.keep_schedule("hourly", &engine).await).await;
-        again(&store, async || engine.run_until_idle().await).await;
+        retry_over_crashes(&store, async || engine.run_schedule("hourly", &engine).await).await;
+        retry_over_crashes(&store, async || engine.run_until_idle().await).await;
     }
     for _ in 0..12 {
         bench.clock.advance(MINUTE);
-        again(&store, async || engine.run_until_idle().await).await;
+        retry_over_crashes(&store, async || engine.run_until_idle().await).await;
         let open = Filter { open: Some(true), ..Filter::default() };
-        let open = again(&store, async || engine.list(&open, None, 10).await).await.items;
+        let open = retry_over_crashes(&store, async || engine.list(&open, None, 10).await).await.items;
         assert!(open.len() <= 1, "{cut:?}: two runs at once");
         for run in open {
-            again(&store, async || engine.signal(run.id, "finished").await).await;
+            retry_over_crashes(&store, async || engine.signal(run.id, "finished").await).await;
         }
-        again(&store, async || engine.run_until_idle().await).await;
-        again(&store, async || engine.keep_schedule("hourly", &engine).await).await;
+        retry_over_crashes(&store, async || engine.run_until_idle().await).await;
+        retry_over_crashes(&store, async || engine.run_schedule("hourly", &engine).await).await;
     }
     let (rows, executions) = (bench.rows().await, bench.executions().await);
     assert_eq!(rows.iter().map(|row| row.fate).collect::<Vec<_>>(), [Fate::Fired; 5], "{cut:?}");

@@ -57,22 +57,16 @@ fn every_moment_is_exactly_one_row_and_no_policy_is_broken() {
                 0..=4 => world.advance(Duration::from_secs(60 + dice.below(5_400))),
                 5 => world.advance(Duration::from_secs(dice.below(20) * 3_600)),
                 6 => world.end_runs(dice.one(&["completed", "rolled_back", "cancelled", "terminated"])),
-                7 if world.standing.paused.is_none() => {
+                7 if world.status.paused.is_none() => {
                     let paused = Paused { by: "ada".into(), reason: "stop".into(), at: world.now };
-                    world.standing.paused = Some(paused);
+                    world.status.paused = Some(paused);
                 }
-                7 => world.standing.paused = None,
+                7 => world.status.paused = None,
                 8 => {
                     let from = Timestamp(world.now.0 - dice.below(9) * 3_600_000);
                     let done = Timestamp(from.0 - 1);
                     let now = world.now;
-                    world.standing.backfills.push(Backfill {
-                        from,
-                        to: now,
-                        done,
-                        by: "ada".into(),
-                        at: now,
-                    });
+                    world.status.backfills.push(Backfill { from, to: now, done, by: "ada".into(), at: now });
                 }
                 _ => {}
             }
@@ -88,7 +82,7 @@ fn check(world: &World, case: u32) {
     let rows: BTreeSet<Timestamp> = world.rows.values().filter(by_clock).map(|row| row.nominal).collect();
     assert_eq!(rows, world.moments(), "case {case}: {:?}", world.schedule);
     let schedule = &world.schedule;
-    assert!(world.standing.waiting.len() <= 100);
+    assert!(world.status.waiting.len() <= 100);
     for row in world.rows.values().filter(|row| row.fate == Fate::Fired) {
         assert!(schedule.excluded(&world.times, row.nominal).is_none(), "case {case}: {row:?}");
         assert!(row.at >= row.due(), "case {case}: early: {row:?}");
@@ -105,17 +99,17 @@ fn check(world: &World, case: u32) {
 
 /// When every run ends well, nothing waits for ever.
 fn finish(world: &mut World) {
-    world.standing.paused = None;
+    world.status.paused = None;
     for _ in 0..500 {
         world.end_runs("completed");
         world.look();
-        if world.standing.waiting.iter().all(|waits| waits.due() > world.now)
-            && world.standing.backfills.is_empty()
+        if world.status.waiting.iter().all(|waits| waits.due() > world.now)
+            && world.status.backfills.is_empty()
         {
             return;
         }
     }
-    panic!("something waits for ever: {:?}", world.standing);
+    panic!("something waits for ever: {:?}", world.status);
 }
 
 /// S50.
@@ -165,11 +159,11 @@ fn a_backfill_starts_each_occurrence_of_its_span_once_ends_included_and_leaves_n
     // Twice the same, and once more a part: each occurrence all the same once.
     for from in [from, from, at("2026-11-04T00:00:00Z")] {
         let done = done.max(Timestamp(from.0 - 1));
-        world.standing.backfills.push(Backfill { from, to, done, by: "ada".into(), at: world.now });
+        world.status.backfills.push(Backfill { from, to, done, by: "ada".into(), at: world.now });
     }
     let (mut started, mut looks) = (world.look(), 0);
-    while !world.standing.running.is_empty() {
-        assert_eq!(world.standing.running.len(), 1, "one after the other");
+    while !world.status.running.is_empty() {
+        assert_eq!(world.status.running.len(), 1, "one after the other");
         world.end_runs("completed");
         started.extend(world.look());
         looks += 1;
@@ -182,7 +176,7 @@ fn a_backfill_starts_each_occurrence_of_its_span_once_ends_included_and_leaves_n
     expected.retain(|at| *at != fired);
     assert_eq!(expected.len(), 9 * 24);
     assert_eq!(started, expected);
-    assert!(world.standing.backfills.is_empty());
+    assert!(world.status.backfills.is_empty());
 }
 
 /// S55.
@@ -208,7 +202,7 @@ fn a_failure_pauses_and_a_cancel_or_a_close_by_force_does_not() {
         let fired = world.look();
 
         assert_eq!(fired.is_empty(), pauses, "{outcome}");
-        assert_eq!(world.standing.paused.is_some(), pauses, "{outcome}");
+        assert_eq!(world.status.paused.is_some(), pauses, "{outcome}");
         assert_eq!(world.fates()[1], if pauses { Fate::Paused } else { Fate::Fired });
         let first = world.rows.values().next().unwrap();
         assert_eq!(first.outcome.as_deref(), Some(outcome));
@@ -227,7 +221,7 @@ fn a_jitter_is_always_the_same_for_a_moment_bounded_and_never_early() {
     let other = Schedule { name: "other".into(), ..schedule.clone() };
     assert_ne!(other.due(all[0].nominal), all[0].due, "two schedules do not move together");
     let far = Schedule { jitter: Duration::from_secs(3_600), ..schedule };
-    assert!(far.checked().unwrap_err().to_string().contains("at most 3599s"));
+    assert!(far.validate().unwrap_err().to_string().contains("at most 3599s"));
 }
 
 #[test]
@@ -271,7 +265,7 @@ fn nothing_is_started_on_an_excluded_day_and_each_occurrence_of_it_says_why() {
     let frozen = (Fate::Excluded, "year-end freeze");
     assert_eq!(told, [(Fate::Fired, ""), frozen, frozen, frozen, (Fate::Fired, "")]);
     let next = world.schedule.upcoming(at("2026-12-24T12:00:00Z"), 1).unwrap();
-    assert_eq!(world.times.local(next[0].nominal), "2026-12-27T23:30:00-05:00");
+    assert_eq!(world.times.format_local(next[0].nominal), "2026-12-27T23:30:00-05:00");
 }
 
 /// What comes after it on an excluded day does not stand for it.
@@ -297,13 +291,13 @@ fn a_pause_leaves_out_what_was_not_due_and_keeps_what_waits_for_its_turn() {
         world.look();
     }
     assert_eq!(world.fates(), [Fate::Fired, Fate::Buffered, Fate::Pending]);
-    world.standing.paused = Some(Paused { by: "ada".into(), reason: String::new(), at: world.now });
+    world.status.paused = Some(Paused { by: "ada".into(), reason: String::new(), at: world.now });
     world.advance(Duration::from_secs(1_800));
     world.end_runs("completed");
 
     assert_eq!(world.look(), []);
     assert_eq!(world.fates(), [Fate::Fired, Fate::Buffered, Fate::Paused]);
-    world.standing.paused = None;
+    world.status.paused = None;
 
     assert_eq!(world.look(), [at("2026-11-21T02:00:00Z")]);
 }
@@ -333,7 +327,7 @@ fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() 
         ),
     ];
     for (said, schedule) in wrong {
-        let error = schedule.checked().unwrap_err().to_string();
+        let error = schedule.validate().unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
 }
@@ -367,6 +361,6 @@ fn a_long_catch_up_does_not_keep_the_present_moment_waiting_and_leaves_none_out(
         // As many as may run side by side, of those that are made up for.
         let count = if catch_up == CatchUp::All { 100 } else { 1 };
         assert_eq!(fired.len(), count, "{catch_up:?}");
-        assert_eq!(world.standing.catching_up, None);
+        assert_eq!(world.status.catching_up, None);
     }
 }

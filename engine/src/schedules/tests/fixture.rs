@@ -108,7 +108,7 @@ pub(super) fn hourly(data: serde_json::Value) -> Schedule {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        let clock = Arc::new(ManualClock::at(at("2026-11-21T00:30:00Z")));
+        let clock = Arc::new(ManualClock::starting_at(at("2026-11-21T00:30:00Z")));
         let store = Arc::new(Memory::new());
         let bench = Self { engine: Engine::new(store.clone(), clock.clone(), ()), clock, store };
         let engine = bench.beside();
@@ -117,8 +117,9 @@ impl Bench {
 
     /// Another engine on the same store.
     pub(super) fn beside(&self) -> Engine<()> {
-        let engine = Engine::new(self.store.clone(), self.clock.clone(), ()).with::<Errand>().unwrap();
-        engine.options(Options { holder: "another".into(), ..Options::default() })
+        let engine =
+            Engine::new(self.store.clone(), self.clock.clone(), ()).with_workflow::<Errand>().unwrap();
+        engine.with_options(Options { holder: "another".into(), ..Options::default() })
     }
 
     /// A schedule that is in force from now.
@@ -134,9 +135,9 @@ impl Bench {
 
     /// Looks, lets everything work that can, and says what was started.
     pub(super) async fn look(&self) -> Vec<Occurrence> {
-        let kept = self.engine.keep_schedule("hourly", &self.engine).await.unwrap();
+        let kept = self.engine.run_schedule("hourly", &self.engine).await.unwrap();
         self.engine.run_until_idle().await.unwrap();
-        kept.fired
+        kept.started
     }
 
     pub(super) async fn pass(&self, span: Duration) -> Vec<Occurrence> {
@@ -150,7 +151,7 @@ impl Bench {
     }
 
     pub(super) async fn standing(&self) -> ScheduleStatus {
-        self.engine.schedule_standing("hourly").await.unwrap().unwrap()
+        self.engine.schedule_status("hourly").await.unwrap().unwrap()
     }
 
     pub(super) async fn rows(&self) -> Vec<Occurrence> {

@@ -45,7 +45,7 @@ fn beside_a_long_run_each_policy_does_as_its_table_says() {
             started += world.look().len();
         }
         assert_eq!(started, more, "{overlap:?}: what waited starts, and nothing else");
-        assert!(world.standing.waiting.is_empty());
+        assert!(world.status.waiting.is_empty());
     }
 }
 
@@ -103,5 +103,5 @@ fn what_cannot_be_started_fails_and_what_cannot_be_started_here_waits() {
     world.tried.insert(two, StartOutcome::Refused("no such tenant".into()));
     assert!(world.look().is_empty());
     assert_eq!(world.fates(), [Fate::Fired, Fate::Failed]);
-    assert!(world.standing.paused.unwrap().reason.contains("no such tenant"));
+    assert!(world.status.paused.unwrap().reason.contains("no such tenant"));
 }

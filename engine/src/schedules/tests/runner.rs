@@ -22,7 +22,7 @@ async fn of_two_engines_one_starts_an_occurrence_once() {
     let store = std::sync::Arc::new(crate::testing::CrashStore::new(bench.store.clone(), None));
     let engine = || {
         Engine::new(store.clone(), bench.clock.clone(), ())
-            .with::<crate::schedules::tests::fixture::Errand>()
+            .with_workflow::<crate::schedules::tests::fixture::Errand>()
             .unwrap()
     };
     let (one, other) = (engine(), engine());
@@ -30,10 +30,10 @@ async fn of_two_engines_one_starts_an_occurrence_once() {
     for hour in 1..=20 {
         bench.clock.advance(HOUR);
         let (one, two) = tokio::join!(
-            bench.engine.keep_schedule("hourly", &bench.engine),
-            other.keep_schedule("hourly", &other)
+            bench.engine.run_schedule("hourly", &bench.engine),
+            other.run_schedule("hourly", &other)
         );
-        let fired = [one.unwrap().fired, two.unwrap().fired].concat();
+        let fired = [one.unwrap().started, two.unwrap().started].concat();
         assert_eq!(fired.len(), 1, "{fired:?}");
         assert_eq!(fired[0].nominal, oclock(hour));
     }
@@ -148,7 +148,7 @@ async fn where_somebody_else_holds_the_subject_an_occurrence_waits_or_is_skipped
         let bench = Bench::with(Schedule { overlap, ..hourly(json!({ "guard": "the door" })) }).await;
         let other =
             crate::schedules::tests::fixture::Errand { guard: Some("the door".into()), ..Default::default() };
-        let other = bench.engine.start(other, Request::of("olga".into())).await.unwrap().id;
+        let other = bench.engine.start(other, Request::by_name("olga".into())).await.unwrap().id;
 
         assert_eq!(bench.pass(HOUR).await, []);
 

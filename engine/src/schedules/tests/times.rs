@@ -231,7 +231,7 @@ fn a_day_of_the_month_and_a_weekday_match_either_and_a_star_restricts_nothing() 
         let times = Times::new("t", cron, "UTC", None).unwrap();
         let first = times.next_after(at("2027-08-01T00:00:00Z"));
         let all = std::iter::successors(first, |last| times.next_after(*last)).take(count);
-        all.map(|at| times.local(at).get(..10).unwrap().to_owned()).collect::<Vec<_>>()
+        all.map(|at| times.format_local(at).get(..10).unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(next("0 3 13 * 5", 4), ["2027-08-06", "2027-08-13", "2027-08-20", "2027-08-27"]);
     assert_eq!(next("0 3 10 * 5", 3), ["2027-08-06", "2027-08-10", "2027-08-13"]);
@@ -274,7 +274,7 @@ fn seconds_may_be_said_and_a_skipped_time_is_shifted_to_the_first_moment_after()
     let times = Times::new("t", "15 30 2 * * *", "Europe/Berlin", Some((Gap::Shift, Fold::Last))).unwrap();
     assert_eq!(times.next_after(at("2026-03-28T12:00:00Z")), Some(at("2026-03-29T01:00:00Z")));
     assert_eq!(times.next_after(at("2026-10-24T12:00:00Z")), Some(at("2026-10-25T01:30:15Z")));
-    assert_eq!(times.local(at("2026-10-25T01:30:15Z")), "2026-10-25T02:30:15+01:00");
+    assert_eq!(times.format_local(at("2026-10-25T01:30:15Z")), "2026-10-25T02:30:15+01:00");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use store::{ExecutionId, Timestamp};
 pub(super) struct World {
     pub(super) schedule: Schedule,
     pub(super) times: Times,
-    pub(super) standing: ScheduleStatus,
+    pub(super) status: ScheduleStatus,
     pub(super) rows: BTreeMap<Timestamp, Occurrence>,
     pub(super) ended: BTreeMap<ExecutionId, Option<String>>,
     pub(super) tried: BTreeMap<Timestamp, StartOutcome>,
@@ -38,7 +38,7 @@ pub(super) fn nightly() -> Schedule {
 impl World {
     pub(super) fn of(schedule: Schedule, now: Timestamp) -> Self {
         let schedule = Schedule { set_at: now, version: 1, ..schedule };
-        let times = schedule.checked().unwrap();
+        let times = schedule.validate().unwrap();
         let standing = ScheduleStatus {
             name: schedule.name.clone(),
             done: now,
@@ -48,7 +48,7 @@ impl World {
         Self {
             schedule,
             times,
-            standing,
+            status: standing,
             rows: BTreeMap::new(),
             ended: BTreeMap::new(),
             tried: BTreeMap::new(),
@@ -71,14 +71,14 @@ impl World {
             fired.extend(decision.start.iter().map(|start| start.nominal));
             self.take(decision);
         }
-        panic!("{:?} never comes to rest: {:?}", self.schedule, self.standing);
+        panic!("{:?} never comes to rest: {:?}", self.schedule, self.status);
     }
 
     pub(super) fn decide(&mut self, starting: bool) -> Decision {
         self.made = self.made.wrapping_add(1);
-        let on_record = backfill_moments(&self.standing, &self.times);
+        let on_record = backfill_moments(&self.status, &self.times);
         let on_record = on_record.into_iter().map(|at| (at, self.rows.get(&at).map(|row| row.fate)));
-        let recorded = recorded_moments(&self.standing, &self.times, self.now).into_iter();
+        let recorded = recorded_moments(&self.status, &self.times, self.now).into_iter();
         let free =
             |at: Timestamp| (at.0..).map(Timestamp).find(|free| !self.rows.contains_key(free)).unwrap();
         let recorded = recorded.map(|at| (at, Some(free(at)).filter(|free| *free != at))).collect();
@@ -86,21 +86,21 @@ impl World {
             schedule: &self.schedule,
             times: &self.times,
             now: self.now,
-            fresh: ExecutionId::new(self.now, [self.made; 10]),
+            new_execution_id: ExecutionId::new(self.now, [self.made; 10]),
             ended: &self.ended,
             on_record: &on_record.collect(),
             recorded: &recorded,
             tried: &self.tried,
             starting,
         };
-        decide(&facts, self.standing.clone())
+        decide(&facts, self.status.clone())
     }
 
     fn take(&mut self, decision: Decision) {
         if let Some(start) = &decision.start
             && self.schedule.overlap != Overlap::Allow
         {
-            let open = self.standing.running.iter().filter(|run| !self.is_over(run));
+            let open = self.status.running.iter().filter(|run| !self.is_over(run));
             assert_eq!(open.count(), 0, "{start:?} is started beside another run");
         }
         for (nominal, row) in decision.rows {
@@ -108,7 +108,7 @@ impl World {
                 let ended = row.outcome.is_some() || row.execution == before.execution;
                 let made_up = row.origin == Origin::Backfill && before.fate != Fate::Fired;
                 assert!(
-                    before.fate.waits() || made_up || (before.fate == Fate::Fired && ended),
+                    before.fate.is_waiting() || made_up || (before.fate == Fate::Fired && ended),
                     "{before:?} became {row:?}"
                 );
             }
@@ -118,7 +118,7 @@ impl World {
             self.rows.insert(nominal, row);
         }
         self.orders.extend(decision.orders);
-        self.standing = decision.standing;
+        self.status = decision.status;
     }
 
     fn is_over(&self, run: &Occurrence) -> bool {
@@ -126,7 +126,7 @@ impl World {
     }
 
     pub(super) fn end_runs(&mut self, outcome: &str) {
-        let open: Vec<_> = self.standing.running.iter().filter_map(|run| run.execution).collect();
+        let open: Vec<_> = self.status.running.iter().filter_map(|run| run.execution).collect();
         self.ended.extend(open.into_iter().map(|id| (id, Some(outcome.to_owned()))));
     }
 

@@ -106,7 +106,7 @@ impl Group {
             // What is left of its tasks is nobody's.
             self.changes.push(Change::Tenant(erase.execution, String::new()));
         }
-        self.builder.end();
+        self.builder.end_commit();
         Ok(Receipt { sequence, revision, erased })
     }
 

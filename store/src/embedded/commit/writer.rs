@@ -68,14 +68,14 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     fn next(&mut self) -> Option<Work> {
-        self.work.blocking_recv().inspect(|work| self.counted(work))
+        self.work.blocking_recv().inspect(|work| self.count_taken(work))
     }
 
     fn next_at_hand(&mut self) -> Option<Work> {
-        self.work.try_recv().ok().inspect(|work| self.counted(work))
+        self.work.try_recv().ok().inspect(|work| self.count_taken(work))
     }
 
-    fn counted(&self, work: &Work) {
+    fn count_taken(&self, work: &Work) {
         if matches!(work, Work::Commit(_)) {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
@@ -292,7 +292,7 @@ impl Writer {
         }
         let counters = &self.shared.counters;
         counters.commits.fetch_add(u64::from(frame.header.commits), Ordering::Relaxed);
-        lock_unpoisoned(&counters.tallies).groups.note(f64::from(frame.header.commits));
+        lock_unpoisoned(&counters.tallies).groups.record(f64::from(frame.header.commits));
         self.shared.memtable_mut().publish(frame, changed);
         changes.into_iter().for_each(|change| tasks.apply(change));
         drop(tasks);
@@ -326,7 +326,7 @@ impl Writer {
         let took = began.elapsed();
         self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(took)) / 8;
         let bytes = frame.len() as u64;
-        lock_unpoisoned(&self.shared.counters.tallies).seconds.note(took.as_secs_f64());
+        lock_unpoisoned(&self.shared.counters.tallies).seconds.record(took.as_secs_f64());
         self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.shared.counters.written.fetch_add(bytes, Ordering::Relaxed);
         self.shared.counters.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);

@@ -118,7 +118,7 @@ impl Log {
         self.file.sync_all()
     }
 
-    pub(crate) fn note(&mut self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) -> io::Result<()> {
+    pub(crate) fn append(&mut self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) -> io::Result<()> {
         let rows: Vec<[u8; ROW]> =
             rows.map(|(id, since, deliveries)| encode(id, since, deliveries)).collect();
         self.bytes = self.bytes.saturating_add(rows.len().saturating_mul(ROW));

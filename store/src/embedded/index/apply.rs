@@ -116,7 +116,7 @@ impl Index {
                 Some((key, sealed)) => (key.to_vec(), Some(sealed)),
                 None => (kind.clone(), None),
             };
-            let end = self.end(&key)?;
+            let end = self.next_block(&key)?;
             let within = |(key, _): &&Change<'_>| {
                 key.first() == kind.first() && end.as_ref().is_none_or(|(end, _)| *key < end.as_ref())
             };
@@ -133,7 +133,7 @@ impl Index {
     }
 
     /// The block behind that of `key`.
-    fn end(&self, key: &[u8]) -> Result<Option<Sealed>, Error> {
+    fn next_block(&self, key: &[u8]) -> Result<Option<Sealed>, Error> {
         let behind = (Bound::Excluded(key), Bound::Unbounded);
         guarded(|| self.db()?.range::<&[u8], _>(behind).next().transpose())
     }

@@ -133,7 +133,7 @@ mod tests {
 
     type Owned = BTreeMap<Vec<u8>, Vec<u8>>;
 
-    fn kept() -> impl Strategy<Value = Owned> {
+    fn rows_strategy() -> impl Strategy<Value = Owned> {
         let key = prop::collection::vec(0..4_u8, 1..6);
         prop::collection::btree_map(key, prop::collection::vec(any::<u8>(), 0..900), 0..40)
     }
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_block_gives_back_what_was_put_into_it(kept in kept()) {
+        fn a_block_gives_back_what_was_put_into_it(kept in rows_strategy()) {
             let plain = open(&seal(&borrowed(&kept))).unwrap();
             let found = rows(&plain).unwrap();
             prop_assert_eq!(&found, &borrowed(&kept));
@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_block_is_as_a_map_that_was_changed(kept in kept(), puts in kept(), gone in kept()) {
+        fn a_changed_block_is_as_a_map_that_was_changed(kept in rows_strategy(), puts in rows_strategy(), gone in rows_strategy()) {
             let mut expected = kept.clone();
             let mut changes: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
             for key in gone.keys() {
@@ -171,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn the_parts_of_a_cut_are_all_its_rows_and_no_longer_than_a_block_may_be(kept in kept(), grow in any::<bool>()) {
+        fn the_parts_of_a_cut_are_all_its_rows_and_no_longer_than_a_block_may_be(kept in rows_strategy(), grow in any::<bool>()) {
             let all = borrowed(&kept);
             let parts = cut(&all, grow);
             prop_assert_eq!(&parts.concat(), &all);

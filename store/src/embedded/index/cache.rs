@@ -24,7 +24,7 @@ pub(crate) struct CacheTrim {
 
 impl CacheTrim {
     /// Notes a key that was passed.
-    pub(crate) fn note(&mut self, key: &[u8]) {
+    pub(crate) fn sample_key(&mut self, key: &[u8]) {
         self.seen = self.seen.wrapping_add(1);
         if self.seen.trailing_zeros() < self.rare {
             return;
@@ -51,7 +51,7 @@ impl CacheTrim {
 impl Index {
     /// Has sled let go of pages that were read on the way of `trim`, as far as its cache may not hold them.
     pub(crate) fn trim_cache(&self, trim: &CacheTrim) -> Result<(), Error> {
-        guarded(|| trim.trim_cache(self.db()?, || self.progress.moved()))
+        guarded(|| trim.trim_cache(self.db()?, || self.progress.record_progress()))
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     fn of_a_long_way_few_keys_are_kept_and_they_are_from_all_of_it() {
         let mut trim = CacheTrim::default();
         for n in 0..100_000_u32 {
-            trim.note(&n.to_be_bytes());
+            trim.sample_key(&n.to_be_bytes());
         }
         assert!((MOST / 2..MOST).contains(&trim.keys.len()), "{}", trim.keys.len());
         let at = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());

@@ -26,7 +26,7 @@ struct PartialCount {
 impl PartialCount {
     fn add(&mut self, key: &[u8], value: &[u8]) {
         self.stats.add(key, value);
-        self.trim.note(key);
+        self.trim.sample_key(key);
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<IndexStats> {
             );
             for row in db.range::<&Vec<u8>, _>((from, to)) {
                 let (key, value) = row?;
-                progress.moved();
+                progress.record_progress();
                 if key != key::META {
                     partial.add(&key, &value);
                 }
@@ -66,7 +66,7 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<IndexStats> {
     let mut stats = IndexStats::default();
     for partial in partials {
         stats.join(&partial.stats);
-        partial.trim.trim_cache(db, || progress.moved())?;
+        partial.trim.trim_cache(db, || progress.record_progress())?;
     }
     Ok(stats)
 }

@@ -101,7 +101,7 @@ impl Stub {
 pub(crate) struct Progress(Arc<AtomicU64>);
 
 impl Progress {
-    pub(crate) fn moved(&self) {
+    pub(crate) fn record_progress(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -227,7 +227,7 @@ impl Index {
             self.db()?.flush()
         })?;
         self.faults.after_batch.call();
-        self.progress.moved();
+        self.progress.record_progress();
         pending.bytes = 0;
         *lock_unpoisoned(&self.stats) = pending.stats;
         Ok(())

@@ -72,7 +72,7 @@ impl Header {
     }
 
     /// Whether `payload` is what was written under this header.
-    pub(crate) fn fits(&self, payload: &[u8]) -> bool {
+    pub(crate) fn matches(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload && crc32c::crc32c(payload) == self.crc
     }
 }
@@ -99,7 +99,7 @@ impl Frame {
         let header = Header::read(&bytes)?;
         let end = HEADER.checked_add(header.payload)?;
         let payload = bytes.get(HEADER..end)?;
-        if !header.fits(payload) {
+        if !header.matches(payload) {
             return None;
         }
         let Some(rows) = header.rows else {
@@ -252,7 +252,7 @@ impl Builder {
         self.bytes.get(place.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end_commit(&mut self) {
         self.set(self.rows_at, self.rows);
         self.commits = self.commits.saturating_add(1);
     }
@@ -311,7 +311,7 @@ mod tests {
             };
             builder.put(format!("key {n}").as_bytes(), put).unwrap();
             builder.delete(b"gone");
-            builder.end();
+            builder.end_commit();
         }
         builder
     }

@@ -70,7 +70,7 @@ pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Erro
     let mut expected = survey.begins.unwrap_or(Sequence(1));
     for (at, (first, path)) in segments.iter().enumerate() {
         let mut window = Window::open(path).map_err(|error| unreadable(path, &error))?;
-        let header = window.at(0, segment::HEADER).map_err(|error| unreadable(path, &error))?;
+        let header = window.bytes_at(0, segment::HEADER).map_err(|error| unreadable(path, &error))?;
         read_header(&mut survey, header, *first, path)?;
         if *first > expected {
             // The segment before ended early, and nothing says how.
@@ -175,7 +175,7 @@ impl Window {
     }
 
     /// Up to `wanted` bytes from `offset` on; fewer at the end of the file.
-    fn at(&mut self, offset: usize, wanted: usize) -> io::Result<&[u8]> {
+    fn bytes_at(&mut self, offset: usize, wanted: usize) -> io::Result<&[u8]> {
         let end = offset.saturating_add(wanted).min(self.len);
         if offset < self.start || end > self.start.saturating_add(self.bytes.len()) {
             let take = wanted.max(WINDOW).min(self.len.saturating_sub(offset));
@@ -191,7 +191,9 @@ impl Window {
 
     /// The whole frame at `offset`, if its commits are not older than `expected`.
     fn frame_at(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
-        let Some(header) = frame::Header::read(self.at(offset, frame::HEADER)?) else { return Ok(None) };
+        let Some(header) = frame::Header::read(self.bytes_at(offset, frame::HEADER)?) else {
+            return Ok(None);
+        };
         if header.first < expected || header.commits == 0 {
             return Ok(None);
         }
@@ -199,7 +201,7 @@ impl Window {
         if length > self.len.saturating_sub(offset) {
             return Ok(None);
         }
-        let bytes = self.at(offset, length)?.to_vec();
+        let bytes = self.bytes_at(offset, length)?.to_vec();
         Ok(Frame::new(bytes).map(|frame| (offset, frame)))
     }
 
@@ -219,7 +221,7 @@ impl Window {
     fn content_end(&mut self, offset: usize) -> io::Result<Option<usize>> {
         let (mut at, mut end) = (offset, None);
         while at < self.len {
-            let part = self.at(at, WINDOW)?;
+            let part = self.bytes_at(at, WINDOW)?;
             end = part.iter().rposition(|byte| *byte != 0).map(|last| at + last + 1).or(end);
             at += part.len().max(1);
         }

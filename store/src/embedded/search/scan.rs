@@ -154,12 +154,12 @@ fn narrow(query: &Query, index: &Index) -> Result<Option<Scan>, Error> {
             ("tenant", tenant) => Scan::rows(key::tenant_start(tenant)),
             (field, value) => Scan::rows(index_keys::for_value(field, value)),
         }),
-        Query::Begins { field, with } => starts_with_any(field, with, index)?,
+        Query::StartsWith { field, with } => starts_with_any(field, with, index)?,
         Query::Has { field } => starts_with_any(field, "", index)?,
-        Query::Made { from, until } => {
+        Query::CreatedBetween { from, until } => {
             Some(Scan::Range(ExecutionId::first_at(*from), ExecutionId::first_at(*until)))
         }
-        Query::Updated { from, until } => {
+        Query::UpdatedBetween { from, until } => {
             let (first, last) = (index_keys::hour(*from), index_keys::hour(*until));
             union_of_values(index, index_keys::for_field(index_keys::UPDATED), first.as_bytes(), |hour| {
                 hour <= last.as_bytes()

@@ -37,7 +37,7 @@ pub(crate) fn write(
             // A row that is not whole must not displace the snapshot that may still have it.
             codec::check(key, value.as_ref()).map_err(|why| codec::corrupt(key, why))?;
             writer.put(key, value.as_ref()).map_err(|error| failed(dir, &error))?;
-            trim.note(key);
+            trim.sample_key(key);
         }
         match rows.last() {
             Some((key, _)) if rows.len() == STEP => from = Bound::Excluded(key.to_vec()),

@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct TenantSlot(u32);
 
 impl TenantSlot {
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
@@ -27,7 +27,7 @@ struct TenantQueue {
     /// By when each may be handed out.
     tasks: BTreeSet<(Timestamp, TaskId)>,
     /// The number of its last turn; 0 if it never had one.
-    served: u64,
+    last_turn: u64,
 }
 
 impl TenantQueue {
@@ -59,7 +59,7 @@ impl FairQueue {
         let slot = TenantSlot(u32::try_from(self.queues.len()).unwrap_or(u32::MAX));
         let name: Arc<str> = name.into();
         self.names.insert(name.clone(), slot);
-        self.queues.push(TenantQueue { name, tasks: BTreeSet::new(), served: 0 });
+        self.queues.push(TenantQueue { name, tasks: BTreeSet::new(), last_turn: 0 });
         slot
     }
 
@@ -77,10 +77,10 @@ impl FairQueue {
     }
 
     /// Notes that the share has had its turn.
-    pub(crate) fn served(&mut self, slot: TenantSlot) {
+    pub(crate) fn mark_served(&mut self, slot: TenantSlot) {
         self.turns = self.turns.saturating_add(1);
         let turn = self.turns;
-        self.change(slot, |queue| queue.served = turn);
+        self.change(slot, |queue| queue.last_turn = turn);
     }
 
     /// Whose turn it is at `now`, and with which task; passes over tasks that `excluded` names.
@@ -88,7 +88,7 @@ impl FairQueue {
         self.advance_to(now);
         self.ready.iter().find_map(|(_, _, (_, slot))| {
             let due =
-                self.queues.get(slot.place())?.tasks.iter().take_while(|(available, _)| *available <= now);
+                self.queues.get(slot.index())?.tasks.iter().take_while(|(available, _)| *available <= now);
             due.map(|(_, id)| *id).find(|id| !excluded(*id))
         })
     }
@@ -99,10 +99,10 @@ impl FairQueue {
     }
 
     fn change<T>(&mut self, slot: TenantSlot, change: impl FnOnce(&mut TenantQueue) -> T) {
-        let Some(queue) = self.queues.get_mut(slot.place()) else { return };
-        let (first, served) = (queue.first(), queue.served);
+        let Some(queue) = self.queues.get_mut(slot.index()) else { return };
+        let (first, served) = (queue.first(), queue.last_turn);
         change(queue);
-        if (first, served) == (queue.first(), queue.served) {
+        if (first, served) == (queue.first(), queue.last_turn) {
             return;
         }
         let named = (queue.name.clone(), slot);
@@ -113,7 +113,7 @@ impl FairQueue {
         if let Some(first) = queue.first() {
             self.firsts.insert((first, named.clone()));
             if first <= self.now {
-                self.ready.insert((queue.served, first, named));
+                self.ready.insert((queue.last_turn, first, named));
             }
         }
     }
@@ -124,7 +124,7 @@ impl FairQueue {
         let from = |at: Timestamp| (Timestamp(at.0.saturating_add(1)), (first_name.clone(), TenantSlot(0)));
         let (earlier, later) = (self.now.min(now), self.now.max(now));
         for (first, named) in self.firsts.range(from(earlier)..from(later)) {
-            let served = self.queues.get(named.1.place()).map_or(0, |queue| queue.served);
+            let served = self.queues.get(named.1.index()).map_or(0, |queue| queue.last_turn);
             let entry = (served, *first, named.clone());
             if now > self.now {
                 self.ready.insert(entry);

@@ -56,7 +56,7 @@ pub(crate) struct PickedTask {
 /// The tasks of a store.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    held: BTreeMap<TaskId, TaskState>,
+    states: BTreeMap<TaskId, TaskState>,
     /// Of those that somebody has: few.
     leases: HashMap<TaskId, ActiveLease>,
     queue: FairQueue,
@@ -71,11 +71,11 @@ impl Tasks {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.held.len()
+        self.states.len()
     }
 
     pub(crate) fn get(&self, id: TaskId) -> Option<&TaskState> {
-        self.held.get(&id)
+        self.states.get(&id)
     }
 
     pub(crate) fn is_held_under(&self, id: TaskId, epoch: Epoch) -> bool {
@@ -99,13 +99,13 @@ impl Tasks {
     fn insert(&mut self, id: TaskId, held: TaskState, lease: Option<ActiveLease>) {
         self.remove(id);
         self.queue.insert(held.tenant_slot, Self::available(&held, lease.as_ref()), id);
-        self.held.insert(id, held);
+        self.states.insert(id, held);
         self.leases.extend(lease.map(|lease| (id, lease)));
     }
 
     fn remove(&mut self, id: TaskId) {
         let lease = self.leases.remove(&id);
-        if let Some(former) = self.held.remove(&id) {
+        if let Some(former) = self.states.remove(&id) {
             self.queue.remove(former.tenant_slot, Self::available(&former, lease.as_ref()), id);
         }
     }
@@ -117,7 +117,7 @@ impl Tasks {
                 self.remove(id);
             }
             Change::Put { id, due, since, tenant } => {
-                let kept = self.held.get(&id).filter(|held| held.since == since);
+                let kept = self.states.get(&id).filter(|held| held.since == since);
                 let deliveries = kept.map_or(0, |held| held.deliveries);
                 let lease = kept.and_then(|_| self.leases.get(&id)).copied();
                 let tenant_slot = self.queue.slot_of(&tenant);
@@ -126,7 +126,7 @@ impl Tasks {
             Change::Tenant(execution, tenant) => {
                 let tenant_slot = self.queue.slot_of(&tenant);
                 let all = |n| TaskId { execution, visit: n, slot: n };
-                let tasks = self.held.range(all(0)..=all(u32::MAX));
+                let tasks = self.states.range(all(0)..=all(u32::MAX));
                 let tasks: Vec<(TaskId, TaskState)> = tasks.map(|(id, held)| (*id, *held)).collect();
                 for (id, held) in tasks {
                     let lease = self.leases.get(&id).copied();
@@ -153,13 +153,13 @@ impl Tasks {
     }
 
     fn hand_out(&mut self, id: TaskId, until: Timestamp) -> Option<PickedTask> {
-        let mut held = *self.held.get(&id)?;
+        let mut held = *self.states.get(&id)?;
         self.last_epoch = self.last_epoch.saturating_add(1);
         let epoch = Epoch(self.last_epoch);
         held.deliveries = held.deliveries.saturating_add(1);
         self.insert(id, held, Some(ActiveLease { epoch, until }));
         let TaskState { due, since, deliveries, tenant_slot } = held;
-        self.queue.served(tenant_slot);
+        self.queue.mark_served(tenant_slot);
         Some(PickedTask { id, due, since, epoch, deliveries, until })
     }
 
@@ -176,7 +176,7 @@ impl Tasks {
 
     /// Makes a task that nobody holds due at `due`, if it would be due later; says whether there is one.
     pub(crate) fn hasten(&mut self, id: TaskId, due: Timestamp) -> bool {
-        let Some(held) = self.held.get(&id).filter(|_| !self.leases.contains_key(&id)).copied() else {
+        let Some(held) = self.states.get(&id).filter(|_| !self.leases.contains_key(&id)).copied() else {
             return false;
         };
         if due < held.due {
@@ -187,12 +187,12 @@ impl Tasks {
 
     /// Counts every task as handed out at least once.
     pub(crate) fn count_all(&mut self) {
-        self.held.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
+        self.states.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
     }
 
     /// Keeps a task whose body cannot be read from being offered again and again.
     pub(crate) fn exclude(&mut self, id: TaskId) {
-        if let Some(held) = self.held.get(&id) {
+        if let Some(held) = self.states.get(&id) {
             self.queue.remove(held.tenant_slot, Self::available(held, self.leases.get(&id)), id);
         }
     }
@@ -203,7 +203,7 @@ impl Tasks {
         epoch: Epoch,
         change: impl FnOnce(TaskState, ActiveLease) -> (TaskState, Option<ActiveLease>),
     ) -> bool {
-        let Some(held) = self.held.get(&id).copied() else { return false };
+        let Some(held) = self.states.get(&id).copied() else { return false };
         let Some(lease) = self.leases.get(&id).filter(|lease| lease.epoch == epoch).copied() else {
             return false;
         };
@@ -224,7 +224,7 @@ impl Tasks {
 
     /// All tasks that have been delivered at least once.
     pub(crate) fn delivered(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
-        self.held.iter().filter(|(_, held)| held.deliveries > 0).map(|(id, held)| (*id, held))
+        self.states.iter().filter(|(_, held)| held.deliveries > 0).map(|(id, held)| (*id, held))
     }
 }
 
@@ -248,8 +248,8 @@ impl TasksBuilder {
         self.queues.entry(tenant_slot).or_default().push((due, id));
     }
 
-    pub(crate) fn end(mut self) -> Tasks {
-        self.tasks.held = self.held.into_iter().collect();
+    pub(crate) fn build(mut self) -> Tasks {
+        self.tasks.states = self.held.into_iter().collect();
         for (tenant_slot, tasks) in self.queues {
             self.tasks.queue.fill(tenant_slot, tasks);
         }
@@ -290,7 +290,7 @@ mod tests {
         let first = |opens| {
             let mut found = TasksBuilder::new(opens);
             found.add(task(), Timestamp(1), Sequence(1), 0, "");
-            let mut tasks = found.end();
+            let mut tasks = found.build();
             tasks.pick(Timestamp(1), Timestamp(10), 1).remove(0).epoch
         };
         assert!(first(3) < first(4));

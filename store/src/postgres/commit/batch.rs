@@ -59,7 +59,7 @@ impl Shared {
         let mut answers = Answers::with_capacity(commits.len());
         for commit in commits {
             answers.push(state.check(commit).map(|()| {
-                touched.note(commit, &state);
+                touched.add_commit(commit, &state);
                 state.apply((*commit).clone())
             }));
         }

@@ -168,7 +168,9 @@ async fn load_tasks(
         let id = row::task_id(&found)?;
         let due = Timestamp(to_u64(found.try_get("due")?));
         let deliveries = to_u32(found.try_get("deliveries")?);
-        state.tasks.insert(id, TaskState { task: Task { id, due, body: Vec::new() }, deliveries, grip });
+        state
+            .tasks
+            .insert(id, TaskState { task: Task { id, due, body: Vec::new() }, deliveries, lease: grip });
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ pub(crate) struct Before {
 
 impl Before {
     pub(crate) fn from_state(state: &State) -> Self {
-        let epoch = |held: &TaskState| held.grip.as_ref().map(|grip| grip.epoch);
+        let epoch = |held: &TaskState| held.lease.as_ref().map(|grip| grip.epoch);
         Self {
             records: state.records.keys().copied().collect(),
             tasks: state.tasks.iter().map(|(id, held)| (*id, epoch(held))).collect(),
@@ -126,7 +126,7 @@ impl Touched {
     }
 
     /// Notes what `commit` is about to change in `before`.
-    pub(crate) fn note(&mut self, commit: &Commit, before: &State) {
+    pub(crate) fn add_commit(&mut self, commit: &Commit, before: &State) {
         if let Some(write) = &commit.record {
             let id = write.record.id;
             if before.records.get(&id).is_none_or(|former| former.tenant != write.record.tenant) {
@@ -347,7 +347,7 @@ async fn write_tasks(
         state.records.get(&held.task.id.execution).map_or("", |record| record.tenant.as_str())
     };
     let grip =
-        |held: &&TaskState| held.grip.as_ref().map(|grip| (to_i64(grip.epoch.0), to_i64(grip.until.0)));
+        |held: &&TaskState| held.lease.as_ref().map(|grip| (to_i64(grip.epoch.0), to_i64(grip.until.0)));
     sqlx::query(sql)
         .bind(executions)
         .bind(visits)
@@ -357,7 +357,9 @@ async fn write_tasks(
         .bind(held.iter().map(|held| to_i64(held.available().0)).collect::<Vec<_>>())
         .bind(held.iter().map(|held| held.task.body.as_slice()).collect::<Vec<_>>())
         .bind(held.iter().map(|held| i64::from(held.deliveries)).collect::<Vec<_>>())
-        .bind(held.iter().map(|held| held.grip.as_ref().map(|grip| grip.holder.as_str())).collect::<Vec<_>>())
+        .bind(
+            held.iter().map(|held| held.lease.as_ref().map(|grip| grip.holder.as_str())).collect::<Vec<_>>(),
+        )
         .bind(held.iter().map(|held| grip(held).map(|(epoch, _)| epoch)).collect::<Vec<_>>())
         .bind(held.iter().map(|held| grip(held).map(|(_, until)| until)).collect::<Vec<_>>())
         .execute(on)

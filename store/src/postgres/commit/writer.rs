@@ -77,7 +77,7 @@ impl Writer {
     async fn write_with_retries(&mut self, commits: &[&Commit]) -> Result<Answers, WriteError> {
         self.batch = self.batch.saturating_add(1);
         let mut decided: Option<Answers> = None;
-        let mut retries = Retries::within(self.shared.options.patience);
+        let mut retries = Retries::within(self.shared.options.retry_timeout);
         loop {
             match self.shared.write_batch(self.batch, commits, &mut decided).await {
                 Ok(BatchOutcome::Answered(answers)) => {
@@ -89,7 +89,7 @@ impl Writer {
                 Ok(BatchOutcome::AlreadyWritten) => return decided.take().ok_or_else(unknown_batch),
                 // What the commits rest on may be gone; whether it is, their conditions say.
                 Ok(BatchOutcome::RolledBack | BatchOutcome::LeaseLost) => {
-                    if !retries.again().await {
+                    if !retries.wait().await {
                         let why = "other servers came between every try of a commit".into();
                         return Err(WriteError::Unavailable(Error::Unavailable { why }));
                     }
@@ -101,7 +101,7 @@ impl Writer {
                 Err(error) if is_transient(&error) => {
                     self.shared.counters.retries.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(%error, "a batch of commits could not be written; trying again");
-                    if !retries.again().await {
+                    if !retries.wait().await {
                         return Err(WriteError::Unavailable(unavailable(&error)));
                     }
                 }

@@ -136,7 +136,7 @@ impl Subject for Erasures {
     }
 
     async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
-        let log = self.machine(thing).log(CLUSTER, NODE, thing, stamp).await?;
+        let log = self.machine(thing).sanitize_log(CLUSTER, NODE, thing, stamp).await?;
         let never = log.status == SanitiseStatus::Never && log.begun == 0;
         Ok((!never).then(|| found(log.begun.to_string())))
     }
@@ -271,9 +271,13 @@ impl Subject for Volumes {
     }
 
     async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
-        let seen =
-            TenantResources::look(&self.machine, &Self::key(&self.uuid(thing)), Observer::Platform, stamp)
-                .await?;
+        let seen = TenantResources::read_resource(
+            &self.machine,
+            &Self::key(&self.uuid(thing)),
+            Observer::Platform,
+            stamp,
+        )
+        .await?;
         Ok(seen.map(|seen| found(seen.uid)))
     }
 

@@ -54,14 +54,14 @@ impl Machines for Mixed {
         Ok(Devices { drives: self.drives.drives(&patient(stamp)).await?, ..devices })
     }
 
-    async fn connect(
+    async fn set_network(
         &self,
         at: &str,
         node: &str,
         to: Segment,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.rest.connect(at, node, to, stamp).await
+        self.rest.set_network(at, node, to, stamp).await
     }
 
     async fn boot(
@@ -96,17 +96,17 @@ impl Machines for Mixed {
         self.drives.sanitise(at, node, serial, technique, &patient(stamp)).await
     }
 
-    async fn log(
+    async fn sanitize_log(
         &self,
         at: &str,
         node: &str,
         serial: &str,
         stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError> {
-        self.drives.log(at, node, serial, &patient(stamp)).await
+        self.drives.sanitize_log(at, node, serial, &patient(stamp)).await
     }
 
-    async fn sample(
+    async fn sample_sectors(
         &self,
         at: &str,
         node: &str,
@@ -114,7 +114,7 @@ impl Machines for Mixed {
         seed: &str,
         stamp: &CallMetadata,
     ) -> Result<Samples, ActionError> {
-        self.drives.sample(at, node, serial, seed, &patient(stamp)).await
+        self.drives.sample_sectors(at, node, serial, seed, &patient(stamp)).await
     }
 
     async fn reset(&self, at: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError> {
@@ -145,14 +145,15 @@ impl Leaving {
 
     async fn with(drives: LocalMachine, policy: &[(&str, &str)]) -> Self {
         let ready = ready("A100", 1).await.unwrap();
-        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::at(BEGIN)));
+        let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(BEGIN)));
         store.commit(Commit { documents: ready.documents.clone(), ..Commit::default() }).await.unwrap();
         let mut platform = simulated_platform(Arc::new(ready.world.fork()));
         platform.machines = Arc::new(Mixed { rest: platform.machines.clone(), drives });
-        let engine = Engine::new(store.clone(), clock.clone(), platform).with::<Offboarding>().unwrap();
+        let engine =
+            Engine::new(store.clone(), clock.clone(), platform).with_workflow::<Offboarding>().unwrap();
         if !policy.is_empty() {
             let text = PlatformPolicy::amended(policy).unwrap();
-            engine.ledger(true, |view| publish(view, &text, "rita")).await.unwrap();
+            engine.transact(true, |view| publish(view, &text, "rita")).await.unwrap();
         }
         let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
         let asked =
@@ -166,7 +167,7 @@ impl Leaving {
     async fn to_rest(&self) -> String {
         for _ in 0..5_000 {
             let record = self.engine.record(self.id).await.unwrap();
-            assert_ne!(record.phase, "parked", "{:#}", self.engine.show(self.id).await.unwrap().1.body);
+            assert_ne!(record.phase, "parked", "{:#}", self.engine.execution(self.id).await.unwrap().1.body);
             if record.phase == "finished" {
                 return record.state;
             }
@@ -204,7 +205,7 @@ impl Leaving {
     /// The certificate as a file, verified by the issuer's public key; with how many exceptions it says that it has.
     async fn certificate(&self) -> (Verification, usize) {
         let id = self.id;
-        let file = self.engine.ledger(false, |view| certificate_file(view, id)).await.unwrap().unwrap();
+        let file = self.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();
         let (_, key) = self.engine.platform().signer.sign(b"any").await.unwrap();
         let found = verify(file.as_bytes(), &[key]);
         assert_eq!(found.problems, []);

@@ -15,18 +15,18 @@ async fn a_secret_written_to_a_namespace_is_not_found_by_an_independent_scan_aft
     let (machine, _state) = vm.machine();
     vm.fill(&vm.device("WIPE0001"), SECRET, 64);
     assert!(vm.scan("WIPE0001", SECRET) > 1_000_000, "it is there before");
-    let before = machine.sample(CLUSTER, NODE, "WIPE0001", "before", &stamp("sample")).await.unwrap();
+    let before = machine.sample_sectors(CLUSTER, NODE, "WIPE0001", "before", &stamp("sample")).await.unwrap();
     assert!(before.mismatches == before.read && before.read > 100, "every place shows it: {before:?}");
 
-    let (format, dry) = (DriveTechnique::Format, stamp("format").dry());
+    let (format, dry) = (DriveTechnique::Format, stamp("format").as_dry_run());
     machine.sanitise(CLUSTER, NODE, "WIPE0001", format, &dry).await.unwrap();
     assert!(vm.scan("WIPE0001", SECRET) > 1_000_000, "a dry run takes nothing");
     machine.sanitise(CLUSTER, NODE, "WIPE0001", format, &stamp("format")).await.unwrap();
 
     assert_eq!(vm.scan("WIPE0001", SECRET), 0);
-    let log = machine.log(CLUSTER, NODE, "WIPE0001", &stamp("log")).await.unwrap();
+    let log = machine.sanitize_log(CLUSTER, NODE, "WIPE0001", &stamp("log")).await.unwrap();
     assert_eq!((log.status, log.begun), (SanitiseStatus::Completed, 1));
-    let after = machine.sample(CLUSTER, NODE, "WIPE0001", "after", &stamp("sample")).await.unwrap();
+    let after = machine.sample_sectors(CLUSTER, NODE, "WIPE0001", "after", &stamp("sample")).await.unwrap();
     assert_eq!((after.read, after.mismatches, after.unreadable), (before.read, 0, 0));
     vm.fill(&vm.device("WIPE0001"), SECRET, 1);
     machine.sanitise(CLUSTER, NODE, "WIPE0001", format, &stamp("format")).await.unwrap();
@@ -52,10 +52,10 @@ async fn a_drive_that_cannot_sanitise_is_said_so_and_never_counted_as_done() {
         assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::DRIVE_UNSUITABLE));
     }
 
-    let log = machine.log(CLUSTER, NODE, "KEEP0001", &stamp("log")).await.unwrap();
+    let log = machine.sanitize_log(CLUSTER, NODE, "KEEP0001", &stamp("log")).await.unwrap();
     assert_eq!((log.status, log.begun), (SanitiseStatus::Never, 0));
     assert!(vm.scan("KEEP0001", SECRET) > 0, "and nothing was taken");
-    let absent = machine.log(CLUSTER, NODE, "GONE0001", &stamp("log")).await.unwrap_err();
+    let absent = machine.sanitize_log(CLUSTER, NODE, "GONE0001", &stamp("log")).await.unwrap_err();
     assert_eq!(absent.code, codes::OBJECT_MISSING, "what is not there never reads as erased");
 }
 
@@ -71,7 +71,7 @@ async fn the_drive_of_the_running_system_is_refused() {
 
     assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED));
     assert!(refused.message.contains("is mounted at /"), "{refused}");
-    let log = machine.log(CLUSTER, NODE, "SYS0001", &stamp("log")).await.unwrap();
+    let log = machine.sanitize_log(CLUSTER, NODE, "SYS0001", &stamp("log")).await.unwrap();
     assert_eq!((log.status, log.begun), (SanitiseStatus::Never, 0));
     vm.says(&["ls", "/bin/nvme"]);
 }

@@ -108,7 +108,7 @@ impl Drive {
     }
 
     async fn status(&self) -> (SanitiseStatus, u64) {
-        let log = self.machine().log("eu-1", "gpu-7", "SAN0001", &stamp("log")).await.unwrap();
+        let log = self.machine().sanitize_log("eu-1", "gpu-7", "SAN0001", &stamp("log")).await.unwrap();
         (log.status, log.begun)
     }
 }

@@ -46,7 +46,7 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     assert!(!machine.undecryptable(&thing, &stamp("try")).await.unwrap().held, "not before it is erased");
 
     let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
-    platform.estate = machine.clone();
+    platform.tenant_resources = machine.clone();
     let shred = ShredKey { thing: thing.clone(), tenant: "acme".into(), uid: uuid.clone() };
     let shredded = shred.run(&platform, &Calls::new().await.next("ShredKey", false)).await.unwrap();
 
@@ -54,7 +54,7 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     let said = "has 0 key slots; the known key opened it before, and does not open it now";
     assert!(shredded.transcript.contains(said), "{}", shredded.transcript);
     assert!(opens("/tmp/1") != 0 && opens("/tmp/2") != 0);
-    assert_eq!(machine.look(&thing, Observer::Verifier, &stamp("look")).await.unwrap(), None);
+    assert_eq!(machine.read_resource(&thing, Observer::Verifier, &stamp("look")).await.unwrap(), None);
     assert_eq!(vm.scan("LUKS0001", PLAIN), 0);
     assert!(vm.scan("LUKS0001", &uuid) > 0, "it was the right file that was scanned");
 }

@@ -147,12 +147,12 @@ impl Stamps {
 
     pub fn next(&mut self, state: &str) -> CallMetadata {
         let call = self.0.next(state, false);
-        CallMetadata::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
+        CallMetadata::for_action(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
     }
 
     pub fn at(&self, state: &str, epoch: u64) -> CallMetadata {
         let call = self.0.at(state, false, epoch);
-        CallMetadata::of(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
+        CallMetadata::for_action(&ReadGpuLayout { cluster: CLUSTER.into(), node: NODE.into() }, &call)
     }
 }
 

@@ -63,7 +63,7 @@ async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
     hsm.remove(&thing(), &found.uid, &off).await.unwrap();
 
     assert_eq!((labels_inside(), files_inside()), (vec!["t-other".to_owned()], 3));
-    assert_eq!(hsm.look(&thing(), Observer::Verifier, &off).await.unwrap(), None);
+    assert_eq!(hsm.read_resource(&thing(), Observer::Verifier, &off).await.unwrap(), None);
     let dead = hsm.undecryptable(&thing(), &off).await.unwrap();
     assert!(dead.held && dead.transcript.contains("none of the 1 keys"), "{}", dead.transcript);
 

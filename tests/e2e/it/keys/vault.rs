@@ -90,7 +90,7 @@ async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     on.vault.remove(&thing(), &found.uid, &off).await.unwrap();
 
     assert_eq!(on.server.keys(), Vec::<String>::new());
-    assert_eq!(on.vault.look(&thing(), Observer::Verifier, &off).await.unwrap(), None);
+    assert_eq!(on.vault.read_resource(&thing(), Observer::Verifier, &off).await.unwrap(), None);
     let dead = on.vault.undecryptable(&thing(), &off).await.unwrap();
     assert!(dead.held && dead.transcript.contains("kept since before"), "{}", dead.transcript);
     assert!(dead.transcript.contains("encryption key not found"), "{}", dead.transcript);
@@ -154,7 +154,7 @@ async fn nothing_but_absence_is_read_as_absence() {
     on.server.seal(false);
     assert!(on.vault.read(NAME, &one).await.unwrap().is_some());
     let blind = on.with(|target| target.verifier_token_file = None);
-    let refused = blind.look(&thing(), Observer::Verifier, &one).await.unwrap_err();
+    let refused = blind.read_resource(&thing(), Observer::Verifier, &one).await.unwrap_err();
     assert!(refused.message.contains("verifier_token_file"), "{}", refused.message);
 }
 

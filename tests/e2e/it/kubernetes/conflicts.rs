@@ -46,7 +46,8 @@ async fn another_field_manager_is_named_and_never_overruled() {
     let stamp = stage.stamp("change", 100);
     let found = stage.on.kubernetes.read(&place, &stamp).await.unwrap().unwrap();
     assert_eq!(found.spec["hard"]["requests.nvidia.com/gpu"], 64, "what stands is what is read");
-    let error = stage.on.kubernetes.swap(&place, "foreign", &gpus(&found, 8), &stamp).await.unwrap_err();
+    let error =
+        stage.on.kubernetes.compare_and_set(&place, "foreign", &gpus(&found, 8), &stamp).await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), (codes::QUOTA_DRIFTED, Class::Permanent));
     assert!(error.message.contains("argocd") && error.message.contains("requests.nvidia.com/gpu"), "{error}");
@@ -80,7 +81,7 @@ async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwrit
     let swap = gpus(&found, 8);
     let meanwhile = held.after(world.merge(&path, theirs));
     let (ours, meanwhile) =
-        tokio::join!(stage.on.kubernetes.swap(&place, "moment", &swap, &stamp), meanwhile);
+        tokio::join!(stage.on.kubernetes.compare_and_set(&place, "moment", &swap, &stamp), meanwhile);
 
     meanwhile.unwrap();
     let error = ours.unwrap_err();
@@ -139,7 +140,12 @@ async fn an_object_that_changes_under_a_write_is_read_again() {
             let stamp = stage.stamp(&format!("change-{amount}"), 100);
             loop {
                 let found = stage.on.kubernetes.read(&place, &stamp).await.unwrap().unwrap();
-                match stage.on.kubernetes.swap(&place, "restless", &gpus(&found, amount), &stamp).await {
+                match stage
+                    .on
+                    .kubernetes
+                    .compare_and_set(&place, "restless", &gpus(&found, amount), &stamp)
+                    .await
+                {
                     Ok(changed) => {
                         assert_eq!(changed.spec["hard"]["requests.nvidia.com/gpu"], amount);
                         break;
@@ -204,17 +210,17 @@ async fn a_worker_whose_lease_is_over_is_refused() {
     let newer = stage.stamp("change", 7);
     let found = on.read(&place, &newer).await.unwrap().unwrap();
     let swap = gpus(&found, 9);
-    on.swap(&place, "late", &swap, &newer).await.unwrap();
+    on.compare_and_set(&place, "late", &swap, &newer).await.unwrap();
 
     let older = stage.stamp("change", 6);
     let now = on.read(&place, &older).await.unwrap().unwrap();
-    let error = on.swap(&place, "late", &gpus(&now, 10), &older).await.unwrap_err();
+    let error = on.compare_and_set(&place, "late", &gpus(&now, 10), &older).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::FENCED, Class::Permanent));
     assert_eq!(on.delete(&place, &now.uid, &older).await.unwrap_err().code, codes::FENCED);
     // The same key again, after another has changed it since: it is answered, and nothing is changed.
     let other = stage.stamp("other", 1);
-    on.swap(&place, "late", &gpus(&now, 11), &other).await.unwrap();
-    let repeated = on.swap(&place, "late", &swap, &newer).await.unwrap();
+    on.compare_and_set(&place, "late", &gpus(&now, 11), &other).await.unwrap();
+    let repeated = on.compare_and_set(&place, "late", &swap, &newer).await.unwrap();
     assert_eq!(repeated.spec["hard"]["requests.nvidia.com/gpu"], 11);
     stage.roll_back(&pairs).await;
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);

@@ -66,7 +66,9 @@ impl Subject for Quotas<'_> {
     }
 
     async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
-        if self.left && self.cluster.look(&Self::thing(thing), Observer::Platform, stamp).await?.is_none() {
+        if self.left
+            && self.cluster.read_resource(&Self::thing(thing), Observer::Platform, stamp).await?.is_none()
+        {
             return Ok(None);
         }
         self.cluster.read(&Self::place(thing), stamp).await
@@ -81,7 +83,7 @@ impl Subject for Quotas<'_> {
     ) -> Result<FoundObject, ActionError> {
         let hard = |amount: u64| json!({ GPUS: amount });
         let swap = FieldSwap { field: "hard".into(), from: hard(from), to: hard(to) };
-        self.cluster.swap(&Self::place(thing), TENANT, &swap, stamp).await
+        self.cluster.compare_and_set(&Self::place(thing), TENANT, &swap, stamp).await
     }
 
     async fn remove(

@@ -25,7 +25,7 @@ async fn running(world: &World, pods: &str, name: &str) {
 
 async fn seen(stage: &Stage, door: &TenantResource) -> Value {
     let stamp = stage.stamp("look", 100);
-    stage.on.estate.look(door, Observer::Platform, &stamp).await.unwrap().unwrap().spec
+    stage.on.tenant_resources.read_resource(door, Observer::Platform, &stamp).await.unwrap().unwrap().spec
 }
 
 /// Held, what runs runs on. Closed, nothing begins and what runs is evicted, except what a budget keeps, which is waited for by name;
@@ -59,7 +59,12 @@ async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
 
     world.post(&budgets, budget).await;
     let stamp = stage.stamp("drain", 100);
-    let kept = stage.on.estate.admit(&door, "door", AccessMode::Nothing, &stamp).await.unwrap_err();
+    let kept = stage
+        .on
+        .tenant_resources
+        .set_admission(&door, "door", AccessMode::Nothing, &stamp)
+        .await
+        .unwrap_err();
     assert_eq!(kept.code, codes::DRAINING, "{kept}");
     assert!(matches!(kept.class, engine::Class::Pending { .. }), "{kept}");
     assert!(kept.message.contains("pod kept") && kept.message.contains("keeper"), "{kept}");

@@ -15,7 +15,7 @@ fn thing(kind: &str, name: &str) -> TenantResource {
 }
 
 async fn look(stage: &Stage, thing: &TenantResource, eyes: Observer) -> Option<ObservedResource> {
-    stage.on.estate.look(thing, eyes, &stage.stamp("look", 100)).await.unwrap()
+    stage.on.tenant_resources.read_resource(thing, eyes, &stage.stamp("look", 100)).await.unwrap()
 }
 
 /// S57. Deleted is not gone: while it terminates a namespace is there for every eye, with the words of who holds it, and no finalizer
@@ -78,13 +78,13 @@ async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
     assert_ne!(first.uid, second.uid);
 
     let stamp = stage.stamp("removal", 100);
-    let error: ActionError = stage.on.estate.remove(&quota, &first.uid, &stamp).await.unwrap_err();
+    let error: ActionError = stage.on.tenant_resources.remove(&quota, &first.uid, &stamp).await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient));
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()));
-    stage.on.estate.remove(&quota, &second.uid, &stamp.dry()).await.unwrap();
+    stage.on.tenant_resources.remove(&quota, &second.uid, &stamp.as_dry_run()).await.unwrap();
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()), "that was a dry run");
-    stage.on.estate.remove(&quota, &second.uid, &stamp).await.unwrap();
+    stage.on.tenant_resources.remove(&quota, &second.uid, &stamp).await.unwrap();
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, None);
     stage.roll_back(&pairs).await;
 }

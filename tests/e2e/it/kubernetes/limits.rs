@@ -129,7 +129,7 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
         tenant: String::new(),
         spec: json!({ "value": 100, "preemption": "Never" }),
     };
-    stage.on.kubernetes.apply(&rehearsal, &stage.stamp("rehearsal", 1).dry()).await.unwrap();
+    stage.on.kubernetes.apply(&rehearsal, &stage.stamp("rehearsal", 1).as_dry_run()).await.unwrap();
     assert!(world.get(&path).await.is_none(), "that was a dry run");
 
     stage.onboard(&first).await;
@@ -145,7 +145,7 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     stage.roll_back(&second).await;
     assert_eq!(world.get(&path).await.unwrap(), class, "others may use it");
 
-    let other = PriorityClass::of(Tier::Research, 77);
+    let other = PriorityClass::new(Tier::Research, 77);
     let theirs = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": other.name }, "value": 5,
     });
@@ -174,8 +174,11 @@ async fn a_survey_names_neither_the_limit_range_nor_the_class() {
     stage.onboard(&pairs[..1]).await;
     stage.onboard(&pairs[5..6]).await;
 
-    let found =
-        stage.on.estate.survey("kubernetes", "surveyed", Observer::Platform, &stage.stamp("survey", 1)).await;
+    let found = stage
+        .on
+        .tenant_resources
+        .survey("kubernetes", "surveyed", Observer::Platform, &stage.stamp("survey", 1))
+        .await;
     let mut kinds: Vec<_> = found.unwrap().into_iter().map(|seen| seen.thing.kind).collect();
     kinds.sort();
 

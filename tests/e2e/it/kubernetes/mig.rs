@@ -311,7 +311,7 @@ async fn a_layout_that_cannot_be_is_refused_before_anything_is_written() {
     let live = server.get(&path(node)).await.unwrap();
     assert_eq!(label(&live, "nvidia.com/mig.config"), None, "nothing was written");
 
-    ask(SLICED, &stage.stamp("rehearsal", 1).dry()).await.unwrap();
+    ask(SLICED, &stage.stamp("rehearsal", 1).as_dry_run()).await.unwrap();
     assert_eq!(label(&server.get(&path(node)).await.unwrap(), "nvidia.com/mig.config"), None);
     ask(SLICED, &stage.stamp("slice", 7)).await.unwrap();
     let late = ask(WHOLE, &stage.stamp("slice", 6)).await.unwrap_err();

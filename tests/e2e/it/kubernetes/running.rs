@@ -114,7 +114,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
         assert_eq!(error.code, codes::PROBE_UNDECIDED, "{error}");
         assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "{kind:?} leaves nothing");
     }
-    let dry = scene.probe(CrossTenantTraffic, &stamp.dry()).await.unwrap_err();
+    let dry = scene.probe(CrossTenantTraffic, &stamp.as_dry_run()).await.unwrap_err();
     assert_eq!((dry.code.as_str(), dry.class), (codes::UNSUPPORTED, Class::Permanent));
     scene.end(&world).await;
 }

@@ -50,7 +50,7 @@ pub fn onboarding(tenant: &str, owner_epoch: u64) -> Vec<Pair> {
                 tenant: t(),
                 workspace: w(),
                 labels,
-                priority_class: Some(PriorityClass::of(Tier::Research, 100)),
+                priority_class: Some(PriorityClass::new(Tier::Research, 100)),
             },
             DeleteNamespace { cluster: c(), tenant: t(), workspace: w() },
         ),
@@ -128,7 +128,7 @@ impl Stage {
         let cluster = backends::kubernetes::KubernetesCluster::connect(target).await.unwrap();
         let cluster = Arc::new(cluster.called(CLUSTER));
         let mut on = simulated_platform(Arc::new(LocalWorld::new()));
-        (on.kubernetes, on.estate) = (cluster.clone(), cluster);
+        (on.kubernetes, on.tenant_resources) = (cluster.clone(), cluster);
         Self { on, calls: Calls::new().await, epoch: 100 }
     }
 

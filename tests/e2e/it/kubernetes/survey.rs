@@ -13,7 +13,8 @@ use workflows::platform::*;
 
 /// What a survey finds, as `Kind/name`.
 pub async fn found(stage: &Stage, tenant: &str, eyes: Observer) -> Result<Vec<String>, ActionError> {
-    let all = stage.on.estate.survey("kubernetes", tenant, eyes, &stage.stamp("survey", 100)).await?;
+    let all =
+        stage.on.tenant_resources.survey("kubernetes", tenant, eyes, &stage.stamp("survey", 100)).await?;
     assert!(all.iter().all(|seen| seen.tenant == tenant && seen.thing.place == CLUSTER), "{all:#?}");
     Ok(all.into_iter().map(|seen| format!("{}/{}", seen.thing.kind, seen.thing.name)).collect())
 }
@@ -81,8 +82,9 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
     // What is not among our kinds may not be deleted by us either: that is said, and nothing is.
     let map = TenantResource::new("kubernetes", CLUSTER, "ConfigMap", "default/left-extra");
     let stamp = stage.stamp("removal", 100);
-    let seen = stage.on.estate.look(&map, Observer::Platform, &stamp).await.unwrap().unwrap();
-    let denied = stage.on.estate.remove(&map, &seen.uid, &stamp).await.unwrap_err();
+    let seen =
+        stage.on.tenant_resources.read_resource(&map, Observer::Platform, &stamp).await.unwrap().unwrap();
+    let denied = stage.on.tenant_resources.remove(&map, &seen.uid, &stamp).await.unwrap_err();
     assert!(denied.code == codes::DENIED && denied.message.contains("configmaps"), "{denied}");
 
     for path in [ROLES, CLASSES, MAPS, SECRETS] {
@@ -178,18 +180,27 @@ async fn only_credentials_that_cannot_delete_verify() {
         let stage = Stage::with(&KubernetesTarget { verifier_kubeconfig, ..world.target() }).await;
         let stamp = stage.stamp("verify", 1);
 
-        let look = stage.on.estate.look(&thing, Observer::Verifier, &stamp).await.unwrap_err();
+        let look =
+            stage.on.tenant_resources.read_resource(&thing, Observer::Verifier, &stamp).await.unwrap_err();
         let survey = found(&stage, "gone", Observer::Verifier).await.unwrap_err();
 
         assert_eq!((look.code.as_str(), survey.code.as_str()), (codes::REFUSED, codes::REFUSED));
         assert!(look.message.contains(says) && survey.message.contains(says), "{look} {survey}");
-        assert_eq!(stage.on.estate.look(&thing, Observer::Platform, &stamp).await.unwrap(), None);
+        assert_eq!(
+            stage.on.tenant_resources.read_resource(&thing, Observer::Platform, &stamp).await.unwrap(),
+            None
+        );
     }
     let itself = KubernetesTarget { verifier_kubeconfig: Some(world.kubeconfig("tenure")), ..world.target() };
     assert!(KubernetesCluster::connect(&itself).await.is_err());
     let stage = Stage::new(&world).await;
     assert_eq!(
-        stage.on.estate.look(&thing, Observer::Verifier, &stage.stamp("verify", 1)).await.unwrap(),
+        stage
+            .on
+            .tenant_resources
+            .read_resource(&thing, Observer::Verifier, &stage.stamp("verify", 1))
+            .await
+            .unwrap(),
         None
     );
 }

@@ -73,7 +73,7 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
         world.until(|| async { world.get(&space("waits")).await.is_none() }).await;
         Instant::now()
     };
-    let (left, gone) = tokio::join!(stage.on.kubernetes.gone(&place, uid, &stamp), freeing);
+    let (left, gone) = tokio::join!(stage.on.kubernetes.wait_until_gone(&place, uid, &stamp), freeing);
 
     assert_eq!(left.unwrap(), None);
     assert!(gone.elapsed() < Duration::from_secs(5), "{:?}", gone.elapsed());
@@ -112,7 +112,7 @@ async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
         let_go(&world, "forgets").await;
         said
     };
-    let (left, said) = tokio::join!(stage.on.kubernetes.gone(&place, uid, &stamp), freeing);
+    let (left, said) = tokio::join!(stage.on.kubernetes.wait_until_gone(&place, uid, &stamp), freeing);
 
     assert!(said.contains("\"code\":410"), "the server remembers still: {said}");
     assert_eq!(left.unwrap(), None);
@@ -135,7 +135,7 @@ async fn a_watch_that_breaks_off_is_no_absence() {
         }
         let_go(&world, "breaks").await;
     };
-    let (left, ()) = tokio::join!(stage.on.kubernetes.gone(&place, uid, &stamp), cutting);
+    let (left, ()) = tokio::join!(stage.on.kubernetes.wait_until_gone(&place, uid, &stamp), cutting);
     assert_eq!(left.unwrap(), None);
     assert!(world.get(&space("breaks")).await.is_none());
 
@@ -146,7 +146,7 @@ async fn a_watch_that_breaks_off_is_no_absence() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.kill().await;
     };
-    let (left, ()) = tokio::join!(stage.on.kubernetes.gone(&place, uid, &stamp), away);
+    let (left, ()) = tokio::join!(stage.on.kubernetes.wait_until_gone(&place, uid, &stamp), away);
     world.start().await;
     let error = left.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::UNAVAILABLE, Class::Transient), "{error}");
@@ -170,7 +170,7 @@ async fn without_a_watch_the_answer_is_what_there_is() {
     for watch_ms in [LONG, 0] {
         let stage = Stage::with(&KubernetesTarget { watch_ms, ..world.target() }).await;
         let begun = Instant::now();
-        let left = stage.on.kubernetes.gone(&place("blind"), uid, &stamp(&stage)).await.unwrap();
+        let left = stage.on.kubernetes.wait_until_gone(&place("blind"), uid, &stamp(&stage)).await.unwrap();
         assert!(left.is_some_and(|left| left.terminating));
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         world.merge(role, json!({ "rules": rules })).await;
@@ -216,7 +216,7 @@ async fn the_last_pod_ends_the_wait_for_a_workload() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.merge(&format!("{pods}/train-1/status"), json!({ "status": { "phase": "Succeeded" } })).await;
     };
-    let (left, ()) = tokio::join!(Workloads::gone(&cluster, &of, &stamp), ending);
+    let (left, ()) = tokio::join!(Workloads::wait_until_gone(&cluster, &of, &stamp), ending);
 
     assert!(left.unwrap().is_none_or(|left| !left.pods));
     let asked = proxy.seen() - before;

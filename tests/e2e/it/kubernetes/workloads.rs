@@ -35,7 +35,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
 
     let error = scene.on.evict(&of, &first.uid, &evict).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient), "{error}");
-    scene.on.evict(&of, &second.uid, &evict.dry()).await.unwrap();
+    scene.on.evict(&of, &second.uid, &evict.as_dry_run()).await.unwrap();
     assert_eq!(scene.workload("train").await["spec"]["active"], true);
 
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
@@ -150,13 +150,16 @@ async fn what_a_borrower_was_told_is_taken_back() {
     scene.pod("llm-0", "gpu-1", labelled("llm")).await;
     let (workload, pod) =
         (format!("{KUEUE}/namespaces/{}/workloads/llm", scene.space), format!("{}/llm-0", scene.pods()));
-    let unrouted =
-        scene.on.tell(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain-early", 1)).await.unwrap_err();
+    let unrouted = scene
+        .on
+        .set_notice(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain-early", 1))
+        .await
+        .unwrap_err();
     assert!(
         unrouted.code == codes::UNSUPPORTED && unrouted.message.contains("tenure.dev/route"),
         "{unrouted}"
     );
-    scene.on.tell(&of, &WorkloadNotice::Weight(100), &scene.stamp("restore-early", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::Weight(100), &scene.stamp("restore-early", 1)).await.unwrap();
     world
         .merge(&workload, json!({ "metadata": { "annotations": { "tenure.dev/route": "chat/llm" } } }))
         .await;
@@ -177,9 +180,9 @@ async fn what_a_borrower_was_told_is_taken_back() {
     );
 
     let ends_at = 1_800_000_000_123;
-    scene.on.tell(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
-    scene.on.tell(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
-    scene.on.tell(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::Weight(0), &scene.stamp("drain", 1)).await.unwrap();
     assert!(!scene.on.checkpoint(&of, &scene.stamp("save", 1)).await.unwrap());
     let drained = world.get(&format!("{routes}/chat")).await.unwrap();
     let weights = |route: &Value| -> Vec<u64> {
@@ -200,14 +203,14 @@ async fn what_a_borrower_was_told_is_taken_back() {
     world.merge(&pod, answer.clone()).await;
     assert!(scene.on.checkpoint(&of, &scene.stamp("save", 1)).await.unwrap(), "every pod has answered");
 
-    scene.on.tell(&of, &WorkloadNotice::GoesOn, &scene.stamp("withdraw", 1)).await.unwrap();
-    scene.on.tell(&of, &WorkloadNotice::Weight(100), &scene.stamp("restore", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::GoesOn, &scene.stamp("withdraw", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::Weight(100), &scene.stamp("restore", 1)).await.unwrap();
     let after = world.get(&format!("{routes}/chat")).await.unwrap();
     assert_eq!(after["spec"], before["spec"]);
     assert!(after["metadata"]["annotations"]["tenure.dev/weights"].is_null(), "{after}");
     assert_eq!(scene.seen("llm").await.unwrap(), before_told);
     // A late call of the notice does not come back to life.
-    scene.on.tell(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
+    scene.on.set_notice(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
     assert_eq!(scene.seen("llm").await.unwrap().reclaim_at, None);
     // The owner's late answer is to a question that is no more.
     world.merge(&workload, answer).await;
@@ -239,7 +242,7 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     scene.on.evict(&of, &uid, &scene.stamp("evict", 1)).await.unwrap();
     let fence = json!({ "spec": { "taints": [{ "key": "node.kubernetes.io/out-of-service", "effect": "NoExecute" }] } });
     let refused = async || {
-        let error = scene.on.force(&of, &uid, &scene.stamp("force", 1)).await.unwrap_err();
+        let error = scene.on.force_remove(&of, &uid, &scene.stamp("force", 1)).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), (codes::NODE_ALIVE, Class::Permanent), "{error}");
         assert!(scene.seen("hang").await.unwrap().pods && scene.live("pod-on-hang-1").await.is_some());
         error.message
@@ -253,11 +256,11 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     world.merge("/api/v1/nodes/hang-2", fence).await;
     assert!(refused().await.contains("hang-2"), "a machine that answers is not off, whatever was said of it");
     ready("hang-2", "False").await;
-    scene.on.force(&of, "somebody-else", &scene.stamp("force", 1)).await.unwrap_err();
-    scene.on.force(&of, &uid, &scene.stamp("force", 1).dry()).await.unwrap();
+    scene.on.force_remove(&of, "somebody-else", &scene.stamp("force", 1)).await.unwrap_err();
+    scene.on.force_remove(&of, &uid, &scene.stamp("force", 1).as_dry_run()).await.unwrap();
     assert!(scene.live("pod-on-hang-1").await.is_some());
 
-    scene.on.force(&of, &uid, &scene.stamp("force", 1)).await.unwrap();
+    scene.on.force_remove(&of, &uid, &scene.stamp("force", 1)).await.unwrap();
     assert_eq!(scene.seen("hang").await, None);
     assert!(scene.live("neighbour").await.unwrap()["metadata"]["deletionTimestamp"].is_null());
     scene.end().await;
@@ -371,10 +374,10 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         let stamp = |step: &str| scene.stamp(&format!("{step}-{n}"), 1);
         let (bare, kueued) = (scene.of("bare"), scene.of("kueued"));
         let answers = [
-            scene.on.tell(&kueued, &WorkloadNotice::Weight(0), &stamp("drain")).await,
-            scene.on.tell(&kueued, &WorkloadNotice::EndsAt(1), &stamp("notify")).await,
+            scene.on.set_notice(&kueued, &WorkloadNotice::Weight(0), &stamp("drain")).await,
+            scene.on.set_notice(&kueued, &WorkloadNotice::EndsAt(1), &stamp("notify")).await,
             scene.on.evict(&bare, &uid, &stamp("evict")).await,
-            scene.on.force(&bare, &uid, &stamp("force")).await,
+            scene.on.force_remove(&bare, &uid, &stamp("force")).await,
         ];
         let denied: Vec<String> = answers
             .into_iter()
@@ -386,7 +389,7 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         assert!(denied.iter().any(|said| said.contains(&missed)), "{verb} {resource}: {denied:?}");
         world.merge(ROLE, json!({ "rules": rules })).await;
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-        scene.on.tell(&kueued, &WorkloadNotice::Weight(100), &stamp("restore")).await.unwrap();
+        scene.on.set_notice(&kueued, &WorkloadNotice::Weight(100), &stamp("restore")).await.unwrap();
         scene.gone(&pod).await;
     }
     world.merge(PROBES, json!({ "rules": probes })).await;

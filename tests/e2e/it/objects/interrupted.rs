@@ -25,7 +25,7 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
     }
     puts.join_all().await;
     let thing = TenantResource::new("objects", super::REGION, "Bucket", &wanted.name);
-    let seen = on.s3.look(&thing, Observer::Platform, &step).await.unwrap().unwrap();
+    let seen = on.s3.read_resource(&thing, Observer::Platform, &step).await.unwrap().unwrap();
 
     let killing = async {
         tokio::time::sleep(Duration::from_millis(150)).await;
@@ -36,14 +36,14 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
     if let Err(error) = &struck {
         assert!(matches!(error.class, Class::Unknown | Class::Transient), "{error:?}");
     }
-    let away = on.s3.look(&thing, Observer::Platform, &step).await.unwrap_err();
+    let away = on.s3.read_resource(&thing, Observer::Platform, &step).await.unwrap_err();
     assert_eq!(away.class, Class::Transient, "a store that is away is not a store without the bucket");
     tokio::task::block_in_place(|| gateway.restart());
 
     while on.s3.empty(&thing, &seen.uid, &step).await.unwrap().left > 0 {}
     on.s3.remove(&thing, &seen.uid, &step).await.unwrap();
 
-    assert_eq!(on.s3.look(&thing, Observer::Verifier, &step).await.unwrap(), None);
+    assert_eq!(on.s3.read_resource(&thing, Observer::Verifier, &step).await.unwrap(), None);
     assert_eq!(gateway.raw("VERIFIER").listings(&wanted.name).await, None);
     // Seen once to fail, by one version's data: Ceph's own, of which docs/backends/objects.md tells. It stays forbidden.
     assert_eq!(gateway.holding("the secret of the struck"), [""; 0]);

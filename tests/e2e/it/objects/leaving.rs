@@ -44,7 +44,7 @@ async fn emptied(
 }
 
 async fn looked(on: &Stage, thing: &TenantResource, eyes: Observer) -> Option<ObservedResource> {
-    on.s3.look(thing, eyes, &stamp("look", 1)).await.unwrap()
+    on.s3.read_resource(thing, eyes, &stamp("look", 1)).await.unwrap()
 }
 
 /// S81. Everything is destroyed: versions, delete markers, unfinished uploads, keys that no XML holds. An independent client
@@ -142,7 +142,7 @@ async fn a_verifier_that_cannot_see_our_buckets_verifies_nothing() {
 
     let refused = |on: &Stage| {
         let (s3, thing) = (backends::s3::S3::connect(&on.target).unwrap(), thing.clone());
-        async move { s3.look(&thing, Observer::Verifier, &stamp("look", 1)).await.unwrap_err() }
+        async move { s3.read_resource(&thing, Observer::Verifier, &stamp("look", 1)).await.unwrap_err() }
     };
 
     assert_eq!(refused(&stranger).await.code, codes::DENIED);

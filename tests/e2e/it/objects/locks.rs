@@ -23,7 +23,7 @@ async fn locked_versions_are_reported_as_kept_until_their_day_and_the_others_go(
     }
     raw.ok(Method::PUT, &format!("/{name}/free"), b"free").await;
     let thing = TenantResource::new("objects", super::REGION, "Bucket", &name);
-    let seen = on.s3.look(&thing, Observer::Platform, &step).await.unwrap().unwrap();
+    let seen = on.s3.read_resource(&thing, Observer::Platform, &step).await.unwrap().unwrap();
     assert_eq!((seen.number("versions"), seen.number("locked")), (1, 2));
     assert_eq!(seen.text("locked_until"), Some(governed.as_str()));
 

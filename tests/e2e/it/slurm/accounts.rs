@@ -51,13 +51,13 @@ async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that
     assert!(why.starts_with("PENDING"), "{why}");
 
     let more = to(now(&made), &gpus(&[("prod", 2)]));
-    let grown = slurm.swap("gpu", "t-grows", "grows", &more, &stamp("grow")).await.unwrap();
-    assert_eq!(slurm.swap("gpu", "t-grows", "grows", &more, &stamp("grow")).await.unwrap(), grown);
+    let grown = slurm.compare_and_set("gpu", "t-grows", "grows", &more, &stamp("grow")).await.unwrap();
+    assert_eq!(slurm.compare_and_set("gpu", "t-grows", "grows", &more, &stamp("grow")).await.unwrap(), grown);
     until("the second runs", Duration::from_secs(20), || async { cluster.job_state(second) == "RUNNING" })
         .await;
 
     let less = to(now(&grown), &gpus(&[("prod", 1)]));
-    slurm.swap("gpu", "t-grows", "grows", &less, &stamp("grow/undo")).await.unwrap();
+    slurm.compare_and_set("gpu", "t-grows", "grows", &less, &stamp("grow/undo")).await.unwrap();
     assert_eq!(cluster.limits("t-grows--prod"), format!("t-grows--prod|{GPU}=1"));
     assert_eq!(cluster.job_state(second), "RUNNING", "a limit ends nothing that runs");
     let third = slurm.submit(&sleeper(&train, 1), &stamp("third")).await.unwrap();
@@ -83,8 +83,9 @@ async fn a_limit_that_somebody_else_has_set_is_not_overwritten() {
         &format!("GrpTRES={GPU}=5"),
     ]);
 
-    let refused =
-        slurm.swap("gpu", "t-drift", "drift", &to(now(&made), &gpus(&[("prod", 6)])), &stamp("grow")).await;
+    let refused = slurm
+        .compare_and_set("gpu", "t-drift", "drift", &to(now(&made), &gpus(&[("prod", 6)])), &stamp("grow"))
+        .await;
 
     let refused = refused.unwrap_err();
     assert_eq!((refused.class, refused.code.as_str()), (Class::Transient, codes::OBJECT_CHANGED));
@@ -104,7 +105,10 @@ async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
     assert_eq!(now(&made), json!(wanted));
     assert_eq!(cluster.limits("t-units--prod"), "t-units--prod|cpu=16,mem=62.50G");
     let none = Associations::new();
-    let bare = slurm.swap("gpu", "t-units", "units", &to(now(&made), &none), &stamp("off")).await.unwrap();
+    let bare = slurm
+        .compare_and_set("gpu", "t-units", "units", &to(now(&made), &none), &stamp("off"))
+        .await
+        .unwrap();
     assert_eq!(bare.spec, json!({}));
 }
 
@@ -122,7 +126,7 @@ async fn a_resource_that_slurm_does_not_count_is_refused_with_the_remedy() {
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
     let Some(cluster) = Cluster::shared() else { return };
-    let (slurm, dry) = (cluster.backend(), stamp("make").dry());
+    let (slurm, dry) = (cluster.backend(), stamp("make").as_dry_run());
     let made = slurm.create_account("gpu", "t-dry", "dry", &gpus(&[("prod", 4)]), &dry).await.unwrap();
     assert_eq!(now(&made), json!(gpus(&[("prod", 4)])));
     assert_eq!(slurm.account("gpu", "t-dry", &dry).await.unwrap(), None);

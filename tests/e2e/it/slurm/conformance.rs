@@ -79,7 +79,7 @@ impl Subject for Limits {
     ) -> Result<FoundObject, ActionError> {
         let (from, to) = (json!(gpus(&[("w", from)])), json!(gpus(&[("w", to)])));
         let swap = FieldSwap { field: "associations".into(), from, to };
-        self.slurm.swap("gpu", thing, TENANT, &swap, stamp).await
+        self.slurm.compare_and_set("gpu", thing, TENANT, &swap, stamp).await
     }
 
     async fn remove(

@@ -57,13 +57,19 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
         };
         cluster.kill(daemon);
         let grown = slurm
-            .swap("gpu", &name, &tenant, &more, &CallMetadata { step: "0A/Grow/1".into(), ..hurried.clone() })
+            .compare_and_set(
+                "gpu",
+                &name,
+                &tenant,
+                &more,
+                &CallMetadata { step: "0A/Grow/1".into(), ..hurried.clone() },
+            )
             .await;
         if let Err(error) = &grown {
             passing(error);
         }
         cluster.restart(daemon);
-        let grow = || slurm.swap("gpu", &name, &tenant, &more, &hurried);
+        let grow = || slurm.compare_and_set("gpu", &name, &tenant, &more, &hurried);
         assert_eq!(repeated(grow).await.spec["associations"], more.to);
 
         cluster.kill(daemon);

@@ -30,10 +30,10 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     let job = slurm.submit(&sleeper(&workload("leaves", "train"), 1), &stamp("0A/Job/1")).await.unwrap();
     until("it runs", Duration::from_secs(20), || async { cluster.job_state(job) == "RUNNING" }).await;
     let account = TenantResource::new("slurm", "gpu", "Account", "t-leaves");
-    let look = || async { slurm.look(&account, Observer::Platform, &stamp("look")).await.unwrap() };
+    let look = || async { slurm.read_resource(&account, Observer::Platform, &stamp("look")).await.unwrap() };
 
     // Frozen: what runs goes on, nothing new is let in; and the other way round.
-    slurm.admit(&account, "leaves", AccessMode::ReadOnly, &stamp("0B/Freeze/1")).await.unwrap();
+    slurm.set_admission(&account, "leaves", AccessMode::ReadOnly, &stamp("0B/Freeze/1")).await.unwrap();
     let frozen = look().await.unwrap();
     assert_eq!((frozen.text("admits"), frozen.number("jobs")), (Some("read_only"), 1));
     let refused =
@@ -41,7 +41,7 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     assert_eq!(refused.code, codes::REFUSED, "{refused}");
     let in_use = slurm.remove(&account, &frozen.uid, &stamp("0B/Remove/1")).await.unwrap_err();
     assert_eq!((in_use.class, in_use.code.as_str()), (Class::Permanent, codes::ACCOUNT_IN_USE));
-    slurm.admit(&account, "leaves", AccessMode::Nothing, &stamp("0B/Drain/1")).await.unwrap();
+    slurm.set_admission(&account, "leaves", AccessMode::Nothing, &stamp("0B/Drain/1")).await.unwrap();
     until("it is drained", Duration::from_secs(30), || async { look().await.unwrap().number("jobs") == 0 })
         .await;
 
@@ -65,7 +65,10 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
 
     assert!(slurm.survey("slurm", "leaves", Observer::Verifier, &stamp("verify")).await.unwrap().is_empty());
     for seen in &all {
-        assert_eq!(slurm.look(&seen.thing, Observer::Verifier, &stamp("verify")).await.unwrap(), None);
+        assert_eq!(
+            slurm.read_resource(&seen.thing, Observer::Verifier, &stamp("verify")).await.unwrap(),
+            None
+        );
     }
     let (accounts, users) = (
         cluster.says(&["sacctmgr", "-nP", "show", "account"]),

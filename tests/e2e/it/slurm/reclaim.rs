@@ -23,8 +23,8 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     assert_eq!(cluster.job_state(asked), "PENDING");
     let all: GpuSet = [("gpu0".to_owned(), (0..8).collect())].into();
 
-    slurm.tell(&borrower, &WorkloadNotice::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
-    slurm.tell(&borrower, &WorkloadNotice::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
+    slurm.set_notice(&borrower, &WorkloadNotice::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
+    slurm.set_notice(&borrower, &WorkloadNotice::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
     let told = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
     assert_eq!((told.reclaim_at, &told.gpus), (Some(5_000), &all));
     assert_eq!(slurm.clients("gpu", "gpu0", &[3].into(), &stamp("look")).await.unwrap().len(), 1);
@@ -99,7 +99,7 @@ async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
         slurm.checkpoint(&of, &stamp("0B/Save/1")).await.unwrap()
     })
     .await;
-    slurm.tell(&of, &WorkloadNotice::GoesOn, &stamp("0B/Withdraw/1")).await.unwrap();
+    slurm.set_notice(&of, &WorkloadNotice::GoesOn, &stamp("0B/Withdraw/1")).await.unwrap();
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
     assert!(!seen.checkpointed, "what it has saved will not do another time");
     cluster.says(&["scancel", &job.to_string()]);

@@ -44,7 +44,10 @@ async fn seen(system: &System, tenant: &str) -> Vec<String> {
 async fn cleared(system: &System, tenant: &str) {
     for seen in system.survey(system.name(), tenant, Observer::Platform, &stamp("clear")).await.unwrap() {
         system.remove(&seen.thing, &seen.uid, &stamp("clear")).await.unwrap();
-        assert_eq!(system.look(&seen.thing, Observer::Verifier, &stamp("clear")).await.unwrap(), None);
+        assert_eq!(
+            system.read_resource(&seen.thing, Observer::Verifier, &stamp("clear")).await.unwrap(),
+            None
+        );
     }
 }
 
@@ -67,7 +70,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
     for (admits, members) in
         [(AccessMode::ReadOnly, 1), (AccessMode::Nothing, 0), (AccessMode::Nothing, 0), (AccessMode::All, 1)]
     {
-        identity.admit(&door, "acme", admits, &stamp("door")).await.unwrap();
+        identity.set_admission(&door, "acme", admits, &stamp("door")).await.unwrap();
         let groups = server.groups().await;
         let admins = groups.iter().find(|(name, ..)| name == GROUPS[0]).unwrap();
         assert_eq!(admins.1, members, "{admits:?}: {groups:?}");
@@ -77,7 +80,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
             "whoever waits outside is not forgotten: {admits:?}"
         );
     }
-    identity.admit(&door, "acme", AccessMode::Nothing, &stamp("door")).await.unwrap();
+    identity.set_admission(&door, "acme", AccessMode::Nothing, &stamp("door")).await.unwrap();
     let all = identity.survey("identity", "acme", Observer::Platform, &made).await.unwrap();
     let order =
         ["Credentials", "Groups"].map(|kind| all.iter().find(|seen| seen.thing.kind == kind).unwrap());

@@ -101,7 +101,7 @@ fn offline(certificate: &[u8], key: &str) -> Verification {
     let (code, said) = verified(&at("changed.json", &other));
     assert!(code == Some(1) && said.contains("DOES NOT HOLD"), "{code:?} {said}");
 
-    let found = verify(certificate, &PublicKey::all_of_pem(key.as_bytes()).unwrap());
+    let found = verify(certificate, &PublicKey::all_from_pem(key.as_bytes()).unwrap());
     assert_eq!(found.problems, []);
     found
 }

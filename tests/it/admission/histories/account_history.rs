@@ -48,7 +48,7 @@ impl History {
     pub(super) fn sliced(sharing: bool) -> Self {
         let mut history = Self::new("gpu/H100/1g.10gb".parse().unwrap());
         let shared = |view: &mut View| {
-            let tenant = view.need::<Tenant>("acme")?;
+            let tenant = view.require::<Tenant>("acme")?;
             view.put(&Tenant { allow_gpu_sharing: sharing, ..tenant })
         };
         history.world.decide(shared).unwrap();
@@ -241,7 +241,7 @@ impl History {
         let inside = |name: &'static str| {
             let balance = self.balance(name);
             let account = &self.world.cohort().accounts[&workspace(name)];
-            let room = balance.allowance.nominal.saturating_sub(balance.taken());
+            let room = balance.allowance.nominal.saturating_sub(balance.in_use());
             let first =
                 self.world.waiting(name).into_iter().find(|waits| waits.requests[&self.kind] <= room)?;
             let open = account.admitting == AccountState::Open && demand.workspace != workspace(name);
@@ -303,7 +303,7 @@ impl History {
     /// Time passes in steps that observations keep up with, and what is used is counted from outside.
     fn pass(&mut self, span: Duration) {
         let cohort = self.world.cohort();
-        let taken: u64 = cohort.balances(&self.kind).map(|(_, balance)| balance.taken()).sum();
+        let taken: u64 = cohort.balances(&self.kind).map(|(_, balance)| balance.in_use()).sum();
         self.spent += taken * u64::try_from(span.as_millis()).unwrap();
         self.world.pass(span);
         let observed = self.world.see();

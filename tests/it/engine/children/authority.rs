@@ -33,8 +33,8 @@ async fn a_child_goes_by_the_authority_of_its_parent_and_records_it() {
 
     assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
     let child = bench.children(parent).await.remove(0).execution;
-    let given = bench.engine.show(child).await.unwrap().1.body["authorisation"]["by"]["parent"].clone();
-    let (_, shown) = bench.engine.show(parent.id).await.unwrap();
+    let given = bench.engine.execution(child).await.unwrap().1.body["authorisation"]["by"]["parent"].clone();
+    let (_, shown) = bench.engine.execution(parent.id).await.unwrap();
     assert_eq!(given["execution"], json!(parent.id));
     assert_eq!(given["plan"], json!(shown.digest));
     assert_eq!(given["by"], json!({ "people": ["ada", "bob"] }));
@@ -45,7 +45,7 @@ async fn a_child_that_the_plan_of_its_parent_does_not_cover_is_not_started() {
     let bench = bench();
     let parent = agreed(&bench, closing(true)).await;
 
-    let (_, shown) = bench.engine.show(parent.id).await.unwrap();
+    let (_, shown) = bench.engine.execution(parent.id).await.unwrap();
     assert_eq!(shown.body["phase"]["parked"]["errors"][0]["code"], json!("child.not_in_plan"));
     assert!(bench.children(parent).await.is_empty());
     assert_eq!(bench.stage.log(), Vec::<String>::new());
@@ -79,7 +79,7 @@ impl<const WAIVED: bool> Workflow for Hasty<WAIVED> {
         match state {
             ClosingState::Asking if WAIVED => quick.waived_by(rule()).otherwise("no", ClosingState::Open),
             ClosingState::Asking => quick.otherwise("no", ClosingState::Open),
-            ClosingState::Erasing => children([erasure()]).cancelled().then(ClosingState::Closed),
+            ClosingState::Erasing => children([erasure()]).cancel_on_undo().then(ClosingState::Closed),
             ClosingState::Closed => end(Outcome::Completed),
             ClosingState::Open => end(Outcome::Refused),
         }

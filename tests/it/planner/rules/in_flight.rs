@@ -47,11 +47,11 @@ fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
     let (mut reclaims, calm) =
         (RecentReclaims::default(), CoolDownRules { cooldown: 100, ..CoolDownRules::default() });
 
-    reclaims.victim("r-0", 1000);
+    reclaims.record_victim("r-0", 1000);
 
-    assert_eq!(reclaims.cools_until("r-0", 1099, &calm), Some(1100));
-    assert_eq!(reclaims.cools_until("r-0", 1100, &calm), None);
-    assert_eq!(reclaims.cools_until("r-1", 1000, &calm), None);
+    assert_eq!(reclaims.cooling_until("r-0", 1099, &calm), Some(1100));
+    assert_eq!(reclaims.cooling_until("r-0", 1100, &calm), None);
+    assert_eq!(reclaims.cooling_until("r-1", 1000, &calm), None);
 }
 
 #[test]
@@ -60,13 +60,13 @@ fn a_pair_that_reclaims_three_times_in_an_hour_halves_what_may_be_borrowed() {
 
     for at in [0, HOUR, HOUR + 1, HOUR + 2] {
         assert_eq!(reclaims.borrowing_limit("research", 9, at), 9, "{at}");
-        reclaims.pair("research", "production", at, &calm);
+        reclaims.record_pair("research", "production", at, &calm);
     }
 
     let last = HOUR + 2;
     assert_eq!(reclaims.borrowing_limit("research", 9, last), 4);
     assert_eq!(reclaims.borrowing_limit("research", 9, last + HOUR), 9);
     assert_eq!(reclaims.borrowing_limit("other", 9, last), 9);
-    reclaims.forget(last + HOUR, &calm);
+    reclaims.prune(last + HOUR, &calm);
     assert_eq!(reclaims, RecentReclaims::default());
 }

@@ -53,7 +53,7 @@ impl Workflow for Demolition {
 
     fn step(&self, state: Wrecking) -> Step<Self> {
         match state {
-            Wrecking::Agreeing => approval([Seat::of("boss", 2)])
+            Wrecking::Agreeing => approval([Seat::new("boss", 2)])
                 .within(ANSWER_WITHIN)
                 .granted(Wrecking::Surveying)
                 .refused(Wrecking::Spared)

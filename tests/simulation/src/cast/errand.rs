@@ -86,7 +86,7 @@ impl Errand {
             Some(Spec::Reserve(tokens)) => {
                 act(Reserve { tokens }).undo(Release { tokens }).retry(policy()).within(6 * HOUR).then(next)
             }
-            Some(Spec::Ask) => approval([Seat::of("boss", 2)])
+            Some(Spec::Ask) => approval([Seat::new("boss", 2)])
                 .within(ANSWER_WITHIN)
                 .granted(next)
                 .refused(Going::Declined)
@@ -94,8 +94,8 @@ impl Errand {
             Some(Spec::Listen) => await_signal("go").within(ANSWER_WITHIN).then(next).expired(Going::Lapsed),
             Some(Spec::Sleep) => wait(SLEEP).then(next),
             Some(Spec::Send(chores)) => children(chores)
-                .answer(|chore| chore.noted.clone())
-                .cancelled()
+                .map_result(|chore| chore.noted.clone())
+                .cancel_on_undo()
                 .within(24 * HOUR)
                 .record(sent)
                 .then(next),

@@ -35,7 +35,7 @@ impl LedgerAction for Reserve {
     const NAME: &'static str = "Reserve";
     type Output = ();
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let mut pool = view.need::<Pool>(Pool::ID)?;
+        let mut pool = view.require::<Pool>(Pool::ID)?;
         let Some(free) = pool.free.checked_sub(self.tokens) else {
             return Err(ActionError::transient("pool.empty", "not enough tokens").into());
         };
@@ -55,7 +55,7 @@ impl LedgerAction for Release {
     const NAME: &'static str = "Release";
     type Output = ();
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let mut pool = view.need::<Pool>(Pool::ID)?;
+        let mut pool = view.require::<Pool>(Pool::ID)?;
         let back = pool.held.remove(&call.execution.to_string()).unwrap_or(0);
         pool.free += back;
         view.put(&pool)

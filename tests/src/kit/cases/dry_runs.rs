@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 async fn make(b: &Bench<'_>) -> Ended {
-    let dry = b.make(5, &b.stamp("make").dry()).await;
+    let dry = b.make(5, &b.stamp("make").as_dry_run()).await;
     dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
     let seen = b.look().await?;
     holds(seen.is_none(), || format!("the dry run made {seen:?}"))?;
@@ -30,7 +30,7 @@ async fn make(b: &Bench<'_>) -> Ended {
 }
 
 async fn make_then(b: &Bench<'_>) -> Ended {
-    let dry = b.make(5, &b.stamp("make").dry()).await;
+    let dry = b.make(5, &b.stamp("make").as_dry_run()).await;
     dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
     b.made(5).await?;
     b.really(Some(5)).await
@@ -38,14 +38,14 @@ async fn make_then(b: &Bench<'_>) -> Ended {
 
 async fn make_refused(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
-    let error = failure(b.make(7, &b.stamp("other").dry()).await)?;
+    let error = failure(b.make(7, &b.stamp("other").as_dry_run()).await)?;
     coded(&error, &[codes::OBJECT_FOREIGN])?;
     b.really(Some(5)).await
 }
 
 async fn change(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
-    let dry = b.change(5, 9, &b.stamp("change").dry()).await;
+    let dry = b.change(5, 9, &b.stamp("change").as_dry_run()).await;
     dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
     b.really(Some(5)).await?;
     let earnest = b.change(5, 9, &b.stamp("change")).await;
@@ -55,14 +55,14 @@ async fn change(b: &Bench<'_>) -> Ended {
 
 async fn change_refused(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
-    let error = failure(b.change(7, 9, &b.stamp("change").dry()).await)?;
+    let error = failure(b.change(7, 9, &b.stamp("change").as_dry_run()).await)?;
     coded(&error, &[codes::OBJECT_CHANGED])?;
     b.really(Some(5)).await
 }
 
 async fn remove(b: &Bench<'_>) -> Ended {
     let made = b.made(5).await?;
-    let dry = b.subject.remove(&b.thing, &made, &b.stamp("remove").dry()).await;
+    let dry = b.subject.remove(&b.thing, &made, &b.stamp("remove").as_dry_run()).await;
     dry.map_err(|e| broken(format!("the dry run failed: {e}")))?;
     let seen = b.there().await?;
     holds(!seen.terminating, || "the dry run removed it".into())?;

@@ -46,7 +46,7 @@ async fn make(b: &Bench<'_>) -> Ended {
     let (stamp, other) = (b.stamp("make"), b.other());
     let newer = b.make(5, &at(stamp.clone(), 9)).await;
     newer.map_err(|e| broken(format!("making it failed: {e}")))?;
-    let late = b.subject.make(&other, 6, &at(stamp.part("other"), 3)).await;
+    let late = b.subject.make(&other, 6, &at(stamp.for_part("other"), 3)).await;
     let error = failure(late)?;
     permanent(&error)?;
     coded(&error, &[codes::FENCED])?;
@@ -60,7 +60,7 @@ async fn change(b: &Bench<'_>) -> Ended {
     let stamp = b.stamp("change");
     let newer = b.change(5, 9, &at(stamp.clone(), 9)).await;
     newer.map_err(|e| broken(format!("changing it failed: {e}")))?;
-    let error = failure(b.change(9, 12, &at(stamp.part("late"), 3)).await)?;
+    let error = failure(b.change(9, 12, &at(stamp.for_part("late"), 3)).await)?;
     permanent(&error)?;
     coded(&error, &[codes::FENCED])?;
     b.really(Some(9)).await
@@ -90,7 +90,7 @@ async fn undone(b: &Bench<'_>) -> Ended {
 async fn equal(b: &Bench<'_>) -> Ended {
     let stamp = at(b.stamp("make"), 7);
     b.make(5, &stamp).await.map_err(|e| broken(format!("making it failed: {e}")))?;
-    let changed = b.change(5, 9, &stamp.part("change")).await;
+    let changed = b.change(5, 9, &stamp.for_part("change")).await;
     changed.map_err(|e| broken(format!("the same holder was refused: {e}")))?;
     b.really(Some(9)).await
 }

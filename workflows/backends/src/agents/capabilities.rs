@@ -140,12 +140,12 @@ impl Workloads for GpusByAgents {
         self.rest.observe(of, stamp).await
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         of: &WorkloadRef,
         stamp: &CallMetadata,
     ) -> Result<Option<RunningWorkload>, ActionError> {
-        self.rest.gone(of, stamp).await
+        self.rest.wait_until_gone(of, stamp).await
     }
 
     async fn start(
@@ -158,13 +158,13 @@ impl Workloads for GpusByAgents {
         self.rest.start(of, gpus, service, stamp).await
     }
 
-    async fn tell(
+    async fn set_notice(
         &self,
         of: &WorkloadRef,
         telling: &WorkloadNotice,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.rest.tell(of, telling, stamp).await
+        self.rest.set_notice(of, telling, stamp).await
     }
 
     async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
@@ -175,16 +175,21 @@ impl Workloads for GpusByAgents {
         self.rest.evict(of, uid, stamp).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
-        self.rest.force(of, uid, stamp).await
+    async fn force_remove(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        self.rest.force_remove(of, uid, stamp).await
     }
 
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.rest.requeue(of, stamp).await
     }
 
-    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
-        self.rest.ended(of, stamp).await
+    async fn notify_ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
+        self.rest.notify_ended(of, stamp).await
     }
 
     /// Processes that the driver knows, and what the cluster itself says has them: a job that was given GPUs and has not opened

@@ -69,7 +69,7 @@ pub(super) async fn clusters(
     platform.kubernetes = ByPlace::<dyn Kubernetes>::over(kubernetes, platform.kubernetes);
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
-    Ok(Connected { platform: platform.serving(served), agents })
+    Ok(Connected { platform: platform.with_backends(served), agents })
 }
 
 /// The system in which a backend of this kind finds what tenants have, where it is real.

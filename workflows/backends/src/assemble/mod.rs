@@ -58,11 +58,11 @@ impl Targets {
             }
             left.served.insert((system.name(), String::new()), system);
         }
-        platform.estate = Estates::over(left.served, left.blind, platform.estate);
+        platform.tenant_resources = Estates::over(left.served, left.blind, platform.tenant_resources);
         platform.objects = ByPlace::<dyn Objects>::over(objects, platform.objects);
         let (machines, volumes) = machines(self.machines)?;
         platform.machines = ByPlace::<dyn Machines>::over(machines, platform.machines);
-        platform.estate = OnMachines::over(volumes, platform.estate);
+        platform.tenant_resources = OnMachines::over(volumes, platform.tenant_resources);
         let mut named = BTreeMap::new();
         for (name, chosen) in self.hooks {
             let one = hook(&format!("hooks.{name}"), chosen)?;

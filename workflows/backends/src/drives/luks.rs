@@ -179,7 +179,7 @@ impl TenantResources for LocalMachine {
         Ok(own.map(|volume| self.seen(volume)).collect())
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -190,7 +190,7 @@ impl TenantResources for LocalMachine {
         Ok(found.filter(|volume| volume.slots > 0).map(|volume| self.seen(&volume)))
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         _thing: &TenantResource,
         _tenant: &str,
@@ -292,7 +292,7 @@ impl TenantResources for LocalMachine {
     }
 
     /// cryptsetup, as it names itself: `cryptsetup 2.6.1 flags: UDEV BLKID`.
-    async fn tool(
+    async fn destruction_tool(
         &self,
         thing: &TenantResource,
         stamp: &CallMetadata,

@@ -122,7 +122,7 @@ impl Machines for LocalMachine {
         Ok(Devices { drives: self.drives(stamp).await?, ..devices })
     }
 
-    async fn connect(
+    async fn set_network(
         &self,
         cluster: &str,
         node: &str,
@@ -166,7 +166,7 @@ impl Machines for LocalMachine {
         erase::begin(&Tools::of(&self.target, Observer::Platform, stamp), serial, technique, stamp).await
     }
 
-    async fn log(
+    async fn sanitize_log(
         &self,
         cluster: &str,
         node: &str,
@@ -177,7 +177,7 @@ impl Machines for LocalMachine {
         erase::log(&Tools::of(&self.target, Observer::Platform, stamp), serial).await
     }
 
-    async fn sample(
+    async fn sample_sectors(
         &self,
         cluster: &str,
         node: &str,

@@ -239,7 +239,7 @@ impl TenantResources for System {
         Ok(all.into_iter().map(|told| told.seen(system)).collect())
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -248,7 +248,7 @@ impl TenantResources for System {
         Ok(self.told(thing, eyes, stamp).await?.map(|told| told.seen(self.name)))
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,

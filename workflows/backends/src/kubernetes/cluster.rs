@@ -159,7 +159,7 @@ impl Kubernetes for KubernetesCluster {
         self.change(&manifest.place, &manifest.tenant, stamp, changed).await
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         place: &ObjectRef,
         tenant: &str,
@@ -182,7 +182,7 @@ impl Kubernetes for KubernetesCluster {
         Ok(live.map(|live| self.found(&live, &at)))
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         place: &ObjectRef,
         uid: &str,
@@ -199,7 +199,11 @@ impl Kubernetes for KubernetesCluster {
         Ok(left.map(|left| self.found(&left, &at)))
     }
 
-    async fn held_by(&self, place: &ObjectRef, stamp: &CallMetadata) -> Result<Option<String>, ActionError> {
+    async fn deletion_blocker(
+        &self,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
         let (at, live) = self.live(place, stamp).await?;
         Ok(live.filter(terminating).map(|live| crate::kubernetes::objects::deletion::of(&at.name(), &live)))
     }

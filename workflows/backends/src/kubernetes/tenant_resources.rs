@@ -97,7 +97,7 @@ impl TenantResources for KubernetesCluster {
         self.surveyed(tenant, &reader).await
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -107,7 +107,7 @@ impl TenantResources for KubernetesCluster {
         self.looked(thing, &reader).await
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         thing: &TenantResource,
         uid: &str,
@@ -120,7 +120,7 @@ impl TenantResources for KubernetesCluster {
         self.looked(thing, &reader).await
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,

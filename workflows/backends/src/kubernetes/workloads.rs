@@ -36,7 +36,7 @@ impl Workloads for KubernetesCluster {
         }
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         of: &WorkloadRef,
         stamp: &CallMetadata,
@@ -58,7 +58,7 @@ impl Workloads for KubernetesCluster {
         if service { self.weighed(of, 100, stamp, until).await } else { Ok(()) }
     }
 
-    async fn tell(
+    async fn set_notice(
         &self,
         of: &WorkloadRef,
         telling: &WorkloadNotice,
@@ -80,7 +80,12 @@ impl Workloads for KubernetesCluster {
         self.evicted(of, uid, stamp, deadline(stamp)).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
+    async fn force_remove(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         self.forced(of, uid, stamp, deadline(stamp)).await
     }
 

@@ -79,7 +79,7 @@ impl TenantResources for Pkcs11 {
             .await
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         _eyes: Observer,
@@ -89,7 +89,7 @@ impl TenantResources for Pkcs11 {
         self.token.work(stamp, move |on| Ok(on.named(&name)?.as_ref().map(seen))).await
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         _thing: &TenantResource,
         _tenant: &str,
@@ -137,7 +137,7 @@ impl TenantResources for Pkcs11 {
         self.token.work(stamp, move |on| tried(on, &name)).await
     }
 
-    async fn tool(
+    async fn destruction_tool(
         &self,
         thing: &TenantResource,
         stamp: &CallMetadata,

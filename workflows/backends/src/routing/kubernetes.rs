@@ -34,14 +34,14 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         self.at(&manifest.place.cluster).patch(manifest, stamp).await
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         place: &ObjectRef,
         tenant: &str,
         swap: &FieldSwap,
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError> {
-        self.at(&place.cluster).swap(place, tenant, swap, stamp).await
+        self.at(&place.cluster).compare_and_set(place, tenant, swap, stamp).await
     }
 
     async fn read(
@@ -52,17 +52,21 @@ impl Kubernetes for ByPlace<dyn Kubernetes> {
         self.at(&place.cluster).read(place, stamp).await
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         place: &ObjectRef,
         uid: &str,
         stamp: &CallMetadata,
     ) -> Result<Option<FoundObject>, ActionError> {
-        self.at(&place.cluster).gone(place, uid, stamp).await
+        self.at(&place.cluster).wait_until_gone(place, uid, stamp).await
     }
 
-    async fn held_by(&self, place: &ObjectRef, stamp: &CallMetadata) -> Result<Option<String>, ActionError> {
-        self.at(&place.cluster).held_by(place, stamp).await
+    async fn deletion_blocker(
+        &self,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
+        self.at(&place.cluster).deletion_blocker(place, stamp).await
     }
 
     async fn delete(&self, place: &ObjectRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {

@@ -97,32 +97,32 @@ impl TenantResources for OnMachines {
         Ok(all)
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        self.of(thing).look(thing, eyes, stamp).await
+        self.of(thing).read_resource(thing, eyes, stamp).await
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         thing: &TenantResource,
         uid: &str,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        self.of(thing).gone(thing, uid, stamp).await
+        self.of(thing).wait_until_gone(thing, uid, stamp).await
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,
         admits: AccessMode,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.of(thing).admit(thing, tenant, admits, stamp).await
+        self.of(thing).set_admission(thing, tenant, admits, stamp).await
     }
 
     async fn rewrap(
@@ -161,12 +161,12 @@ impl TenantResources for OnMachines {
         self.of(key).undecryptable(key, stamp).await
     }
 
-    async fn tool(
+    async fn destruction_tool(
         &self,
         thing: &TenantResource,
         stamp: &CallMetadata,
     ) -> Result<Option<DriveTool>, ActionError> {
-        self.of(thing).tool(thing, stamp).await
+        self.of(thing).destruction_tool(thing, stamp).await
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
             }])
         }
 
-        async fn look(
+        async fn read_resource(
             &self,
             thing: &TenantResource,
             eyes: Observer,
@@ -229,7 +229,7 @@ mod tests {
             Ok(self.survey("", "", eyes, stamp).await?.into_iter().find(|seen| seen.thing == *thing))
         }
 
-        async fn admit(
+        async fn set_admission(
             &self,
             _: &TenantResource,
             _: &str,
@@ -275,7 +275,7 @@ mod tests {
         let one = |(node, has): &(&str, _)| {
             (("eu-1".to_owned(), (*node).to_owned()), Arc::new(Machine(*has)) as Arc<dyn TenantResources>)
         };
-        let rest = simulated_platform(Arc::new(LocalWorld::new())).estate;
+        let rest = simulated_platform(Arc::new(LocalWorld::new())).tenant_resources;
         OnMachines::over(machines.iter().map(one).collect(), rest)
     }
 
@@ -289,11 +289,15 @@ mod tests {
         assert_eq!(names, ["n1/a", "n2/b"]);
         assert_eq!(estate.survey("objects", "acme", Observer::Platform, &stamp()).await.unwrap(), []);
         for seen in &found {
-            let looked = estate.look(&seen.thing, Observer::Verifier, &stamp()).await.unwrap();
+            let looked = estate.read_resource(&seen.thing, Observer::Verifier, &stamp()).await.unwrap();
             assert_eq!(looked.as_ref(), Some(seen));
         }
         let other = TenantResource::new("storage", "eu-1", "Volume", "n1/a");
-        assert_eq!(estate.look(&other, Observer::Platform, &stamp()).await.unwrap(), None, "no LUKS key");
+        assert_eq!(
+            estate.read_resource(&other, Observer::Platform, &stamp()).await.unwrap(),
+            None,
+            "no LUKS key"
+        );
         assert_eq!(estate.backend(), "storage eu-1/n1: drives, storage eu-1/n2: drives, simulated");
     }
 

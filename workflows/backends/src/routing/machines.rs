@@ -49,14 +49,14 @@ impl Machines for ByPlace<dyn Machines> {
         self.of(cluster, node).devices(cluster, node, gpus, stamp).await
     }
 
-    async fn connect(
+    async fn set_network(
         &self,
         cluster: &str,
         node: &str,
         to: Segment,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.of(cluster, node).connect(cluster, node, to, stamp).await
+        self.of(cluster, node).set_network(cluster, node, to, stamp).await
     }
 
     async fn boot(
@@ -91,17 +91,17 @@ impl Machines for ByPlace<dyn Machines> {
         self.of(cluster, node).sanitise(cluster, node, serial, technique, stamp).await
     }
 
-    async fn log(
+    async fn sanitize_log(
         &self,
         cluster: &str,
         node: &str,
         serial: &str,
         stamp: &CallMetadata,
     ) -> Result<SanitiseLog, ActionError> {
-        self.of(cluster, node).log(cluster, node, serial, stamp).await
+        self.of(cluster, node).sanitize_log(cluster, node, serial, stamp).await
     }
 
-    async fn sample(
+    async fn sample_sectors(
         &self,
         cluster: &str,
         node: &str,
@@ -109,7 +109,7 @@ impl Machines for ByPlace<dyn Machines> {
         seed: &str,
         stamp: &CallMetadata,
     ) -> Result<Samples, ActionError> {
-        self.of(cluster, node).sample(cluster, node, serial, seed, stamp).await
+        self.of(cluster, node).sample_sectors(cluster, node, serial, seed, stamp).await
     }
 
     async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError> {

@@ -40,7 +40,7 @@ impl Slurm for ByPlace<dyn Slurm> {
         self.at(cluster).account(cluster, name, stamp).await
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         cluster: &str,
         name: &str,
@@ -48,7 +48,7 @@ impl Slurm for ByPlace<dyn Slurm> {
         swap: &FieldSwap,
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError> {
-        self.at(cluster).swap(cluster, name, tenant, swap, stamp).await
+        self.at(cluster).compare_and_set(cluster, name, tenant, swap, stamp).await
     }
 
     async fn delete_account(

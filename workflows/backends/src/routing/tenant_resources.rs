@@ -107,32 +107,32 @@ impl TenantResources for Estates {
         Ok(all)
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        self.of(thing)?.look(thing, eyes, stamp).await
+        self.of(thing)?.read_resource(thing, eyes, stamp).await
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         thing: &TenantResource,
         uid: &str,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        self.of(thing)?.gone(thing, uid, stamp).await
+        self.of(thing)?.wait_until_gone(thing, uid, stamp).await
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,
         admits: AccessMode,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.of(thing)?.admit(thing, tenant, admits, stamp).await
+        self.of(thing)?.set_admission(thing, tenant, admits, stamp).await
     }
 
     async fn rewrap(
@@ -171,12 +171,12 @@ impl TenantResources for Estates {
         self.of(key)?.undecryptable(key, stamp).await
     }
 
-    async fn tool(
+    async fn destruction_tool(
         &self,
         thing: &TenantResource,
         stamp: &CallMetadata,
     ) -> Result<Option<DriveTool>, ActionError> {
-        self.of(thing)?.tool(thing, stamp).await
+        self.of(thing)?.destruction_tool(thing, stamp).await
     }
 }
 
@@ -202,17 +202,17 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_looked_for_is_refused_and_never_absent() {
-        let simulated = simulated_platform(Arc::new(LocalWorld::new())).estate;
+        let simulated = simulated_platform(Arc::new(LocalWorld::new())).tenant_resources;
         let blind = BTreeSet::from([("kubernetes", "eu-1".to_owned())]);
         let estate = Estates::over(BTreeMap::new(), blind, simulated);
         let thing = |cluster| TenantResource::new("kubernetes", cluster, "Namespace", "t-acme");
 
         let survey = estate.survey("kubernetes", "acme", Observer::Platform, &stamp()).await.unwrap_err();
-        let look = estate.look(&thing("eu-1"), Observer::Verifier, &stamp()).await.unwrap_err();
+        let look = estate.read_resource(&thing("eu-1"), Observer::Verifier, &stamp()).await.unwrap_err();
 
         assert_eq!((survey.code.as_str(), look.code.as_str()), (codes::UNSUPPORTED, codes::UNSUPPORTED));
         assert!(survey.message.contains("eu-1"), "{survey}");
-        assert_eq!(estate.look(&thing("eu-2"), Observer::Platform, &stamp()).await.unwrap(), None);
+        assert_eq!(estate.read_resource(&thing("eu-2"), Observer::Platform, &stamp()).await.unwrap(), None);
         assert_eq!(estate.survey("slurm", "acme", Observer::Platform, &stamp()).await.unwrap(), []);
     }
 }

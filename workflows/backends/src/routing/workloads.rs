@@ -37,12 +37,12 @@ impl Workloads for ByPlace<dyn Workloads> {
         self.at(&of.cluster).observe(of, stamp).await
     }
 
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         of: &WorkloadRef,
         stamp: &CallMetadata,
     ) -> Result<Option<RunningWorkload>, ActionError> {
-        self.at(&of.cluster).gone(of, stamp).await
+        self.at(&of.cluster).wait_until_gone(of, stamp).await
     }
 
     async fn start(
@@ -55,13 +55,13 @@ impl Workloads for ByPlace<dyn Workloads> {
         self.at(&of.cluster).start(of, gpus, service, stamp).await
     }
 
-    async fn tell(
+    async fn set_notice(
         &self,
         of: &WorkloadRef,
         telling: &WorkloadNotice,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.at(&of.cluster).tell(of, telling, stamp).await
+        self.at(&of.cluster).set_notice(of, telling, stamp).await
     }
 
     async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError> {
@@ -72,16 +72,21 @@ impl Workloads for ByPlace<dyn Workloads> {
         self.at(&of.cluster).evict(of, uid, stamp).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
-        self.at(&of.cluster).force(of, uid, stamp).await
+    async fn force_remove(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        self.at(&of.cluster).force_remove(of, uid, stamp).await
     }
 
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.at(&of.cluster).requeue(of, stamp).await
     }
 
-    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
-        self.at(&of.cluster).ended(of, stamp).await
+    async fn notify_ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
+        self.at(&of.cluster).notify_ended(of, stamp).await
     }
 
     async fn clients(
@@ -141,7 +146,12 @@ impl Workloads for OutOfReach {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn tell(&self, of: &WorkloadRef, _: &WorkloadNotice, _: &CallMetadata) -> Result<(), ActionError> {
+    async fn set_notice(
+        &self,
+        of: &WorkloadRef,
+        _: &WorkloadNotice,
+        _: &CallMetadata,
+    ) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 
@@ -153,7 +163,7 @@ impl Workloads for OutOfReach {
         Err(out_of_reach(&of.cluster))
     }
 
-    async fn force(&self, of: &WorkloadRef, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
+    async fn force_remove(&self, of: &WorkloadRef, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         Err(out_of_reach(&of.cluster))
     }
 

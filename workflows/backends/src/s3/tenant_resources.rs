@@ -219,7 +219,7 @@ impl TenantResources for S3 {
     }
 
     /// Asked in two ways: a bucket is absent when the store names it unknown and does not list it either.
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -237,7 +237,7 @@ impl TenantResources for S3 {
         Ok(seen)
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         _thing: &TenantResource,
         _tenant: &str,

@@ -130,7 +130,7 @@ impl Slurm for Simulated {
         Ok(self.send(Call::new(System::Slurm, cluster, Verb::Read, ACCOUNT, name), stamp).await?.found)
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         cluster: &str,
         name: &str,

@@ -20,7 +20,7 @@ pub fn simulated_platform(world: Arc<dyn World>) -> Platform {
         objects: all.clone(),
         identity: all.clone(),
         workloads: all.clone(),
-        estate: all.clone(),
+        tenant_resources: all.clone(),
         machines: all.clone(),
         hooks: all,
         records: Arc::new(NoRecordKeys),

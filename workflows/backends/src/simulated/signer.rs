@@ -11,7 +11,7 @@ struct WellKnownKey;
 #[async_trait]
 impl Signer for WellKnownKey {
     async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
-        SigningKey::of_seed(*b"the key of the simulated world!!")?.sign(message).await
+        SigningKey::from_seed(*b"the key of the simulated world!!")?.sign(message).await
     }
 }
 

@@ -46,7 +46,7 @@ impl Slurm for SlurmCluster {
         Ok(there.filter(|tree| tree.top.is_some()).map(|tree| tree.found()))
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         _cluster: &str,
         name: &str,

@@ -51,7 +51,7 @@ impl Workloads for SlurmCluster {
         within(stamp, true, self.kept(|| self.started(of, gpus, stamp))).await
     }
 
-    async fn tell(
+    async fn set_notice(
         &self,
         of: &WorkloadRef,
         telling: &WorkloadNotice,
@@ -68,7 +68,12 @@ impl Workloads for SlurmCluster {
         within(stamp, true, self.kept(|| self.evicted(of, uid, stamp))).await
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
+    async fn force_remove(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         within(stamp, true, self.forced(of, uid, stamp)).await
     }
 

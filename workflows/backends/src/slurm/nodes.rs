@@ -86,7 +86,7 @@ impl Kubernetes for SlurmCluster {
         Err(unsupported(NO_OBJECTS))
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         _place: &ObjectRef,
         _tenant: &str,

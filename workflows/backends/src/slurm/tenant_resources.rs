@@ -41,7 +41,7 @@ impl TenantResources for SlurmCluster {
         within(stamp, false, self.surveyed(tenant, eyes)).await
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -50,7 +50,7 @@ impl TenantResources for SlurmCluster {
         within(stamp, false, self.looked(thing, eyes)).await
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,

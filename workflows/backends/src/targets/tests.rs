@@ -136,7 +136,7 @@ async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one(
     let text = format!("clusters: {{ eu-1: {{ kubernetes: {{ kubeconfig: {} }} }} }}", file.display());
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
 
-    let estate = Targets::parse(&text).unwrap().connect(platform).await.unwrap().platform.estate;
+    let estate = Targets::parse(&text).unwrap().connect(platform).await.unwrap().platform.tenant_resources;
 
     assert!(estate.backend().starts_with("kubernetes eu-1: kubernetes, "), "{}", estate.backend());
     let (step, deadline) = ("look".to_owned(), std::time::Duration::from_secs(5));

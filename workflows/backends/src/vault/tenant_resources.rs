@@ -79,7 +79,7 @@ impl TenantResources for Vault {
         Ok(all)
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -88,7 +88,7 @@ impl TenantResources for Vault {
         self.seen(named(thing)?, who(eyes), Instant::now() + stamp.deadline).await
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         _thing: &TenantResource,
         _tenant: &str,

@@ -96,14 +96,14 @@ impl Replay<'_> {
                 (None, Some(at)) => _ = self.loans_ended.insert(number, at),
                 (Some(_) | None, _) => {}
             }
-            if loan.state.ended() != loan.ended_at.is_some() {
+            if loan.state.is_ended() != loan.ended_at.is_some() {
                 self.checks.note(
                     now,
                     "I-9",
                     format!("loan {number} is {:?} and ended at {:?}", loan.state, loan.ended_at),
                 );
             }
-            if !loan.state.ended() {
+            if !loan.state.is_ended() {
                 open.entry((loan.resource.clone(), loan.borrower)).or_default().0 += loan.amount;
                 open.entry((loan.resource, loan.lender)).or_default().1 += loan.amount;
             }
@@ -132,7 +132,7 @@ impl Replay<'_> {
         let mut spent: BTreeMap<Resource, u64> = BTreeMap::new();
         for account in cohort.accounts.values() {
             for (resource, balance) in &account.balances {
-                *spent.entry(resource.clone()).or_default() += balance.spent.taken();
+                *spent.entry(resource.clone()).or_default() += balance.spent.consumed();
             }
         }
         let mut after = None;
@@ -148,7 +148,7 @@ impl Replay<'_> {
                 let usage: MonthlyUsage = serde_json::from_slice(&document.body)
                     .map_err(|error| ReplayError::Unreadable(error.to_string()))?;
                 for (resource, used) in usage.spent {
-                    *spent.entry(resource).or_default() += used.taken();
+                    *spent.entry(resource).or_default() += used.consumed();
                 }
             }
             after = page.next;
@@ -268,6 +268,6 @@ impl Replay<'_> {
         let same =
             |other: &QueuedWorkload| other.requests.keys().any(|kind| waits.requests.contains_key(kind));
         let older = |other: &&QueuedWorkload| same(other) && place(other) < place(waits);
-        line.waiting.iter().filter(older).any(|other| rules.raised(now.since(other.entered_at)).1)
+        line.waiting.iter().filter(older).any(|other| rules.aged_priority(now.since(other.entered_at)).1)
     }
 }

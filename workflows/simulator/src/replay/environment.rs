@@ -78,14 +78,14 @@ impl Environment {
     /// # Errors
     /// What the engine or the ledger refuses, such as a policy that cannot be published.
     pub(crate) async fn set(scene: &Scenario, policy: &str, baseline: Baseline) -> Result<Self, ReplayError> {
-        let clock = Arc::new(ManualClock::at(scene.starts));
+        let clock = Arc::new(ManualClock::starting_at(scene.starts));
         let world = Arc::new(LocalWorld::new());
         let platform = simulated_platform(world.clone());
         let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), platform.clone());
         let engine = super::reclaimer::register(engine)?;
         let cluster: ClusterId = name("simulated")?;
-        let reference = engine.ledger(true, |view| publish(view, policy, "simulate")).await?.reference;
-        let policy = engine.ledger(false, in_force).await?;
+        let reference = engine.transact(true, |view| publish(view, policy, "simulate")).await?.reference;
+        let policy = engine.transact(false, in_force).await?;
         let stage = Self { engine, clock, world, cluster, policy, platform, stamps: 0 };
         stage.settle(scene, &reference, baseline).await?;
         Ok(stage)
@@ -101,11 +101,11 @@ impl Environment {
         let place =
             Place { region: name("eu-west")?, law: name("eu")?, cluster: self.cluster.clone(), setter };
         let tenant = &scene.tenant;
-        self.engine.ledger(true, |view| found(view, scene, policy, &place)).await?;
+        self.engine.transact(true, |view| found(view, scene, policy, &place)).await?;
         for some in scene.machines.chunks(AT_ONCE) {
             let ids: Vec<NodeId> = some.iter().map(|machine| machine.node.clone()).collect();
-            self.engine.ledger(true, |view| own(view, scene, some, &place)).await?;
-            self.engine.ledger(true, |view| admission::serve_nodes(view, tenant, &ids)).await?;
+            self.engine.transact(true, |view| own(view, scene, some, &place)).await?;
+            self.engine.transact(true, |view| admission::serve_nodes(view, tenant, &ids)).await?;
         }
         self.cut(scene).await?;
         let borrows = baseline.borrows();
@@ -120,7 +120,7 @@ impl Environment {
                 (workspace.clone(), (portion.class, allowances))
             })
             .collect();
-        self.engine.ledger(true, |view| admission::set_allowances(view, tenant, &given)).await?;
+        self.engine.transact(true, |view| admission::set_allowances(view, tenant, &given)).await?;
         for (workspace, portion) in &scene.workspaces {
             let allowances =
                 given.get(workspace).map(|(_, allowances)| allowances.clone()).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Environment {
             };
             let reservations = self.reservations(scene, workspace, &portion.reserved);
             self.engine
-                .ledger(true, |view| {
+                .transact(true, |view| {
                     view.put(&quota)?;
                     reservations.iter().try_for_each(|reservation| view.put(reservation))?;
                     admission::set_promises(view, tenant, workspace, promises(&reservations))
@@ -178,7 +178,9 @@ impl Environment {
                 let cut = Some((&profile, per_gpu(profile.as_str())));
                 let node = &machine.node;
                 let tenant = &scene.tenant;
-                self.engine.ledger(true, |view| admission::cut_gpus(view, tenant, node, &gpus, cut)).await?;
+                self.engine
+                    .transact(true, |view| admission::cut_gpus(view, tenant, node, &gpus, cut))
+                    .await?;
             }
         }
         Ok(())
@@ -196,7 +198,7 @@ impl Environment {
     pub(crate) async fn shared<T: Entity>(&self, id: &str) -> Result<Option<Arc<T>>, ReplayError> {
         let found =
             self.engine.store().document(&Key::new(T::COLLECTION, id)).await.map_err(engine::Error::from)?;
-        let parsed = found.map(|document| self.engine.parsed::<T>(&document)).transpose();
+        let parsed = found.map(|document| self.engine.parse_document::<T>(&document)).transpose();
         parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
     }
 
@@ -263,7 +265,7 @@ impl Environment {
                     let stamp = self.stamp("Leave", &of.name);
                     // One whose work is done ends even if it is deaf to being asked to. Whether this answer came does not
                     // matter: it is looked at until it is seen gone.
-                    let _ = self.platform.workloads.force(of, &seen.uid, &stamp).await;
+                    let _ = self.platform.workloads.force_remove(of, &seen.uid, &stamp).await;
                 }
             }
         }
@@ -294,7 +296,7 @@ struct Place {
 /// Writes the region, the cluster, the tenant and its workspaces.
 fn found(view: &mut View, scene: &Scenario, policy: &PolicyRef, place: &Place) -> Result<(), Undecided> {
     let keys = scene.workspaces.keys().map(|name| workflows::tenancy::workspace_key(&scene.tenant, name));
-    view.want::<Workspace>(keys)?;
+    view.prefetch::<Workspace>(keys)?;
     view.put(&RegionIndex { regions: BTreeSet::from([place.region.clone()]) })?;
     view.put(&Region {
         id: place.region.clone(),
@@ -354,7 +356,7 @@ fn own(
     machines: &[crate::scenario::NodeSpec],
     place: &Place,
 ) -> Result<(), Undecided> {
-    view.want::<Node>(machines.iter().map(|machine| machine.node.to_string()))?;
+    view.prefetch::<Node>(machines.iter().map(|machine| machine.node.to_string()))?;
     machines.iter().try_for_each(|machine| {
         view.put(&Node {
             id: machine.node.clone(),

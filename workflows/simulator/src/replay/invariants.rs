@@ -118,8 +118,8 @@ impl InvariantChecks {
                 let sum = sums.entry(resource).or_default();
                 sum.borrowed += balance.borrowed;
                 sum.lent += balance.lent;
-                sum.beyond += balance.beyond() - balance.over();
-                sum.taken += balance.taken();
+                sum.beyond += balance.over_nominal() - balance.over_quota();
+                sum.taken += balance.in_use();
                 balance_holds(workspace, resource, balance, &mut wrong);
                 let key = (workspace.clone(), resource.clone());
                 let seen = self.used.get(&key).copied().unwrap_or(0);
@@ -171,8 +171,10 @@ impl InvariantChecks {
         *largest = (*largest).max(demand.gpus);
         // Those chosen before the last left the workspace above its nominal quota: so they do if the largest was last.
         let earlier = *sum - *largest;
-        let beyond =
-            before.accounts.get(&demand.workspace).map_or(0, |account| account.balance(resource).beyond());
+        let beyond = before
+            .accounts
+            .get(&demand.workspace)
+            .map_or(0, |account| account.balance(resource).over_nominal());
         if demand.workspace != reclaim.workspace && earlier >= beyond {
             let what = format!(
                 "{} is called back from {}, which is {beyond} above its nominal quota and gives {earlier} already",
@@ -273,9 +275,9 @@ fn balance_holds(
 ) {
     let allowance = &balance.allowance;
     let most = allowance.borrowing_limit.and_then(|limit| allowance.nominal.checked_add(limit));
-    if most.is_some_and(|most| balance.taken() > most + balance.over()) {
+    if most.is_some_and(|most| balance.in_use() > most + balance.over_quota()) {
         let what =
-            format!("{workspace} takes {} {resource} and may take {}", balance.taken(), most.unwrap_or(0));
+            format!("{workspace} takes {} {resource} and may take {}", balance.in_use(), most.unwrap_or(0));
         wrong.push(("I-7", what));
     }
     let lendable = lends(allowance);

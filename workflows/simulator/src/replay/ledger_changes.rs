@@ -60,7 +60,7 @@ impl Replay<'_> {
             };
             life.called = true;
             life.for_demand = reclaim.workload.is_some();
-            let wanted = reclaim.served().map(|served| served.wanted).fold(0, u64::saturating_add);
+            let wanted = reclaim.beneficiaries().map(|served| served.wanted).fold(0, u64::saturating_add);
             self.evicts(reclaim.execution, wanted as f64 * crate::replay::measures::weight_of(&resource));
             self.checks.victim(now, before, &reclaim, &resource, demand);
             let whom = reclaim.workload.clone().unwrap_or_else(|| "whoever waits".into());

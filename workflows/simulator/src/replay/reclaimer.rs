@@ -19,7 +19,7 @@ pub(crate) struct OpenReclaim {
 
 /// The workflows of a replay.
 pub(crate) fn register(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
-    engine.with::<Eviction>()?.with::<Reclaim>()
+    engine.with_workflow::<Eviction>()?.with_workflow::<Reclaim>()
 }
 
 impl Replay<'_> {

@@ -26,7 +26,7 @@ impl Replay<'_> {
         let resource = Resource::Gpu(demand.kind.clone());
         let account = self.cohort.accounts.get(&demand.workspace);
         let inside = account.is_some_and(|account| {
-            let taken = account.balance(&resource).taken();
+            let taken = account.balance(&resource).in_use();
             // Those before it in line will take theirs as well.
             let ahead = self.promised.get(&promised_of(demand)).copied().unwrap_or(0);
             taken + ahead + demand.gpus <= account.reserved(&resource, now)
@@ -44,7 +44,7 @@ impl Replay<'_> {
         let submitted = self
             .stage
             .engine
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let submitted = admission::submit(view, &request)?;
                 start_reclaims(view, &submitted.news)?;
                 Ok(submitted)
@@ -90,7 +90,7 @@ impl Replay<'_> {
         let finished = self
             .stage
             .engine
-            .ledger(true, |view| {
+            .transact(true, |view| {
                 let finished = admission::finish(view, tenant, &demand.name)?;
                 start_reclaims(view, &finished.news)?;
                 Ok(finished)

@@ -39,28 +39,31 @@ pub(crate) fn read(text: &str, seed: u64) -> Result<Scenario, Invalid> {
     let tenant = known("acme")?;
     let model = known("H100")?;
     let read = scenario(&reader, &item, tenant, model, seed);
-    reader.done(read)
+    reader.finish(read)
 }
 
 fn scenario(reader: &Reader, item: &Item, tenant: TenantId, model: GpuModel, seed: u64) -> Option<Scenario> {
     let top = reader.fields(item, &TOP)?;
-    let name = top.must("scenario").and_then(|item| reader.text(item));
-    let about = top.may("about").and_then(|item| reader.text(item)).unwrap_or_default().trim().to_owned();
-    let tenant = top.may("tenant").map_or(Some(tenant), |item| reader.name(item));
-    let starts = top.may("starts").map_or(Some(MONDAY), |item| moment(reader, item));
-    let lasts = top.must("lasts").and_then(|item| reader.duration(item));
-    let fleet = top.must("fleet").and_then(|item| fleet(reader, item, &model));
-    let terms = top.may("reclaim").map_or(Some(ReclaimTerms::default()), |item| terms(reader, item));
+    let name = top.required("scenario").and_then(|item| reader.text(item));
+    let about =
+        top.optional("about").and_then(|item| reader.text(item)).unwrap_or_default().trim().to_owned();
+    let tenant = top.optional("tenant").map_or(Some(tenant), |item| reader.name(item));
+    let starts = top.optional("starts").map_or(Some(MONDAY), |item| moment(reader, item));
+    let lasts = top.required("lasts").and_then(|item| reader.duration(item));
+    let fleet = top.required("fleet").and_then(|item| fleet(reader, item, &model));
+    let terms = top.optional("reclaim").map_or(Some(ReclaimTerms::default()), |item| terms(reader, item));
     let model = fleet.as_ref().map_or(model, |(model, _)| model.clone());
     let kind = GpuKind::whole(model.clone());
-    let workspaces = top.must("workspaces").and_then(|item| workspaces(reader, item, &kind));
+    let workspaces = top.required("workspaces").and_then(|item| workspaces(reader, item, &kind));
     let clock = Clock { starts: starts?, lasts: lasts? };
     let (portions, workspaces) = (workspaces.clone().unwrap_or_default(), workspaces);
     let mut demands = Vec::new();
-    for item in top.may("workloads").map(|item| reader.list_of(item, yaml::MOST_VALUES)).unwrap_or_default() {
+    for item in
+        top.optional("workloads").map(|item| reader.list_of(item, yaml::MOST_VALUES)).unwrap_or_default()
+    {
         demands.extend(workload(reader, item, &kind, &portions, &clock));
     }
-    if let Some(item) = top.may("population") {
+    if let Some(item) = top.optional("population") {
         let population = Population::read(reader, item)?;
         demands.extend(population.draw(&portions, &kind, clock.lasts, seed));
     }
@@ -98,9 +101,9 @@ fn moment(reader: &Reader, item: &Item) -> Option<Timestamp> {
 
 fn fleet(reader: &Reader, item: &Item, model: &GpuModel) -> Option<(GpuModel, Vec<NodeSpec>)> {
     let fields = reader.fields(item, &["nodes", "gpus", "model"])?;
-    let nodes = fields.must("nodes").and_then(|item| reader.whole(item, 1_u32..=4_096));
-    let gpus = fields.must("gpus").and_then(|item| reader.whole(item, 1_u16..=64));
-    let model = fields.may("model").map_or(Some(model.clone()), |item| reader.name(item));
+    let nodes = fields.required("nodes").and_then(|item| reader.whole(item, 1_u32..=4_096));
+    let gpus = fields.required("gpus").and_then(|item| reader.whole(item, 1_u16..=64));
+    let model = fields.optional("model").map_or(Some(model.clone()), |item| reader.name(item));
     let (nodes, gpus, model) = (nodes?, gpus?, model?);
     let machine = |number: u32| {
         let node = format!("node-{number}").parse().ok()?;
@@ -112,7 +115,7 @@ fn fleet(reader: &Reader, item: &Item, model: &GpuModel) -> Option<(GpuModel, Ve
 fn terms(reader: &Reader, item: &Item) -> Option<ReclaimTerms> {
     let fields = reader.fields(item, &["grace", "deadline", "cooldown", "sweep_every"])?;
     let span =
-        |name: &str, usual: Duration| fields.may(name).map_or(Some(usual), |item| reader.duration(item));
+        |name: &str, usual: Duration| fields.optional(name).map_or(Some(usual), |item| reader.duration(item));
     let usual = ReclaimTerms::default();
     let terms = ReclaimTerms {
         grace: span("grace", usual.grace)?,
@@ -149,9 +152,9 @@ fn workspaces(
         let fields =
             reader.fields(inner, &["class", "nominal", "reserved", "borrowing_limit", "lending_limit"]);
         let Some(fields) = fields else { continue };
-        let count = |name: &str| fields.may(name).map(|item| reader.whole(item, 0_u64..=1_000_000));
-        let class = fields.must("class").and_then(|item| reader.one_of::<WorkspaceClass>(item));
-        let nominal = fields.must("nominal").and_then(|item| reader.whole(item, 0_u64..=1_000_000));
+        let count = |name: &str| fields.optional(name).map(|item| reader.whole(item, 0_u64..=1_000_000));
+        let class = fields.required("class").and_then(|item| reader.one_of::<WorkspaceClass>(item));
+        let nominal = fields.required("nominal").and_then(|item| reader.whole(item, 0_u64..=1_000_000));
         let limits = (count("borrowing_limit"), count("lending_limit"), count("reserved"));
         let (Some(class), Some(nominal)) = (class, nominal) else { continue };
         let (borrowing_limit, lending_limit) = (limits.0.flatten(), limits.1.flatten());
@@ -184,21 +187,22 @@ fn workload(
 ) -> Option<Demand> {
     let known = ["at", "name", "by", "workspace", "gpus", "together", "lasts", "class", "checkpoint"];
     let fields = reader.fields(item, &known)?;
-    let name = fields.must("name").and_then(|item| reader.text(item));
-    let at = fields.must("at").and_then(|item| when(reader, item, clock));
-    let gpus = fields.must("gpus").and_then(|item| reader.whole(item, 1_u64..=65_536));
-    let lasts = fields.may("lasts").map(|item| reader.duration(item));
-    let workspace = fields.must("workspace").and_then(|item| {
+    let name = fields.required("name").and_then(|item| reader.text(item));
+    let at = fields.required("at").and_then(|item| when(reader, item, clock));
+    let gpus = fields.required("gpus").and_then(|item| reader.whole(item, 1_u64..=65_536));
+    let lasts = fields.optional("lasts").map(|item| reader.duration(item));
+    let workspace = fields.required("workspace").and_then(|item| {
         let name = reader.name(item)?;
         if !workspaces.is_empty() && !workspaces.contains_key(&name) {
             reader.note(item, format!("there is no workspace {name}"), "name one of those above");
         }
         Some(name)
     });
-    let class = fields.must("class").and_then(|item| reader.one_of::<WorkloadClass>(item));
-    let together = fields.may("together").map_or(Some(0), |item| reader.whole(item, 0_u64..=64));
-    let checkpoint = fields.may("checkpoint").map_or(Some(Checkpoint::Signal), |item| saves(reader, item));
-    let by = fields.may("by").and_then(|item| reader.text(item)).map(ToOwned::to_owned);
+    let class = fields.required("class").and_then(|item| reader.one_of::<WorkloadClass>(item));
+    let together = fields.optional("together").map_or(Some(0), |item| reader.whole(item, 0_u64..=64));
+    let checkpoint =
+        fields.optional("checkpoint").map_or(Some(Checkpoint::Signal), |item| saves(reader, item));
+    let by = fields.optional("by").and_then(|item| reader.text(item)).map(ToOwned::to_owned);
     let preemptible = class? != WorkloadClass::Service;
     let lasts = match lasts {
         None => None,

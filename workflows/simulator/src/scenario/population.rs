@@ -48,7 +48,7 @@ impl Population {
         let fields = reader.fields(item, &["load", "rhythm", "services", "unsaved"])?;
         let usual = Self::default();
         let percent = |name: &str, usual: u32, most: u32| {
-            fields.may(name).map_or(Some(usual), |item| reader.whole(item, 0..=most))
+            fields.optional(name).map_or(Some(usual), |item| reader.whole(item, 0..=most))
         };
         Some(Self {
             load_percent: percent("load", usual.load_percent, 1_000)?,

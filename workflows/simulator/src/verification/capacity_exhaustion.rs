@@ -80,7 +80,7 @@ impl Scenario<CapacityExhaustion> for ShortageScene {
         World { platform, documents: self.documents.clone(), collections: LEDGER.to_vec() }
     }
 
-    fn thorough(&self) -> bool {
+    fn is_exhaustive(&self) -> bool {
         self.data.tenants.is_empty()
     }
 

@@ -80,16 +80,16 @@ impl Fixture {
     pub(super) async fn set(&self, collections: &[&'static str]) -> Result<FixtureDocuments, Error> {
         let store = Arc::new(Memory::new());
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
-        let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
-        engine.ledger(true, |view| self.begin(view)).await?;
-        engine.ledger(true, |view| self.open(view)).await?;
-        engine.ledger(true, observe).await?;
+        let engine = Engine::new(store.clone(), Arc::new(ManualClock::starting_at(LONG_AGO)), platform);
+        engine.transact(true, |view| self.begin(view)).await?;
+        engine.transact(true, |view| self.open(view)).await?;
+        engine.transact(true, observe).await?;
         for job in &self.jobs {
-            engine.ledger(true, |view| ask(view, job)).await?;
+            engine.transact(true, |view| ask(view, job)).await?;
         }
         let mut running = Vec::new();
         for (name, ..) in &self.jobs {
-            let start = engine.ledger(false, |view| self.start_of(view, name)).await?;
+            let start = engine.transact(false, |view| self.start_of(view, name)).await?;
             running.extend(start.filter(|start| !start.gpus.is_empty()));
         }
         let mut documents = Vec::new();
@@ -103,7 +103,7 @@ impl Fixture {
 
     fn start_of(&self, view: &mut View, name: &str) -> Result<Option<StartWorkload>, Undecided> {
         let tenant = tenant()?;
-        view.need::<Workload>(&Workload::key(&tenant, name))?;
+        view.require::<Workload>(&Workload::key(&tenant, name))?;
         reclaim::ledger::start_command(view, &tenant, name)
     }
 
@@ -187,9 +187,9 @@ impl Fixture {
 pub(super) async fn fleet(collections: &[&'static str]) -> Result<Vec<Put>, Error> {
     let store = Arc::new(Memory::new());
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
-    let engine = Engine::new(store.clone(), Arc::new(ManualClock::at(LONG_AGO)), platform);
+    let engine = Engine::new(store.clone(), Arc::new(ManualClock::starting_at(LONG_AGO)), platform);
     engine
-        .ledger(true, |view| {
+        .transact(true, |view| {
             let sites = parse_sites(SITES).map_err(wrong)?;
             import_sites(view, &sites)?;
             let rows =
@@ -207,7 +207,7 @@ pub(super) async fn fleet(collections: &[&'static str]) -> Result<Vec<Put>, Erro
 
 fn observe(view: &mut View) -> Result<(), Undecided> {
     let tenant = tenant()?;
-    let occupancy = view.need::<Occupancy>(tenant.as_str())?;
+    let occupancy = view.require::<Occupancy>(tenant.as_str())?;
     let seen = |room: &workflows::tenancy::NodeRoom| ObservedKind {
         usable: room.capacity,
         busy: room.capacity.saturating_sub(room.free),

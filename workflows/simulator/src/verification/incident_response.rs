@@ -176,7 +176,7 @@ impl Scenario<IncidentResponse> for IncidentScene {
         all
     }
 
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
+    fn violations(&self, platform: &Platform) -> Vec<String> {
         local_world(platform).map(LocalWorld::violations).unwrap_or_default()
     }
 }

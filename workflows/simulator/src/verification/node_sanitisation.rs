@@ -61,14 +61,14 @@ impl Workflow for SanitisationParent {
 
     fn step(&self, state: State) -> Step<Self> {
         match state {
-            State::AwaitingParent => approval([Seat::of("security", 1)])
+            State::AwaitingParent => approval([Seat::new("security", 1)])
                 .within(DAY)
                 .granted(State::ParentCleaning)
                 .refused(State::ParentDeclined)
                 .expired(State::ParentDeclined),
             State::ParentCleaning => children([self.node.clone()])
-                .any_end()
-                .answer(NodeSanitisation::is_clean)
+                .accept_any_outcome()
+                .map_result(NodeSanitisation::is_clean)
                 .forward_only()
                 .record(|me: &mut Self, node: ChildEnd<bool>| me.clean = Some(node.data))
                 .within(14 * DAY)
@@ -105,12 +105,12 @@ impl NodeScene {
         let store = Arc::new(Memory::new());
         let commit = store::Commit { documents: ready.documents.clone(), ..store::Commit::default() };
         store.commit(commit).await?;
-        let clock = Arc::new(ManualClock::at(BEGIN));
+        let clock = Arc::new(ManualClock::starting_at(BEGIN));
         let platform = simulated_platform(Arc::new(ready.world.fork()));
         let engine = Engine::new(store.clone(), clock, platform);
         let devices = engine.platform().machines.devices("slurm-1", "s-0000", 1, &stamp()).await;
         let devices = devices.map_err(Error::Undecided)?;
-        let (node, documents) = engine.ledger(false, |view| inventoried(view, &devices, run)).await?;
+        let (node, documents) = engine.transact(false, |view| inventoried(view, &devices, run)).await?;
         ready.documents.extend(documents);
         Ok(Self { name, ready, node, what })
     }
@@ -138,7 +138,7 @@ fn inventoried(
     let checked = workflows::offboarding::survey_records(view, &tenant)?;
     let (leaver, terms): (LeavingTenant, OffboardingTerms) = (checked.leaver, checked.terms);
     let assets = TakeInventory::parts_of(&leaver, "s-0000", devices, Moment::from(BEGIN));
-    let inventory = Inventory::of(assets)
+    let inventory = Inventory::from_scans(assets)
         .map_err(|differ| ActionError::permanent(codes::INVENTORY_OPEN, format!("{differ:?}")))?;
     let (head, pages) = inventory.documents(&tenant, run);
     let json = |value: Result<Vec<u8>, serde_json::Error>| value.ok();
@@ -148,8 +148,8 @@ fn inventoried(
         documents
             .push(Put { key: Key::new("inventory-pages", page.id()), body: json(serde_json::to_vec(page)) });
     }
-    let node = view.need::<Node>("s-0000")?;
-    let node = NodeSanitisation::of(&leaver, &terms.demands, run, &node.id, node.owner_epoch, 1);
+    let node = view.require::<Node>("s-0000")?;
+    let node = NodeSanitisation::new(&leaver, &terms.demands, run, &node.id, node.owner_epoch, 1);
     Ok((node, documents))
 }
 
@@ -170,7 +170,7 @@ impl Scenario<SanitisationParent> for NodeScene {
         snapshot(platform, documents)
     }
 
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
+    fn violations(&self, platform: &Platform) -> Vec<String> {
         local_world(platform).map(LocalWorld::violations).unwrap_or_default()
     }
 }

@@ -73,10 +73,10 @@ pub struct Ready {
 pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
     let store = Arc::new(Memory::new());
     let world = Arc::new(LocalWorld::new());
-    let clock = Arc::new(ManualClock::at(Timestamp(BEGIN.0 - 86_400_000)));
+    let clock = Arc::new(ManualClock::starting_at(Timestamp(BEGIN.0 - 86_400_000)));
     let engine = Engine::new(store.clone(), clock.clone(), simulated_platform(world.clone()));
-    let engine = engine.with::<Onboarding>().map_err(|e| wrong("workflow.unsound", e))?;
-    engine.ledger(true, |view| fleet(view, nodes)).await?;
+    let engine = engine.with_workflow::<Onboarding>().map_err(|e| wrong("workflow.unsound", e))?;
+    engine.transact(true, |view| fleet(view, nodes)).await?;
     let text = format!(
         "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, allow_preemption: true, \
          allow_gpu_sharing: false}}\nworkspaces: [{{name: prod, class: research}}]\n\
@@ -90,7 +90,7 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
             clock.advance(engine::MINUTE);
         }
     }
-    engine.ledger(true, work).await?;
+    engine.transact(true, work).await?;
     let mut documents = Vec::new();
     for collection in LEDGER.iter().chain(&GIVEN).chain(&BOOKS) {
         let found = store.documents(collection, "", None, 10_000).await?;
@@ -113,7 +113,7 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
 fn work(view: &mut View) -> Result<(), Undecided> {
     let name = |e: NameError| ActionError::permanent("name.invalid", e);
     let tenant: TenantId = "acme".parse().map_err(name)?;
-    let occupancy = view.need::<Occupancy>(tenant.as_str())?;
+    let occupancy = view.require::<Occupancy>(tenant.as_str())?;
     let seen = |room: &NodeRoom| ObservedKind { usable: room.capacity, busy: 0 };
     let kinds = |kinds: &BTreeMap<workflows::tenancy::GpuKind, NodeRoom>| {
         kinds.iter().map(|(kind, room)| (kind.clone(), seen(room))).collect()
@@ -219,7 +219,7 @@ impl Scenario<Offboarding> for OffboardingScene {
         snapshot(platform, documents)
     }
 
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
+    fn violations(&self, platform: &Platform) -> Vec<String> {
         local_world(platform).map(LocalWorld::violations).unwrap_or_default()
     }
 }

@@ -148,7 +148,7 @@ impl Case {
         let store = Arc::new(Memory::new());
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
         let engine = Engine::new(store.clone(), Arc::new(SystemClock), platform);
-        engine.ledger(true, |view| self.begin(view)).await?;
+        engine.transact(true, |view| self.begin(view)).await?;
         let mut documents = Vec::new();
         for collection in LEDGER.iter().chain(&GIVEN) {
             let found = store.documents(collection, "", None, 10_000).await?;
@@ -208,7 +208,7 @@ impl Scenario<Onboarding> for OnboardingScene {
         all
     }
 
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
+    fn violations(&self, platform: &Platform) -> Vec<String> {
         local_world(platform).map(LocalWorld::violations).unwrap_or_default()
     }
 }

@@ -173,12 +173,12 @@ impl<W: Workflow<Platform = Platform>> Case<W> {
             self.preemption, self.model
         );
         let store = Arc::new(Memory::new());
-        let clock = Arc::new(ManualClock::at(BEGIN));
+        let clock = Arc::new(ManualClock::starting_at(BEGIN));
         let engine = Engine::new(store.clone(), clock, simulated_platform(Arc::new(LocalWorld::new())));
         let engine = engine
-            .with::<Onboarding>()
+            .with_workflow::<Onboarding>()
             .map_err(|e| Error::Undecided(ActionError::permanent("engine.kind", e)))?;
-        engine.ledger(true, |view| self.given(view)).await?;
+        engine.transact(true, |view| self.given(view)).await?;
         let onboarding = Onboarding::new(OnboardingRequest::from_yaml(&text).map_err(wrong)?, None);
         engine.start(onboarding, Asked::by(&Person::new("seller", ["platform_ops"]))).await?;
         engine.run_until_idle().await?;
@@ -240,7 +240,7 @@ impl<W: Workflow<Platform = Platform>> Scenario<W> for QuotaScene<W> {
         all
     }
 
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
+    fn violations(&self, platform: &Platform) -> Vec<String> {
         let Some(world) = local_world(platform) else { return Vec::new() };
         let mut wrong = world.violations();
         wrong.extend(loosened(&world.limits_log()));

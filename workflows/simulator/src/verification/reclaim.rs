@@ -236,16 +236,16 @@ impl Scenario<Reclaim> for ReclaimScene {
         all
     }
 
-    fn thorough(&self) -> bool {
+    fn is_exhaustive(&self) -> bool {
         self.case.thorough
     }
 
-    fn meanwhile(&self) -> Option<ConcurrentChange> {
+    fn concurrent_change(&self) -> Option<ConcurrentChange> {
         let decide = |view: &mut View| admission::finish(view, &tenant()?, "serve").map(drop);
         self.case.withdrawn.map(|after| ConcurrentChange { after, decide })
     }
 
-    fn complaints(&self, platform: &Platform) -> Vec<String> {
+    fn violations(&self, platform: &Platform) -> Vec<String> {
         local_world(platform).map(LocalWorld::violations).unwrap_or_default()
     }
 }

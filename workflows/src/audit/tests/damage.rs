@@ -24,7 +24,7 @@ async fn an_export_holds() {
 
     assert_eq!(found.problems, []);
     assert_eq!((found.entries, found.checkpoints.len()), (4, 2));
-    assert_eq!(found.signed_by, Some(key().public().id()));
+    assert_eq!(found.signed_by, Some(key().public_key().id()));
 }
 
 /// S60. Every byte, by one bit or another.
@@ -176,14 +176,14 @@ async fn entries_that_were_left_out_and_numbered_over_are_missed() {
 #[tokio::test]
 async fn another_key_opens_nothing() {
     let file = exported().await;
-    let other = SigningKey::of_seed([8; 32]).unwrap().public();
+    let other = SigningKey::from_seed([8; 32]).unwrap().public_key();
 
     let told = verify(file.as_bytes(), &[other]).problems;
 
     let named: Vec<&str> = told.iter().map(|problem| problem.record.as_str()).collect();
     assert_eq!(named, ["checkpoint 1", "checkpoint 2", "the end"]);
     assert!(told[0].problem.contains("not among those that are trusted"));
-    assert!(!verify(file.as_bytes(), &[]).holds());
+    assert!(!verify(file.as_bytes(), &[]).is_valid());
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_signature_of_one_thing_passes_for_no_other() {
     let end = read(file.lines().last().unwrap().as_bytes()).unwrap();
     let Content::End(end_says) = end.content else { panic!("the last line is the end") };
     let by = end.by.unwrap();
-    let trusted = key().public();
+    let trusted = key().public_key();
     assert!(crate::audit::checkpoint::fits(END_TYPE, &end_says, &by, &trusted));
     assert!(!crate::audit::checkpoint::fits(
         "application/vnd.tenure.certificate+json",
@@ -205,6 +205,6 @@ async fn a_signature_of_one_thing_passes_for_no_other() {
 #[test]
 fn no_bytes_make_it_panic() {
     for bytes in [&b""[..], b"\n", b"\n\n", b"{", b"\xFF\n", b"{}\n", b"null\n", b"[]\n", b"{\"line\":1}\n"] {
-        assert!(!verify(bytes, &public()).holds(), "{bytes:?}");
+        assert!(!verify(bytes, &public()).is_valid(), "{bytes:?}");
     }
 }

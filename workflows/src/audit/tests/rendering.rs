@@ -134,7 +134,7 @@ fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
         let detail = json!({ "asked": "POST /v1/holds", "at": "/v1/holds", "documents": wrote.len() + removed.len(),
             "wrote": wrote, "removed": removed, "asks": 0 });
         let entry = store::Entry {
-            execution: AuditContext::nobody(),
+            execution: AuditContext::no_execution(),
             ..entry(1, "ada", AuditContext::EVENT, &detail)
         };
         audit_entry(&entry, 0, &ExecutionContext::default())
@@ -163,7 +163,7 @@ fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
     let denial = Denial {
         who: "ada".into(),
         tenant: "acme".into(),
-        at: "/v1/users/bob".into(),
+        path: "/v1/users/bob".into(),
         code: "auth.forbidden".into(),
         why: "ada may not".into(),
         what: what.clone(),

@@ -127,7 +127,7 @@ async fn checkpoints_are_a_chain_and_name_no_tenant() {
     assert_eq!(page.items.len(), 2);
     assert_eq!(page.items[1].checkpoint.previous, Some(page.items[0].checkpoint.digest()));
     assert_eq!(page.items[0].checkpoint.heads.len(), 2, "both tenants have grown");
-    assert!(page.items.iter().all(|signed| signed.fits(&key().public())));
+    assert!(page.items.iter().all(|signed| signed.is_signed_by(&key().public_key())));
     let text = serde_json::to_string(&page.items).unwrap();
     assert!(!text.contains("acme") && !text.contains("zeta"), "{text}");
 }

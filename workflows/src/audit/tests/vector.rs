@@ -11,13 +11,13 @@ fn golden(name: &str) -> PathBuf {
 #[tokio::test]
 async fn the_test_vector_is_what_is_written_and_holds() {
     let file = exported().await;
-    let pem = key().public().pem();
+    let pem = key().public_key().to_pem();
     for (name, text) in [("audit.jsonl", &file), ("audit-key.pem", &pem)] {
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(golden(name), text).unwrap();
         }
         assert_eq!(std::fs::read_to_string(golden(name)).unwrap(), *text, "{name} has moved");
     }
-    let keys = PublicKey::all_of_pem(pem.as_bytes()).unwrap();
+    let keys = PublicKey::all_from_pem(pem.as_bytes()).unwrap();
     assert_eq!(verify(file.as_bytes(), &keys).problems, []);
 }

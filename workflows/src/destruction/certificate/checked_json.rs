@@ -18,7 +18,7 @@ const CHECKS_PER_TEXT: usize = 64;
 pub(crate) fn write(name: &str, content: &Value) -> String {
     let body = lines(&json!({ name: content, "checks": {} }));
     let each = checks(body.lines().take_while(|line| !line.starts_with(HEAD)));
-    let digest = Digest::of("checks", &each);
+    let digest = Digest::from_content("checks", &each);
     lines(&json!({ name: content, "checks": { "digest": digest, "each": each } }))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn write(name: &str, content: &Value) -> String {
 const HEAD: &str = "  \"checks\": {";
 
 fn check(line: &str) -> String {
-    Digest::of_bytes(line.as_bytes()).short().chars().take(CHECK_DIGITS).collect()
+    Digest::from_bytes(line.as_bytes()).short().chars().take(CHECK_DIGITS).collect()
 }
 
 fn checks<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -77,7 +77,7 @@ fn changes(text: &str) -> Option<Vec<(String, String)>> {
     let digest = tail.iter().find_map(|line| line.strip_prefix("    \"digest\": ")).map(quoted);
     let known: Vec<char> = each.concat().chars().collect();
     let known: Vec<String> = known.chunks(CHECK_DIGITS).map(|check| check.iter().collect()).collect();
-    let checks_hold = digest == Some(Digest::of("checks", &each).0);
+    let checks_hold = digest == Some(Digest::from_content("checks", &each).0);
     let mut differ: Vec<usize> = (0..body.len().max(known.len()))
         .filter(|place| body.get(*place).map(|line| check(line)) != known.get(*place).cloned())
         .collect();

@@ -81,8 +81,8 @@ impl Entity for CertificatePage {
 pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<String>, Undecided> {
     let Some(kept) = view.get::<StoredCertificate>(&id.to_string())? else { return Ok(None) };
     let Some(signature) = kept.signature else { return Ok(None) };
-    view.want::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
-    let page = |page| Ok(view.need::<CertificatePage>(&CertificatePage::key(id, page))?.text);
+    view.prefetch::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
+    let page = |page| Ok(view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text);
     let pages = (0..kept.pages).map(page).collect::<Result<Vec<_>, Undecided>>()?;
     Ok(Some(envelope::file(&kept.cover, vec![signature], &pages)))
 }
@@ -191,7 +191,9 @@ fn records(
     inventory: &Inventory,
     run: ExecutionId,
 ) -> Result<BTreeMap<AssetId, SanitisationRecord>, Undecided> {
-    view.want::<SanitisationRecord>(inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)))?;
+    view.prefetch::<SanitisationRecord>(
+        inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)),
+    )?;
     let mut records = BTreeMap::new();
     for asset in inventory.assets() {
         let found = view.get::<SanitisationRecord>(&SanitisationRecord::key(run, &asset.id))?;
@@ -216,12 +218,12 @@ impl Entity for ClosedApproval {
 /// The approvals that this execution was granted, in the order in which they were asked for.
 fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedApproval>, Undecided> {
     let ids = (0..=call.states_entered).map(|entered| format!("{}.{entered}", call.execution));
-    view.want::<ClosedApproval>(ids.clone())?;
+    view.prefetch::<ClosedApproval>(ids.clone())?;
     let mut granted = Vec::new();
     for id in ids {
         let Some(ClosedApproval(case)) = view.get::<ClosedApproval>(&id)? else { continue };
         if case.ruling.as_deref() == Some("granted") {
-            granted.push(RecordedApproval::of(case, schema));
+            granted.push(RecordedApproval::new(case, schema));
         }
     }
     Ok(granted)
@@ -230,9 +232,9 @@ fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedAp
 impl RecordedApproval {
     /// An approval on file, of a workflow whose data has this schema.
     #[must_use]
-    pub fn of(case: ApprovalRecord, schema: u32) -> Self {
+    pub fn new(case: ApprovalRecord, schema: u32) -> Self {
         let vote = |vote: engine::Vote| RecordedVote {
-            roles: vote.seated().roles.clone(),
+            roles: vote.principal().roles.clone(),
             created_by: vote.person.provenance.as_ref().and_then(|from| from.created_by.clone()),
             claim: vote.person.provenance.as_ref().map(|from| from.claim),
             issued_by: vote.person.provenance.as_ref().and_then(|from| from.issued_by.clone()),
@@ -273,7 +275,7 @@ impl LedgerAction for KeepCertificate {
     type Output = StoredCertificate;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<StoredCertificate, Undecided> {
-        let kept = view.need::<StoredCertificate>(&call.execution.to_string())?;
+        let kept = view.require::<StoredCertificate>(&call.execution.to_string())?;
         if self.signature.keyid != self.public_key.id()
             || !envelope::fits(&kept.cover, &self.signature, &self.public_key)
         {

@@ -31,13 +31,13 @@ pub struct Envelope {
 /// The signer's words.
 pub(crate) async fn sign(cover: &str, signer: &dyn Signer) -> Result<(Signature, PublicKey), String> {
     let (sig, key) = signer.sign(&pae(PAYLOAD_TYPE, cover.as_bytes())).await?;
-    Ok((Signature::of(&key, &sig), key))
+    Ok((Signature::new(&key, &sig), key))
 }
 
 /// Whether a signature is of this cover by this key.
 pub(crate) fn fits(cover: &str, signature: &Signature, key: &PublicKey) -> bool {
     let sig = STANDARD.decode(&signature.sig);
-    sig.is_ok_and(|sig| key.fits(&pae(PAYLOAD_TYPE, cover.as_bytes()), &sig))
+    sig.is_ok_and(|sig| key.verifies(&pae(PAYLOAD_TYPE, cover.as_bytes()), &sig))
 }
 
 /// The file of a signed certificate.

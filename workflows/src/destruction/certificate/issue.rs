@@ -159,7 +159,7 @@ fn lacking(
     records: &BTreeMap<AssetId, SanitisationRecord>,
     pivot: &Pivot,
 ) -> BTreeMap<AssetId, NotClean> {
-    let open = inventory.open();
+    let open = inventory.open_questions();
     let judged = |asset: &Asset| judge(asset, records.get(&asset.id), pivot.run, pivot.at);
     let why =
         |asset: &Asset| open.get(&asset.id).map(|open| NotClean::Open(*open)).or_else(|| judged(asset).err());
@@ -180,7 +180,7 @@ fn write_pages(entries: &[CertificateEntry], digest: Digest) -> (Vec<String>, In
     let pages: Vec<String> = lists.iter().map(|list| checked_json::write("assets", &value(list))).collect();
     let page = |(text, list): (&String, &Vec<CertificateEntry>)| PageRef {
         assets: list.len(),
-        digest: Digest::of_bytes(text.as_bytes()),
+        digest: Digest::from_bytes(text.as_bytes()),
     };
     let named = pages.iter().zip(&lists).map(page).collect();
     (pages, InventoryRef { assets: entries.len(), digest, pages: named })

@@ -73,7 +73,7 @@ fn cover(page: &mut String, certificate: &Certificate, verification: &Verificati
     section(page, "What is kept", &value(&certificate.retained));
     section(page, "Where nobody looked", &value(&certificate.not_checked));
     page.push_str("<h2>What this does not prove</h2>\n<ul>\n");
-    for line in verification.proves_not() {
+    for line in verification.limitations() {
         let _ = writeln!(page, "<li>{}</li>", escape(&line));
     }
     page.push_str("</ul>\n");
@@ -139,7 +139,7 @@ fn asset(page: &mut String, place: usize, entry: &CertificateEntry) {
 
 fn signatures(page: &mut String, verification: &Verification) {
     page.push_str("<h2>Signatures</h2>\n");
-    let said = if verification.holds() {
+    let said = if verification.is_valid() {
         format!(
             "This page was made from a file whose signature by key {} was verified.",
             verification.signed_by.join(" and ")

@@ -63,7 +63,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, p
         let hash = hash.map_or_else(|| "there is no record".into(), |hash| format!("the record has {hash}"));
         wrong("record_hash", hash);
     }
-    let open = Inventory::exactly([asset.clone()]).open().into_values().next();
+    let open = Inventory::exactly([asset.clone()]).open_questions().into_values().next();
     let judged = match open {
         Some(open) => Err(NotClean::Open(open)),
         None => contents::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
@@ -138,8 +138,8 @@ fn of_approval(
     let ballot = ballot(approval);
     // One alone, in an emergency, says why; whoever reads the certificate sees that it was so.
     let broken = approval.votes.iter().any(|vote| vote.break_glass && !vote.reason.trim().is_empty());
-    if ballot.places() == 0 || (ballot.taken() < ballot.places() && !broken) {
-        wrong("votes", format!("fill {} of {} seats", ballot.taken(), ballot.places()));
+    if ballot.seats_required() == 0 || (ballot.seats_filled() < ballot.seats_required() && !broken) {
+        wrong("votes", format!("fill {} of {} seats", ballot.seats_filled(), ballot.seats_required()));
     }
     if approval.granted_at > certificate.pivot_at {
         wrong("granted_at", "lies after the beginning of destruction".into());

@@ -30,7 +30,7 @@ pub struct Verification {
 #[must_use]
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut problems = Vec::new();
-    let parts = Parts::of(file, &mut problems);
+    let parts = Parts::parse(file, &mut problems);
     let cover = checked_json::read("certificate", &parts.cover);
     problems.extend(cover.problems.into_iter().map(|(field, problem)| Problem { field, problem }));
     let cover_changed = !problems.is_empty();
@@ -69,7 +69,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(file: &[u8], problems: &mut Vec<Problem>) -> Self {
+    fn parse(file: &[u8], problems: &mut Vec<Problem>) -> Self {
         match serde_json::from_slice::<Envelope>(file) {
             Ok(envelope) => {
                 if envelope.payload_type != checked_json::PAYLOAD_TYPE {
@@ -151,7 +151,7 @@ fn signatures(
         let field = format!("signatures[{place}].sig");
         match STANDARD.decode(&signature.sig) {
             Err(error) => problems.push(Problem::new(field, format!("is not base64: {error}"))),
-            Ok(bytes) if key.fits(&message, &bytes) => fitting.push(signature.keyid.clone()),
+            Ok(bytes) if key.verifies(&message, &bytes) => fitting.push(signature.keyid.clone()),
             Ok(_) if cover_changed => {
                 problems.push(Problem::new(field, "does not fit the cover, which has been changed"));
             }
@@ -202,7 +202,7 @@ fn page_of(
     let moved = |field: &str| moved(field, before).unwrap_or_else(|| format!("pages[{place}].{field}"));
     problems.extend(sheet.problems.iter().map(|(at, problem)| Problem::new(moved(at), problem)));
     let named = certificate.and_then(|certificate| certificate.inventory.pages.get(place));
-    if unchanged && named.is_some_and(|named| named.digest != Digest::of_bytes(page)) {
+    if unchanged && named.is_some_and(|named| named.digest != Digest::from_bytes(page)) {
         problems.push(Problem::new(&field, "is not the page that the cover names"));
     }
     let entries: Vec<CertificateEntry> = typed(sheet.content.as_ref(), &field, problems)?;
@@ -244,14 +244,16 @@ fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = 
 impl Verification {
     /// Whether nothing is wrong.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.problems.is_empty()
     }
 
     /// What it proves, in words; nothing when something is wrong.
     #[must_use]
     pub fn proves(&self) -> Vec<String> {
-        let Some(certificate) = self.certificate.as_ref().filter(|_| self.holds()) else { return Vec::new() };
+        let Some(certificate) = self.certificate.as_ref().filter(|_| self.is_valid()) else {
+            return Vec::new();
+        };
         let tenant = &certificate.tombstone.tenant;
         let people = |approval: &super::RecordedApproval| {
             approval.votes.iter().map(|vote| vote.name.as_str()).collect::<Vec<_>>().join(" and ")
@@ -292,7 +294,7 @@ impl Verification {
 
     /// What it does not prove, in words.
     #[must_use]
-    pub fn proves_not(&self) -> Vec<String> {
+    pub fn limitations(&self) -> Vec<String> {
         let Some(certificate) = &self.certificate else { return Vec::new() };
         let mut not = certificate.caveats.clone();
         not.push(

@@ -183,7 +183,7 @@ impl SanitisationRecord {
     /// The digest of the whole record.
     #[must_use]
     pub fn hash(&self) -> Digest {
-        Digest::of("sanitisation record", self)
+        Digest::from_content("sanitisation record", self)
     }
 
     /// The document that keeps the record of `asset` in `run`.

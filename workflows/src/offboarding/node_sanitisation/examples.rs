@@ -38,7 +38,7 @@ fn begun() -> Option<NodeSanitisation> {
         simulated: true,
     };
     let run = leaver.onboarded_by;
-    Some(NodeSanitisation::of(&leaver, &demands, run, &"node-1".parse().ok()?, OwnerEpoch(1), 1))
+    Some(NodeSanitisation::new(&leaver, &demands, run, &"node-1".parse().ok()?, OwnerEpoch(1), 1))
 }
 
 fn known(begun: &NodeSanitisation) -> NodeSanitisation {

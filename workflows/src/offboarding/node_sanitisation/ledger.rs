@@ -30,7 +30,7 @@ impl LedgerAction for BeginDraining {
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        let node = view.need::<Node>(self.node.as_str())?;
+        let node = view.require::<Node>(self.node.as_str())?;
         if node.state == NodeState::Quarantined && node.owner_epoch == self.epoch {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl LedgerAction for BeginCleaning {
     type Output = Moment;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<Moment, Undecided> {
-        let node = view.need::<Node>(self.node.as_str())?;
+        let node = view.require::<Node>(self.node.as_str())?;
         view.put(&node.sanitize(self.epoch).map_err(changed)?)?;
         Ok(view.now().into())
     }
@@ -74,11 +74,13 @@ impl LedgerAction for FileNode {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<NodeVerdict, Undecided> {
         let NodeSanitisation { tenant, node: id, owner_epoch, run, begun_at, .. } = &*self.of;
-        let node = view.need::<Node>(id.as_str())?;
+        let node = view.require::<Node>(id.as_str())?;
         let inventory = Inventory::read(view, tenant, *run)?.unwrap_or_default();
         let assets: Vec<_> =
             inventory.assets().filter(|asset| asset.node.as_deref() == Some(id.as_str())).collect();
-        view.want::<SanitisationRecord>(assets.iter().map(|asset| SanitisationRecord::key(*run, &asset.id)))?;
+        view.prefetch::<SanitisationRecord>(
+            assets.iter().map(|asset| SanitisationRecord::key(*run, &asset.id)),
+        )?;
         let now = Moment::from(view.now());
         let mut filed = BTreeMap::new();
         for asset in &assets {

@@ -134,7 +134,7 @@ fn gpu(me: &NodeSanitisation, uuid: &str, plain: &SanitisationRecord) -> Made {
             leftovers: scrub.leftovers,
             mismatches: scrub.mismatches,
         }),
-        evidence: BTreeMap::from([("scrub".into(), Digest::of("scrub", scrub))]),
+        evidence: BTreeMap::from([("scrub".into(), Digest::from_content("scrub", scrub))]),
         ..plain.clone()
     };
     let (checked, mismatches) = (scrub.bytes_covered, scrub.mismatches);
@@ -178,9 +178,9 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
         evidence: BTreeMap::from([
             (
                 "sanitize log".into(),
-                Digest::of("sanitize log", &me.drives.get(serial).map(|known| &known.log)),
+                Digest::from_content("sanitize log", &me.drives.get(serial).map(|known| &known.log)),
             ),
-            ("samples".into(), Digest::of("samples", samples)),
+            ("samples".into(), Digest::from_content("samples", samples)),
         ]),
         ..plain.clone()
     };
@@ -245,8 +245,8 @@ fn machine(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> M
         tool: tool("overwrite memory at boot, reset firmware and controllers, install"),
         firmware: Some(firmware),
         evidence: BTreeMap::from([
-            ("reset".into(), Digest::of("reset", reset)),
-            ("diagnosis".into(), Digest::of("diagnosis", qualified)),
+            ("reset".into(), Digest::from_content("reset", reset)),
+            ("diagnosis".into(), Digest::from_content("diagnosis", qualified)),
         ]),
         ..plain.clone()
     };
@@ -265,7 +265,7 @@ fn card(me: &NodeSanitisation, guid: &str, plain: &SanitisationRecord) -> Made {
         method: Some(Method::Clear),
         technique: Technique::Reset,
         tool: tool("reset partition membership and settings"),
-        evidence: BTreeMap::from([("reset".into(), Digest::of("reset", reset))]),
+        evidence: BTreeMap::from([("reset".into(), Digest::from_content("reset", reset))]),
         ..plain.clone()
     };
     Ok((record, measured("read back settings")))

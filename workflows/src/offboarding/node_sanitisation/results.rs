@@ -77,7 +77,7 @@ impl NodeSanitisation {
 
     /// Keeps what a drive's log says, and for how long it has said so.
     pub(super) fn progressed(&mut self, progress: DriveStatus) {
-        let waited = self.look_again().as_secs();
+        let waited = self.check_interval().as_secs();
         let known = self.drives.entry(progress.serial).or_default();
         let same = known.log == progress.log;
         known.still_s = if same { known.still_s.saturating_add(waited) } else { 0 };
@@ -95,7 +95,7 @@ impl NodeSanitisation {
     }
 
     /// Whether every drive that failed may be tried again without asking people.
-    pub(super) fn again(&self) -> bool {
+    pub(super) fn may_retry(&self) -> bool {
         let rounds = |drive: &Drive| {
             let begun = self.drives.get(&drive.serial).map_or(0, |progress| progress.log.begun);
             begun.saturating_sub(drive.log.begun)
@@ -116,7 +116,7 @@ impl NodeSanitisation {
     }
 
     /// How soon the drives are looked at again: by their own estimate, and less often the longer nothing moves.
-    pub(super) fn look_again(&self) -> Duration {
+    pub(super) fn check_interval(&self) -> Duration {
         let of = |drive: &Drive| {
             let still_s = self.drives.get(&drive.serial).map_or(0, |progress| progress.still_s);
             let soon = (drive.estimate_s.unwrap_or(STILL_S) / 8).max(still_s / 2);

@@ -29,7 +29,7 @@ impl Action for ReadGpuLayout {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
-        on.gpus.layout(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
+        on.gpus.layout(&self.cluster, &self.node, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -58,7 +58,7 @@ impl Action for SetGpuLayout {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
-        reach(on, &self.cluster, &self.node, &self.profile, &CallMetadata::of(self, call)).await
+        reach(on, &self.cluster, &self.node, &self.profile, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -86,7 +86,7 @@ impl Action for RestoreGpuLayout {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuLayout, ActionError> {
-        reach(on, &self.cluster, &self.node, &self.previous, &CallMetadata::of(self, call)).await
+        reach(on, &self.cluster, &self.node, &self.previous, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -142,8 +142,10 @@ impl Action for DiagnoseNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Diagnosis, ActionError> {
-        let diagnosis =
-            on.gpus.diagnose(&self.cluster, &self.node, self.level, &CallMetadata::of(self, call)).await?;
+        let diagnosis = on
+            .gpus
+            .diagnose(&self.cluster, &self.node, self.level, &CallMetadata::for_action(self, call))
+            .await?;
         if diagnosis.fit {
             return Ok(diagnosis);
         }

@@ -36,13 +36,17 @@ fn at_hook(hook: &Hook) -> Vec<String> {
 }
 
 impl Hook {
-    fn said(&self, output: Value) -> HookOutput {
+    fn to_output(&self, output: Value) -> HookOutput {
         HookOutput { hook: self.name.clone(), output }
     }
 
-    async fn asked(&self, on: &Platform, stamp: &CallMetadata) -> Result<Probe<HookOutput>, ActionError> {
+    async fn probe_output(
+        &self,
+        on: &Platform,
+        stamp: &CallMetadata,
+    ) -> Result<Probe<HookOutput>, ActionError> {
         Ok(match on.hooks.probe(self, stamp).await? {
-            Probe::Done(output) => Probe::Done(self.said(output)),
+            Probe::Done(output) => Probe::Done(self.to_output(output)),
             Probe::NotDone => Probe::NotDone,
             Probe::Running => Probe::Running,
             Probe::Gone => Probe::Gone,
@@ -69,11 +73,11 @@ impl Action for RunHook {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<HookOutput, ActionError> {
-        Ok(self.hook.said(on.hooks.run(&self.hook, &CallMetadata::of(self, call)).await?))
+        Ok(self.hook.to_output(on.hooks.run(&self.hook, &CallMetadata::for_action(self, call)).await?))
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<HookOutput>, ActionError> {
-        self.hook.asked(on, &CallMetadata::of(self, call)).await
+        self.hook.probe_output(on, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -88,10 +92,10 @@ impl Action for UndoHook {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<HookOutput, ActionError> {
-        Ok(self.hook.said(on.hooks.undo(&self.hook, &CallMetadata::of(self, call)).await?))
+        Ok(self.hook.to_output(on.hooks.undo(&self.hook, &CallMetadata::for_action(self, call)).await?))
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<HookOutput>, ActionError> {
-        self.hook.asked(on, &CallMetadata::of(self, call)).await
+        self.hook.probe_output(on, &CallMetadata::for_action(self, call)).await
     }
 }

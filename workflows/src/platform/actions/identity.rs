@@ -27,8 +27,10 @@ impl Action for CreateIdentity {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        let found =
-            on.identity.create(&name, &self.tenant, &self.groups, &CallMetadata::of(self, call)).await?;
+        let found = on
+            .identity
+            .create(&name, &self.tenant, &self.groups, &CallMetadata::for_action(self, call))
+            .await?;
         Ok(CreatedObject { name, uid: found.uid })
     }
 }
@@ -48,7 +50,7 @@ impl Action for DeleteIdentity {
     type Output = Removal;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         let Some(found) = on.identity.read(&name, &stamp).await? else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));
@@ -86,7 +88,7 @@ impl Action for PublishCredentials {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CredentialReference, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         if let Some(found) = on.identity.published(&name, &stamp).await? {
             return self.reference(&name, &found);
         }
@@ -96,7 +98,7 @@ impl Action for PublishCredentials {
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CredentialReference>, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        Ok(match on.identity.published(&name, &CallMetadata::of(self, call)).await? {
+        Ok(match on.identity.published(&name, &CallMetadata::for_action(self, call)).await? {
             Some(found) => self.reference(&name, &found).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
         })
@@ -132,7 +134,7 @@ impl Action for RevokeCredentials {
     type Output = Removal;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         let Some(found) = on.identity.published(&name, &stamp).await? else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));

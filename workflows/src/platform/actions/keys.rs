@@ -35,7 +35,7 @@ impl Action for CreateTenantKey {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<KeyReference, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         if let Some(key) = on.keys.read(&name, &stamp).await? {
             return self.checked(name, &key);
         }
@@ -51,7 +51,7 @@ impl Action for CreateTenantKey {
 
     /// A key that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<KeyReference>, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         Ok(match on.keys.read(&name, &stamp).await? {
             Some(key) => self.checked(name, &key).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
@@ -96,7 +96,7 @@ impl Action for DestroyTenantKey {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         let Some((found, _)) = on.keys.read(&name, &stamp).await? else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
             return Ok(Removal::left(&name, &found, &stamp));
@@ -109,7 +109,7 @@ impl Action for DestroyTenantKey {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removal>, ActionError> {
-        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::of(self, call));
+        let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         Ok(match on.keys.read(&name, &stamp).await? {
             None => Probe::Done(Removal::Gone),
             Some(_) => Probe::NotDone,

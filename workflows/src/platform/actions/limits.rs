@@ -39,7 +39,7 @@ impl Action for ReadLimits {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LayerLimits, ActionError> {
-        read_limits(on, &self.of, &CallMetadata::of(self, call)).await
+        read_limits(on, &self.of, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -54,8 +54,8 @@ pub async fn read_limits(
 ) -> Result<LayerLimits, ActionError> {
     let mut limits = LayerLimits::default();
     for line in QuotaField::all(of)? {
-        let Some(found) = line.standing(on, &of.tenant, stamp).await? else { continue };
-        limits.note(&line, of, line.of(&found.spec))?;
+        let Some(found) = line.read_owned(on, &of.tenant, stamp).await? else { continue };
+        limits.note(&line, of, line.value_in(&found.spec))?;
     }
     Ok(limits)
 }
@@ -90,14 +90,14 @@ impl Action for KeepLimits {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitKept, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let (mut seen, mut drifted) = (LayerLimits::default(), Vec::new());
         for line in QuotaField::all(&self.of)? {
-            let Some(found) = line.standing(on, &self.of.tenant, &stamp).await? else { continue };
-            let (now, wanted) = (line.of(&found.spec), line.wanted(&self.limits));
+            let Some(found) = line.read_owned(on, &self.of.tenant, &stamp).await? else { continue };
+            let (now, wanted) = (line.value_in(&found.spec), line.desired_value(&self.limits));
             seen.note(&line, &self.of, now.clone())?;
             if now != wanted {
-                let part = stamp.part(&format!("{}-{}", line.field, call.attempt));
+                let part = stamp.for_part(&format!("{}-{}", line.field, call.attempt));
                 line.set(on, &self.of.tenant, &found, wanted.clone(), &part).await?;
                 drifted.push(format!("{} said {now} and was set to {wanted} again", line.name()));
             }

@@ -28,7 +28,7 @@ impl Action for CreateBucket {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
-        let (bucket, stamp) = (self.bucket()?, CallMetadata::of(self, call));
+        let (bucket, stamp) = (self.bucket()?, CallMetadata::for_action(self, call));
         if let Some(there) = on.objects.read(&self.region, &bucket.name, &stamp).await? {
             return self.checked(&bucket, &there);
         }
@@ -45,7 +45,7 @@ impl Action for CreateBucket {
     /// A bucket that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CreatedObject>, ActionError> {
         let bucket = self.bucket()?;
-        Ok(match on.objects.read(&self.region, &bucket.name, &CallMetadata::of(self, call)).await? {
+        Ok(match on.objects.read(&self.region, &bucket.name, &CallMetadata::for_action(self, call)).await? {
             Some(there) => self.checked(&bucket, &there).map_or(Probe::NotDone, Probe::Done),
             None => Probe::NotDone,
         })
@@ -99,7 +99,7 @@ impl Action for DeleteBucket {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let (name, stamp) = (bucket_name(&self.tenant, &self.region)?, CallMetadata::of(self, call));
+        let (name, stamp) = (bucket_name(&self.tenant, &self.region)?, CallMetadata::for_action(self, call));
         let there = on.objects.read(&self.region, &name, &stamp).await?;
         let Some((found, _)) = there else { return Ok(Removal::Gone) };
         if !found.may_be_removed(&self.tenant, &stamp) {
@@ -114,7 +114,7 @@ impl Action for DeleteBucket {
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removal>, ActionError> {
         let name = bucket_name(&self.tenant, &self.region)?;
-        Ok(match on.objects.read(&self.region, &name, &CallMetadata::of(self, call)).await? {
+        Ok(match on.objects.read(&self.region, &name, &CallMetadata::for_action(self, call)).await? {
             None => Probe::Done(Removal::Gone),
             Some(_) => Probe::NotDone,
         })

@@ -26,10 +26,10 @@ impl Action for SurveyTenant {
     type Output = Vec<ObservedResource>;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<ObservedResource>, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let mut all = Vec::new();
         for system in &self.systems {
-            all.extend(on.estate.survey(system, &self.tenant, self.eyes, &stamp).await?);
+            all.extend(on.tenant_resources.survey(system, &self.tenant, self.eyes, &stamp).await?);
         }
         Ok(all)
     }
@@ -59,7 +59,10 @@ impl Action for ReadAdmission {
     type Output = ResourceAdmission;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<ResourceAdmission, ActionError> {
-        let seen = on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?;
+        let seen = on
+            .tenant_resources
+            .read_resource(&self.thing, Observer::Platform, &CallMetadata::for_action(self, call))
+            .await?;
         Ok(ResourceAdmission { thing: self.thing.clone(), admits: seen.map(|seen| admits(&seen)) })
     }
 }
@@ -92,14 +95,14 @@ impl Action for SetAdmission {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
-        let seen = on.estate.look(&self.thing, Observer::Platform, &stamp).await?;
+        let stamp = CallMetadata::for_action(self, call);
+        let seen = on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?;
         let ours = seen.filter(|seen| seen.tenant == self.tenant && !seen.terminating);
         // One that was broken off has to be gone through again, whatever it says by now.
         if ours.is_none_or(|seen| admits(&seen) == self.admits && !seen.is("unfinished")) {
             return Ok(());
         }
-        on.estate.admit(&self.thing, &self.tenant, self.admits, &stamp).await
+        on.tenant_resources.set_admission(&self.thing, &self.tenant, self.admits, &stamp).await
     }
 }
 
@@ -118,7 +121,10 @@ impl Action for AwaitIdle {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let seen = on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?;
+        let seen = on
+            .tenant_resources
+            .read_resource(&self.thing, Observer::Platform, &CallMetadata::for_action(self, call))
+            .await?;
         let running = seen.map_or(0, |seen| seen.number("running") + seen.number("jobs"));
         if running == 0 { Ok(()) } else { Err(look_again(codes::DRAINING)) }
     }
@@ -139,10 +145,10 @@ impl Action for VerifyAbsent {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let mut left = Vec::new();
         for thing in &self.things {
-            let seen = on.estate.look(thing, Observer::Verifier, &stamp).await?;
+            let seen = on.tenant_resources.read_resource(thing, Observer::Verifier, &stamp).await?;
             left.extend(seen.map(|_| thing.to_string()));
         }
         if left.is_empty() {
@@ -172,10 +178,10 @@ impl Action for VerifyNothingLeft {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let mut left = Vec::new();
         for system in &self.systems {
-            let seen = on.estate.survey(system, &self.tenant, Observer::Verifier, &stamp).await?;
+            let seen = on.tenant_resources.survey(system, &self.tenant, Observer::Verifier, &stamp).await?;
             let strange = seen.into_iter().filter(|seen| !self.allowed.contains(&seen.thing));
             left.extend(strange.map(|seen| seen.thing.to_string()));
         }

@@ -29,7 +29,9 @@ impl Action for RewrapThing {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.estate.rewrap(&self.thing, &self.tenant, &self.key, &CallMetadata::of(self, call)).await
+        on.tenant_resources
+            .rewrap(&self.thing, &self.tenant, &self.key, &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -68,20 +70,23 @@ impl Action for ShredKey {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Shredded, ActionError> {
-        let stamp = CallMetadata::of(self, call);
-        for copy in on.estate.survey(&self.thing.system, &self.tenant, Observer::Platform, &stamp).await? {
+        let stamp = CallMetadata::for_action(self, call);
+        for copy in
+            on.tenant_resources.survey(&self.thing.system, &self.tenant, Observer::Platform, &stamp).await?
+        {
             if copy.text("copy_of") == Some(self.thing.name.as_str()) && !copy.terminating {
-                on.estate.remove(&copy.thing, &copy.uid, &stamp.part(&copy.uid)).await?;
+                on.tenant_resources.remove(&copy.thing, &copy.uid, &stamp.for_part(&copy.uid)).await?;
             }
         }
-        if let Some(seen) = on.estate.look(&self.thing, Observer::Platform, &stamp).await? {
+        if let Some(seen) = on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?
+        {
             same(&seen, &self.tenant, &self.uid)?;
             if !seen.terminating {
-                on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
+                on.tenant_resources.remove(&self.thing, &seen.uid, &stamp).await?;
             }
             if on
-                .estate
-                .look(&self.thing, Observer::Platform, &stamp)
+                .tenant_resources
+                .read_resource(&self.thing, Observer::Platform, &stamp)
                 .await
                 .map_err(outcome_unknown)?
                 .is_some()
@@ -93,8 +98,8 @@ impl Action for ShredKey {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Shredded>, ActionError> {
-        let stamp = CallMetadata::of(self, call);
-        Ok(match on.estate.look(&self.thing, Observer::Platform, &stamp).await? {
+        let stamp = CallMetadata::for_action(self, call);
+        Ok(match on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await? {
             Some(_) => Probe::NotDone,
             None => self.probed(on, &stamp).await.map_or(Probe::NotDone, Probe::Done),
         })
@@ -103,11 +108,11 @@ impl Action for ShredKey {
 
 impl ShredKey {
     async fn probed(&self, on: &Platform, stamp: &CallMetadata) -> Result<Shredded, ActionError> {
-        let ProbeFinding { held, transcript } = on.estate.undecryptable(&self.thing, stamp).await?;
+        let ProbeFinding { held, transcript } = on.tenant_resources.undecryptable(&self.thing, stamp).await?;
         if !held {
             return Err(ActionError::permanent(codes::KEY_SURVIVES, transcript));
         }
-        let tool = on.estate.tool(&self.thing, stamp).await?;
+        let tool = on.tenant_resources.destruction_tool(&self.thing, stamp).await?;
         Ok(Shredded { thing: self.thing.clone(), decrypt_fails: held, transcript, tool })
     }
 }
@@ -157,8 +162,9 @@ impl Action for RemoveThing {
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removed, ActionError> {
-        let stamp = CallMetadata::of(self, call);
-        let Some(seen) = on.estate.look(&self.thing, Observer::Platform, &stamp).await? else {
+        let stamp = CallMetadata::for_action(self, call);
+        let Some(seen) = on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?
+        else {
             return Ok(self.ended(RemovalFate::Gone));
         };
         same(&seen, &self.tenant, &self.uid)?;
@@ -166,14 +172,19 @@ impl Action for RemoveThing {
             let why = "its store keeps it until then".to_owned();
             return Ok(self.ended(RemovalFate::Kept { until: until.to_owned(), why }));
         }
-        if let Some(until) = self.emptied(&*on.estate, &seen, &stamp).await? {
+        if let Some(until) = self.emptied(&*on.tenant_resources, &seen, &stamp).await? {
             let why = "object lock: nobody can remove it before".to_owned();
             return Ok(self.ended(RemovalFate::Kept { until, why }));
         }
         if !seen.terminating {
-            on.estate.remove(&self.thing, &seen.uid, &stamp).await?;
+            on.tenant_resources.remove(&self.thing, &seen.uid, &stamp).await?;
         }
-        match on.estate.gone(&self.thing, &self.uid, &stamp).await.map_err(outcome_unknown)? {
+        match on
+            .tenant_resources
+            .wait_until_gone(&self.thing, &self.uid, &stamp)
+            .await
+            .map_err(outcome_unknown)?
+        {
             None => Ok(self.ended(RemovalFate::Gone)),
             Some(seen) => {
                 let message = seen.text("held").unwrap_or_default().to_owned();
@@ -184,7 +195,10 @@ impl Action for RemoveThing {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Removed>, ActionError> {
-        let seen = on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?;
+        let seen = on
+            .tenant_resources
+            .read_resource(&self.thing, Observer::Platform, &CallMetadata::for_action(self, call))
+            .await?;
         Ok(seen.map_or_else(|| Probe::Done(self.ended(RemovalFate::Gone)), |_| Probe::NotDone))
     }
 }
@@ -207,7 +221,7 @@ impl RemoveThing {
             if left == 0 {
                 return Ok(seen.text("locked_until").filter(|_| locked > 0).map(str::to_owned));
             }
-            let page = stamp.part(&format!("page-{left}"));
+            let page = stamp.for_part(&format!("page-{left}"));
             let emptied: EmptyProgress = estate.empty(&self.thing, &seen.uid, &page).await?;
             left = emptied.left;
         }
@@ -240,8 +254,10 @@ impl Action for DiagnoseRemoval {
     type Output = ();
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let Some(seen) =
-            on.estate.look(&self.thing, Observer::Platform, &CallMetadata::of(self, call)).await?
+        let Some(seen) = on
+            .tenant_resources
+            .read_resource(&self.thing, Observer::Platform, &CallMetadata::for_action(self, call))
+            .await?
         else {
             return Ok(());
         };

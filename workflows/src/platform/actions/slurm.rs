@@ -34,7 +34,7 @@ impl Action for CreateAccount {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let found =
             on.slurm.create_account(&self.cluster, &name, &self.tenant, &self.associations, &stamp).await?;
         Ok(CreatedObject { name, uid: found.uid })
@@ -63,7 +63,7 @@ impl Action for DeleteAccount {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let name = tenant_name(&self.tenant)?;
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let Some(found) = on.slurm.account(&self.cluster, &name, &stamp).await? else {
             return Ok(Removal::Gone);
         };

@@ -33,7 +33,11 @@ impl Action for NotifyBorrower {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads
-            .tell(&self.workload, &WorkloadNotice::EndsAt(self.at), &CallMetadata::of(self, call))
+            .set_notice(
+                &self.workload,
+                &WorkloadNotice::EndsAt(self.at),
+                &CallMetadata::for_action(self, call),
+            )
             .await
     }
 }
@@ -56,7 +60,9 @@ impl Action for WithdrawNotice {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &WorkloadNotice::GoesOn, &CallMetadata::of(self, call)).await
+        on.workloads
+            .set_notice(&self.workload, &WorkloadNotice::GoesOn, &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -77,7 +83,9 @@ impl Action for DrainService {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &WorkloadNotice::Weight(0), &CallMetadata::of(self, call)).await
+        on.workloads
+            .set_notice(&self.workload, &WorkloadNotice::Weight(0), &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -98,7 +106,9 @@ impl Action for RestoreService {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.tell(&self.workload, &WorkloadNotice::Weight(100), &CallMetadata::of(self, call)).await
+        on.workloads
+            .set_notice(&self.workload, &WorkloadNotice::Weight(100), &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -121,7 +131,7 @@ impl Action for SaveWork {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        if on.workloads.checkpoint(&self.workload, &CallMetadata::of(self, call)).await? {
+        if on.workloads.checkpoint(&self.workload, &CallMetadata::for_action(self, call)).await? {
             return Ok(());
         }
         Err(look_again(codes::CHECKPOINTING))
@@ -147,7 +157,7 @@ impl Action for EvictWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         match on.workloads.observe(&self.workload, &stamp).await? {
             Some(seen) if seen.pods || seen.active => {
                 on.workloads.evict(&self.workload, &seen.uid, &stamp).await
@@ -174,7 +184,7 @@ impl Action for AwaitGone {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        match on.workloads.gone(&self.workload, &CallMetadata::of(self, call)).await? {
+        match on.workloads.wait_until_gone(&self.workload, &CallMetadata::for_action(self, call)).await? {
             Some(seen) if seen.pods => Err(look_again(codes::WORKLOAD_TERMINATING)),
             Some(_) | None => Ok(()),
         }
@@ -201,9 +211,9 @@ impl Action for ForceWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         match on.workloads.observe(&self.workload, &stamp).await? {
-            Some(seen) if seen.pods => on.workloads.force(&self.workload, &seen.uid, &stamp).await,
+            Some(seen) if seen.pods => on.workloads.force_remove(&self.workload, &seen.uid, &stamp).await,
             Some(_) | None => Ok(()),
         }
     }
@@ -226,7 +236,7 @@ impl Action for RequeueWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.requeue(&self.workload, &CallMetadata::of(self, call)).await
+        on.workloads.requeue(&self.workload, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -251,7 +261,9 @@ impl Action for StartWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads.start(&self.workload, &self.gpus, self.service, &CallMetadata::of(self, call)).await
+        on.workloads
+            .start(&self.workload, &self.gpus, self.service, &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -275,10 +287,10 @@ impl Action for ListGpuClients {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let mut open = BTreeSet::new();
         for (node, gpus) in &self.gpus {
-            open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.part(node)).await?);
+            open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.for_part(node)).await?);
         }
         Ok(open.into_iter().collect())
     }
@@ -314,7 +326,7 @@ impl Action for ScrubGpus {
             // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
             return Ok(Scrubbed::default());
         }
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let done = on.workloads.scrub(&self.cluster, &self.node, &self.gpus, self.level, &stamp).await?;
         let enough = match self.level {
             ScrubLevel::None | ScrubLevel::Driver => true,

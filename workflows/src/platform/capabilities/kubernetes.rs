@@ -123,7 +123,7 @@ pub trait Kubernetes: Debug + Send + Sync {
 
     /// Sets one field of the tenant's object if it still is as it was read, as a JSON patch with a `test` does. When it is
     /// not, `object.changed`, transient: read again. `object.missing` if there is no such object.
-    async fn swap(
+    async fn compare_and_set(
         &self,
         place: &ObjectRef,
         tenant: &str,
@@ -137,7 +137,7 @@ pub trait Kubernetes: Debug + Send + Sync {
 
     /// The object once that of this identity is gone, or as it stands after a moment: a backend that is told of changes waits for one, any
     /// other just reads.
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         place: &ObjectRef,
         uid: &str,
@@ -149,7 +149,11 @@ pub trait Kubernetes: Debug + Send + Sync {
 
     /// What holds the object while it is being deleted, in words for people: finalizers, contents, a failing controller. `None`
     /// when it is not being deleted, or where the target cannot say.
-    async fn held_by(&self, place: &ObjectRef, stamp: &CallMetadata) -> Result<Option<String>, ActionError> {
+    async fn deletion_blocker(
+        &self,
+        place: &ObjectRef,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
         let (_, _) = (place, stamp);
         Ok(None)
     }
@@ -224,7 +228,7 @@ pub(in crate::platform) async fn remove(
     if !found.terminating {
         kubernetes.delete(place, &found.uid, stamp).await?;
     }
-    match kubernetes.gone(place, &found.uid, stamp).await? {
+    match kubernetes.wait_until_gone(place, &found.uid, stamp).await? {
         None => return Ok(Removal::Gone),
         Some(other) if other.uid != found.uid => {
             return Ok(Removal::left(&place.full_name(), &other, stamp));
@@ -232,7 +236,7 @@ pub(in crate::platform) async fn remove(
         Some(_) => {}
     }
     let mut error = look_again(codes::TERMINATING);
-    if let Some(held) = kubernetes.held_by(place, stamp).await? {
+    if let Some(held) = kubernetes.deletion_blocker(place, stamp).await? {
         error.message = held;
     }
     Err(error)

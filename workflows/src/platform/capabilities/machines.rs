@@ -207,7 +207,7 @@ pub trait Machines: Debug + Send + Sync {
     ) -> Result<Devices, ActionError>;
 
     /// Moves the machine to another network.
-    async fn connect(
+    async fn set_network(
         &self,
         cluster: &str,
         node: &str,
@@ -246,7 +246,7 @@ pub trait Machines: Debug + Send + Sync {
     ) -> Result<(), ActionError>;
 
     /// A drive's sanitize log.
-    async fn log(
+    async fn sanitize_log(
         &self,
         cluster: &str,
         node: &str,
@@ -255,7 +255,7 @@ pub trait Machines: Debug + Send + Sync {
     ) -> Result<SanitiseLog, ActionError>;
 
     /// Reads pseudorandom sectors of a drive, with the verifier's tool.
-    async fn sample(
+    async fn sample_sectors(
         &self,
         cluster: &str,
         node: &str,

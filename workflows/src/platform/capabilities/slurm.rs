@@ -38,7 +38,7 @@ pub trait Slurm: Debug + Send + Sync {
     /// Sets one field of the tenant's account if it still is as it was read: `associations` holds, by workspace, the
     /// `GrpTRES` of the workspace's association under the account, which is made where it is lacking. When the field is
     /// not as it was read, `object.changed`, transient: read again.
-    async fn swap(
+    async fn compare_and_set(
         &self,
         cluster: &str,
         name: &str,

@@ -179,7 +179,7 @@ pub trait TenantResources: Debug + Send + Sync {
     ) -> Result<Vec<ObservedResource>, ActionError>;
 
     /// The thing as it stands, if there is one.
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -188,18 +188,18 @@ pub trait TenantResources: Debug + Send + Sync {
 
     /// The thing once that of this identity is gone, or as it stands after a moment, seen by the platform: a backend that is told of
     /// changes waits for one, any other just looks.
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         thing: &TenantResource,
         uid: &str,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
         let _ = uid;
-        self.look(thing, Observer::Platform, stamp).await
+        self.read_resource(thing, Observer::Platform, stamp).await
     }
 
     /// Sets what the tenant's thing lets in.
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,
@@ -240,7 +240,7 @@ pub trait TenantResources: Debug + Send + Sync {
     ) -> Result<crate::platform::ProbeFinding, ActionError>;
 
     /// With what a thing is destroyed there; none where it is done by calls of this program alone.
-    async fn tool(
+    async fn destruction_tool(
         &self,
         thing: &TenantResource,
         stamp: &CallMetadata,

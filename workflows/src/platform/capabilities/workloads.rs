@@ -116,7 +116,7 @@ pub trait Workloads: Debug + Send + Sync {
 
     /// The workload once nothing of it runs any more, or as it stands after a moment: a backend that is told of changes waits for one, any
     /// other just observes.
-    async fn gone(
+    async fn wait_until_gone(
         &self,
         of: &WorkloadRef,
         stamp: &CallMetadata,
@@ -134,7 +134,7 @@ pub trait Workloads: Debug + Send + Sync {
     ) -> Result<(), ActionError>;
 
     /// Changes what its owner and the gateway are told. A workload that is gone is left alone.
-    async fn tell(
+    async fn set_notice(
         &self,
         of: &WorkloadRef,
         telling: &WorkloadNotice,
@@ -148,14 +148,19 @@ pub trait Workloads: Debug + Send + Sync {
     async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Removes what is left of it from a node that is fenced off.
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
+    async fn force_remove(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError>;
 
     /// Lets it queue again.
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Hears that a workload is over. A real cluster knows it first and does nothing; a simulated one, in which nothing ends by
     /// itself, clears it away.
-    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
+    async fn notify_ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         let _ = (of, stamp);
         Ok(())
     }

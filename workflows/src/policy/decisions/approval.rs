@@ -116,7 +116,7 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
         }
         ApprovalFor::Rung { rung, tier, monthly } => climb(*rung, *tier, *monthly, &mut scales),
     };
-    scales.done(answer)
+    scales.finish(answer)
 }
 
 fn asked(
@@ -136,7 +136,7 @@ fn people(gate: &ApprovalGate) -> Approval {
 
 fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut ReasonCollector<'_>) -> Approval {
     let rules = &scales.policy.approvals.quota_increase;
-    let (more, gate) = (to.less_or_none(from), rules.gate.clone());
+    let (more, gate) = (to.saturating_sub(from), rules.gate.clone());
     let small = more <= rules.auto_gpus || !rules.auto_share.is_exceeded(more, from);
     let scarce = rules.capacity_share.is_exceeded(more, free);
     let (auto_gpus, auto_share, share) = (rules.auto_gpus, rules.auto_share, rules.capacity_share);

@@ -55,8 +55,8 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
         scales.check(
             &format!("placement.{}", step.constraint.replace(' ', "_")),
             key,
-            !step.after().is_empty(),
-            step.said(usize::MAX),
+            !step.remaining().is_empty(),
+            step.describe(usize::MAX),
         );
     }
     let apart = colocation(facts, &left, policy);
@@ -66,11 +66,11 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
             "placement.anti_colocate",
             "lending.anti_colocate",
             !clusters.is_empty(),
-            apart.said(usize::MAX),
+            apart.describe(usize::MAX),
         );
         considered.push(apart);
     }
-    scales.done(EligibleClusters { clusters, considered })
+    scales.finish(EligibleClusters { clusters, considered })
 }
 
 /// Clusters in which a class runs that may not meet this one.

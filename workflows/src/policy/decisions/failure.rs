@@ -122,7 +122,7 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
         }
         Failure::Exhausted { tier, tried } => exhausted(*tier, tried, policy, &mut scales),
     };
-    scales.done(remedy)
+    scales.finish(remedy)
 }
 
 fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut ReasonCollector<'_>) -> Remedy {

@@ -112,7 +112,7 @@ pub fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool
     let mut scales = ReasonCollector::new(policy);
     judge_breadth(breadth, &mut scales);
     let within = !scales.reasons.iter().any(Reason::counts);
-    scales.done(within)
+    scales.finish(within)
 }
 
 pub(super) fn judge_breadth(breadth: &ReclaimBreadth, scales: &mut ReasonCollector<'_>) {

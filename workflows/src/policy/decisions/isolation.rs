@@ -125,12 +125,12 @@ pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<Isol
     let (scrub, key) = scrub(facts, policy);
     scales.check("reclaim.scrub", key, true, format!("at least {}", <&str>::from(scrub)));
     if scales.failed() {
-        return scales.done(IsolationRules::Insufficient);
+        return scales.finish(IsolationRules::Insufficient);
     }
-    let layout = if sliced { Gpu::sliced(&facts.model) } else { Layout::Whole };
+    let layout = if sliced { Gpu::finest_layout(&facts.model) } else { Layout::Whole };
     let layout = layout.profile(&facts.model).to_owned();
     let rules = IsolationRules::Apart { parts: parts(facts), probes: probes(facts.kind), scrub, layout };
-    scales.done(rules)
+    scales.finish(rules)
 }
 
 fn scrub(facts: &IsolationFacts, policy: &PlatformPolicy) -> (ScrubMethod, &'static str) {

@@ -70,7 +70,7 @@ impl<'a> ReasonCollector<'a> {
         self.reasons.iter().any(|reason| reason.verdict == Judgement::Failed)
     }
 
-    fn done<T>(self, answer: T) -> Ruling<T> {
+    fn finish<T>(self, answer: T) -> Ruling<T> {
         Ruling { answer, reasons: self.reasons }
     }
 }

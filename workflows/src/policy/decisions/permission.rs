@@ -88,7 +88,7 @@ pub fn decide_permission(facts: &PermissionFacts, policy: &PlatformPolicy) -> Ru
         borrowing(facts, &mut scales);
     }
     let answer = if scales.failed() { Permission::Refused { instead } } else { Permission::Allowed };
-    scales.done(answer)
+    scales.finish(answer)
 }
 
 /// S-49, S-50: GPUs are whole, and slices are of profiles that the model has.

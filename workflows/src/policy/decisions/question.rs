@@ -98,7 +98,7 @@ impl<T> Ruling<T> {
     }
 
     /// The rules that stand in the way.
-    pub fn failed(&self) -> impl Iterator<Item = &crate::policy::Reason> {
+    pub fn failed_rules(&self) -> impl Iterator<Item = &crate::policy::Reason> {
         self.reasons.iter().filter(|reason| reason.verdict == Judgement::Failed)
     }
 }
@@ -191,7 +191,7 @@ pub struct RecordedRuling {
 impl RecordedRuling {
     /// Decides `question` by `policy`, to be kept under `name`.
     #[must_use]
-    pub fn now(name: String, question: PolicyQuestion, policy: &PlatformPolicy, at: Timestamp) -> Self {
+    pub fn decide(name: String, question: PolicyQuestion, policy: &PlatformPolicy, at: Timestamp) -> Self {
         let Ruling { answer, reasons } = rule(&question, policy);
         let facts_digest = sha256(&serde_json::to_vec(&question).unwrap_or_default());
         Self { name, policy: policy.reference.clone(), question, facts_digest, answer, reasons, at }

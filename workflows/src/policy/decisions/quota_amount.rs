@@ -48,8 +48,9 @@ pub enum GrantedAmount {
 #[must_use]
 pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) -> Ruling<GrantedAmount> {
     let mut scales = ReasonCollector::new(policy);
-    let (sum, bought) = (facts.wanted.plus(facts.others), facts.entitled.plus(facts.exception));
-    let there = facts.owned.less_or_none(facts.kept_back);
+    let (sum, bought) =
+        (facts.wanted.saturating_add(facts.others), facts.entitled.saturating_add(facts.exception));
+    let there = facts.owned.saturating_sub(facts.kept_back);
     let detail = format!("{} and {} of others, of {bought} bought", facts.wanted, facts.others);
     scales.check("quota.within_entitlement", "approvals.quota_increase", sum <= bought, detail);
     let fits = policy.overcommit || sum <= there;
@@ -57,9 +58,9 @@ pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) ->
     scales.check("quota.within_owned", "capacity.overcommit", fits, detail);
     let answer = if scales.failed() {
         let most = if policy.overcommit { bought } else { bought.min(there) };
-        GrantedAmount::Nothing { most: most.less_or_none(facts.others) }
+        GrantedAmount::Nothing { most: most.saturating_sub(facts.others) }
     } else {
         GrantedAmount::All { over_limit: facts.used > facts.wanted }
     };
-    scales.done(answer)
+    scales.finish(answer)
 }

@@ -60,12 +60,12 @@ pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruli
     if !facts.holds.is_empty() {
         let detail = format!("held by {}", facts.holds.join(", "));
         scales.check("retention.hold", "guards.destroy_under_hold", false, detail);
-        return scales.done(RetentionRuling::MustKeep { left: None });
+        return scales.finish(RetentionRuling::MustKeep { left: None });
     }
     let Some(min) = rules.iter().map(|(_, rule)| rule.min).max() else {
         let detail = format!("no rule of retention knows the class {}", facts.class);
         scales.check("retention.class", "retention", false, detail);
-        return scales.done(RetentionRuling::Unclassified);
+        return scales.finish(RetentionRuling::Unclassified);
     };
     let due = rules.iter().filter_map(|(_, rule)| rule.max).min().is_some_and(|max| facts.since >= max);
     let archived = rules.iter().any(|(_, rule)| rule.then == Then::Archive);
@@ -75,5 +75,5 @@ pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruli
         None if due => RetentionRuling::Due(then),
         None => RetentionRuling::May(then),
     };
-    scales.done(answer)
+    scales.finish(answer)
 }

@@ -82,7 +82,7 @@ pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<Sch
     let detail = format!("tier {}", <&str>::from(facts.tier));
     scales.check("priorities", &format!("priorities.{}", <&str>::from(facts.tier)), true, detail);
     let slurm_gpus = facts.workspaces.values().map(|limits| limits.nominal).sum();
-    scales.done(SchedulerSettings { queues, priority_classes: policy.priorities.clone(), slurm_gpus })
+    scales.finish(SchedulerSettings { queues, priority_classes: policy.priorities.clone(), slurm_gpus })
 }
 
 /// What schedulers were seen to have.

@@ -40,7 +40,7 @@ impl fmt::Display for Origin {
 }
 
 impl Lines {
-    fn of(name: &str, version: u32, root: &Item) -> Self {
+    fn from_document(name: &str, version: u32, root: &Item) -> Self {
         let mut lines = BTreeMap::new();
         gather(root, &mut lines);
         Self { name: name.into(), version, lines }
@@ -54,8 +54,13 @@ impl Lines {
 
 impl Provenance {
     /// The places of a document `name`@`version`, and of the one that fills its gaps.
-    pub(in crate::policy) fn of(name: &str, version: u32, root: &Item, under: Option<&Self>) -> Self {
-        let own = Arc::new(Lines::of(name, version, root));
+    pub(in crate::policy) fn from_document(
+        name: &str,
+        version: u32,
+        root: &Item,
+        under: Option<&Self>,
+    ) -> Self {
+        let own = Arc::new(Lines::from_document(name, version, root));
         Self { own, under: under.map(|under| under.own.clone()) }
     }
 

@@ -34,7 +34,7 @@ impl Ratio {
 
     /// So much of `whole`, rounded down to whole GPUs.
     #[must_use]
-    pub fn of(self, whole: Gpus) -> Gpus {
+    pub fn apply_to(self, whole: Gpus) -> Gpus {
         let product = u64::from(whole.0).saturating_mul(u64::from(self.thousandths));
         Gpus(u32::try_from(product / 1_000).unwrap_or(u32::MAX))
     }
@@ -81,7 +81,7 @@ mod tests {
         assert!(!quarter.is_exceeded(Gpus(2), Gpus(8)));
         assert!(quarter.is_exceeded(Gpus(3), Gpus(8)));
         assert!(quarter.is_exceeded(Gpus(1), Gpus(0)));
-        assert_eq!(quarter.of(Gpus(7)), Gpus(1));
+        assert_eq!(quarter.apply_to(Gpus(7)), Gpus(1));
         assert_eq!(quarter.to_string(), "0.25");
         assert_eq!(Ratio::thousandths(2_000).to_string(), "2");
         for thousandths in [0, 1, 7, 333, 500, 1_000, 1_001, 2_500, 999_999] {

@@ -46,7 +46,7 @@ pub struct Fields<'a> {
 
 impl Reader {
     /// What was read, or all that was wrong, by place.
-    pub fn done<T>(self, read: Option<T>) -> Result<T, Invalid> {
+    pub fn finish<T>(self, read: Option<T>) -> Result<T, Invalid> {
         let (mut findings, untold) = (self.findings.into_inner(), self.untold.get());
         findings.sort_by(|a, b| (a.at, &a.field).cmp(&(b.at, &b.field)));
         match read {
@@ -95,7 +95,7 @@ impl Reader {
     }
 
     /// The field of `root` itself, never of what lies below; notes its absence.
-    pub(crate) fn own<'a>(&self, root: &'a Item, name: &str) -> Option<&'a Item> {
+    pub(crate) fn own_field<'a>(&self, root: &'a Item, name: &str) -> Option<&'a Item> {
         let Value::Map(fields) = &root.value else { return None };
         let found = found(fields, name);
         if found.is_none() {
@@ -325,7 +325,7 @@ impl Reader {
 
 impl<'a> Fields<'a> {
     /// These fields, with those of `under` where they are absent.
-    pub(crate) fn over(self, under: &'a Item) -> Self {
+    pub(crate) fn with_defaults(self, under: &'a Item) -> Self {
         let Value::Map(under) = &under.value else { return self };
         Self { under, ..self }
     }
@@ -335,22 +335,22 @@ impl<'a> Fields<'a> {
     }
 
     /// The field, here or below, unless it is absent or empty.
-    pub fn may(&self, name: &str) -> Option<&'a Item> {
+    pub fn optional(&self, name: &str) -> Option<&'a Item> {
         found(self.fields, name).or_else(|| found(self.under, name))
     }
 
     /// The group `name`, its gaps filled from the same group below. Notes what is not `known`, or a missing group.
     pub(crate) fn layer(&self, name: &str, known: &[&str]) -> Option<Fields<'a>> {
         match (found(self.fields, name), found(self.under, name)) {
-            (Some(own), Some(under)) => Some(self.reader.fields(own, known)?.over(under)),
+            (Some(own), Some(under)) => Some(self.reader.fields(own, known)?.with_defaults(under)),
             (Some(only), None) | (None, Some(only)) => self.reader.fields(only, known),
-            (None, None) => self.reader.fields(self.must(name)?, known),
+            (None, None) => self.reader.fields(self.required(name)?, known),
         }
     }
 
     /// The field; notes its absence at the group it belongs to.
-    pub fn must(&self, name: &str) -> Option<&'a Item> {
-        let found = self.may(name);
+    pub fn required(&self, name: &str) -> Option<&'a Item> {
+        let found = self.optional(name);
         if found.is_none() {
             self.reader.missing(self.item, name);
         }

@@ -47,20 +47,20 @@ impl AdmissionRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("admission", &["max_staleness", "line_limit", "ageing", "soft"])?;
         let reader = fields.reader();
-        let max_staleness = fields.must("max_staleness").and_then(|item| reader.duration(item));
-        let line_limit = fields.must("line_limit").and_then(|item| reader.whole(item, 1..=1_000_000_u32));
+        let max_staleness = fields.required("max_staleness").and_then(|item| reader.duration(item));
+        let line_limit = fields.required("line_limit").and_then(|item| reader.whole(item, 1..=1_000_000_u32));
         let ageing =
             fields.layer("ageing", &["every", "priority", "at_most"]).and_then(|fields| ageing(&fields));
-        let soft = fields.must("soft").and_then(|item| thresholds(reader, item));
+        let soft = fields.required("soft").and_then(|item| thresholds(reader, item));
         Some(Self { max_staleness: max_staleness?, line_limit: line_limit?, ageing: ageing?, soft: soft? })
     }
 }
 
 fn ageing(fields: &Fields<'_>) -> Option<AgingRules> {
     let reader = fields.reader();
-    let every = fields.must("every").and_then(|item| reader.duration(item));
-    let priority = fields.must("priority").and_then(|item| reader.whole(item, 0..=1_000_u32));
-    let at_most = fields.must("at_most").and_then(|item| reader.whole(item, 0..=1_000_000_u32));
+    let every = fields.required("every").and_then(|item| reader.duration(item));
+    let priority = fields.required("priority").and_then(|item| reader.whole(item, 0..=1_000_u32));
+    let at_most = fields.required("at_most").and_then(|item| reader.whole(item, 0..=1_000_000_u32));
     Some(AgingRules { every: every?, priority: priority?, at_most: at_most? })
 }
 
@@ -74,8 +74,8 @@ fn thresholds(reader: &Reader, item: &Item) -> Option<Vec<SoftThreshold>> {
 fn threshold(reader: &Reader, item: &Item) -> Option<SoftThreshold> {
     let fields = reader.fields(item, &["at", "clear"])?;
     // Usage above the nominal quota is a loan, so a threshold may lie above 1.
-    let at = fields.must("at").and_then(|item| reader.ratio(item, 10));
-    let clear = fields.must("clear").and_then(|item| reader.ratio(item, 10));
+    let at = fields.required("at").and_then(|item| reader.ratio(item, 10));
+    let clear = fields.required("clear").and_then(|item| reader.ratio(item, 10));
     let (at, clear) = (at?, clear?);
     if clear >= at {
         reader.note(

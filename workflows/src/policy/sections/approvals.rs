@@ -84,7 +84,7 @@ impl ApprovalGates {
         let (quota_decrease, reclaim) = (gate("quota_decrease"), gate("reclaim"));
         let (offboard, destroy) = (gate("offboard"), gate("destroy"));
         let (sla_change, incident) = (gate("sla_change"), gate("incident"));
-        let capacity = fields.must("capacity").and_then(|item| rungs(fields.reader(), item));
+        let capacity = fields.required("capacity").and_then(|item| rungs(fields.reader(), item));
         Some(Self {
             quota_increase: quota_increase?,
             quota_decrease: quota_decrease?,
@@ -100,8 +100,8 @@ impl ApprovalGates {
 
 fn gate(fields: &Fields<'_>) -> Option<ApprovalGate> {
     let reader = fields.reader();
-    let within = fields.must("within").and_then(|item| reader.duration(item));
-    let seats = fields.must("seats").and_then(|item| seats(reader, item));
+    let within = fields.required("within").and_then(|item| reader.duration(item));
+    let seats = fields.required("seats").and_then(|item| seats(reader, item));
     let procedure = procedure(fields);
     Some(ApprovalGate { within: within?, seats: seats?, procedure: procedure? })
 }
@@ -110,11 +110,13 @@ fn quota_increase(fields: &Fields<'_>) -> Option<QuotaIncreaseApproval> {
     let reader = fields.reader();
     let gate = gate(fields);
     let auto = fields.layer("auto", &["gpus", "share"]);
-    let auto_gpus = auto.as_ref().and_then(|auto| auto.must("gpus")).and_then(|item| reader.gpus(item));
-    let auto_share = auto.as_ref().and_then(|auto| auto.must("share")).and_then(|item| reader.share(item));
+    let auto_gpus = auto.as_ref().and_then(|auto| auto.required("gpus")).and_then(|item| reader.gpus(item));
+    let auto_share =
+        auto.as_ref().and_then(|auto| auto.required("share")).and_then(|item| reader.share(item));
     let capacity = fields.layer("capacity", &["above_share", "seats"]);
-    let above = capacity.as_ref().and_then(|all| all.must("above_share")).and_then(|item| reader.share(item));
-    let asked = capacity.as_ref().and_then(|all| all.must("seats")).and_then(|item| seats(reader, item));
+    let above =
+        capacity.as_ref().and_then(|all| all.required("above_share")).and_then(|item| reader.share(item));
+    let asked = capacity.as_ref().and_then(|all| all.required("seats")).and_then(|item| seats(reader, item));
     Some(QuotaIncreaseApproval {
         gate: gate?,
         auto_gpus: auto_gpus?,

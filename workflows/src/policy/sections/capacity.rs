@@ -92,12 +92,12 @@ impl CapacityRules {
 
     pub(in crate::policy) fn read(fields: &Fields<'_>) -> Option<Self> {
         let reader = fields.reader();
-        let span = |name| fields.must(name).and_then(|item| reader.duration(item));
-        let share = |name| fields.must(name).and_then(|item| reader.share(item));
+        let span = |name| fields.required(name).and_then(|item| reader.duration(item));
+        let share = |name| fields.required(name).and_then(|item| reader.share(item));
         let (threshold, recovered) = (share("threshold"), share("recovered"));
         let (lasting, oldest_waiter, settle) = (span("lasting"), span("oldest_waiter"), span("settle"));
-        let ladder = fields.must("ladder").and_then(|item| ladder(reader, item));
-        let burst_cap = fields.must("burst_cap_cents_per_month").and_then(|item| reader.cents(item));
+        let ladder = fields.required("ladder").and_then(|item| ladder(reader, item));
+        let burst_cap = fields.required("burst_cap_cents_per_month").and_then(|item| reader.cents(item));
         let procure_within = span("procure_within");
         Some(Self {
             threshold: threshold?,

@@ -59,7 +59,7 @@ impl GpuModels {
     }
 
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
-        let item = top.must("gpu_models")?;
+        let item = top.required("gpu_models")?;
         let reader = top.reader();
         Some(Self { models: reader.by_name(item, |item| facts(reader, item)) })
     }
@@ -86,9 +86,9 @@ impl ModelFacts {
 
 fn facts(reader: &Reader, item: &Item) -> Option<ModelFacts> {
     let fields = reader.fields(item, &["memory_mib", "ecc", "mig"])?;
-    let memory_mib = fields.must("memory_mib").and_then(|item| reader.whole(item, 1..=1_u64 << 30));
-    let ecc = fields.must("ecc").and_then(|item| reader.bool(item));
-    let mig = fields.may("mig").map_or_else(|| Some(Vec::new()), |item| profiles(reader, item));
+    let memory_mib = fields.required("memory_mib").and_then(|item| reader.whole(item, 1..=1_u64 << 30));
+    let ecc = fields.required("ecc").and_then(|item| reader.bool(item));
+    let mig = fields.optional("mig").map_or_else(|| Some(Vec::new()), |item| profiles(reader, item));
     Some(ModelFacts { memory_mib: memory_mib?, ecc: ecc?, mig: mig? })
 }
 
@@ -99,9 +99,9 @@ fn profiles(reader: &Reader, item: &Item) -> Option<Vec<MigProfile>> {
 
 fn profile(reader: &Reader, item: &Item) -> Option<MigProfile> {
     let fields = reader.fields(item, &["name", "slices", "memory_mib", "per_gpu"])?;
-    let name = fields.must("name").and_then(|item| reader.text(item)).map(str::to_owned);
-    let slices = fields.must("slices").and_then(|item| reader.whole(item, 1..=7_u32));
-    let memory_mib = fields.must("memory_mib").and_then(|item| reader.whole(item, 1..=1_u64 << 30));
-    let per_gpu = fields.must("per_gpu").and_then(|item| reader.whole(item, 1..=7_u32));
+    let name = fields.required("name").and_then(|item| reader.text(item)).map(str::to_owned);
+    let slices = fields.required("slices").and_then(|item| reader.whole(item, 1..=7_u32));
+    let memory_mib = fields.required("memory_mib").and_then(|item| reader.whole(item, 1..=1_u64 << 30));
+    let per_gpu = fields.required("per_gpu").and_then(|item| reader.whole(item, 1..=7_u32));
     Some(MigProfile { name: name?, slices: slices?, memory_mib: memory_mib?, per_gpu: per_gpu? })
 }

@@ -88,7 +88,7 @@ impl Guards {
         let reader = fields.reader();
         let mut modes = BTreeMap::new();
         for guard in GuardName::VARIANTS {
-            let item = fields.must((*guard).into())?;
+            let item = fields.required((*guard).into())?;
             let mode = reader.one_of::<GuardMode>(item)?;
             if mode == GuardMode::Approve && !guard.may_be_approved() {
                 let problem = "nobody may approve this: it would hand on data or destroy what is held";

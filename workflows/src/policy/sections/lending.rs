@@ -109,16 +109,16 @@ impl LendingRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("lending", &FIELDS)?;
         let reader = fields.reader();
-        let span = |name| fields.must(name).and_then(|item| reader.duration(item));
-        let classes = fields.must("classes").and_then(|item| reader.set(item));
-        let workloads = fields.must("workloads").and_then(|item| reader.set(item));
+        let span = |name| fields.required(name).and_then(|item| reader.duration(item));
+        let classes = fields.required("classes").and_then(|item| reader.set(item));
+        let workloads = fields.required("workloads").and_then(|item| reader.set(item));
         let (max_duration, min_runtime) = (span("max_duration"), span("min_runtime"));
         let cool_down = span("cool_down");
         let thrash = fields
             .layer("thrash", &["reclaims", "within", "limit_share", "hold"])
             .and_then(|fields| thrash(&fields));
-        let anti_colocate = fields.must("anti_colocate").and_then(|item| pairs(reader, item));
-        let customer_sharing = fields.must("customer_sharing").and_then(|item| reader.bool(item));
+        let anti_colocate = fields.required("anti_colocate").and_then(|item| pairs(reader, item));
+        let customer_sharing = fields.required("customer_sharing").and_then(|item| reader.bool(item));
         Some(Self {
             classes: classes?,
             workloads: workloads?,
@@ -134,10 +134,10 @@ impl LendingRules {
 
 fn thrash(fields: &Fields<'_>) -> Option<ThrashRules> {
     let reader = fields.reader();
-    let reclaims = fields.must("reclaims").and_then(|item| reader.whole(item, 1..=1_000_u32));
-    let within = fields.must("within").and_then(|item| reader.duration(item));
-    let limit_share = fields.must("limit_share").and_then(|item| reader.share(item));
-    let hold = fields.must("hold").and_then(|item| reader.duration(item));
+    let reclaims = fields.required("reclaims").and_then(|item| reader.whole(item, 1..=1_000_u32));
+    let within = fields.required("within").and_then(|item| reader.duration(item));
+    let limit_share = fields.required("limit_share").and_then(|item| reader.share(item));
+    let hold = fields.required("hold").and_then(|item| reader.duration(item));
     Some(ThrashRules { reclaims: reclaims?, within: within?, limit_share: limit_share?, hold: hold? })
 }
 
@@ -148,9 +148,9 @@ fn pairs(reader: &Reader, item: &Item) -> Option<Vec<AntiColocate>> {
 
 fn pair(reader: &Reader, item: &Item) -> Option<AntiColocate> {
     let fields = reader.fields(item, &["region", "class_a", "class_b", "scope"])?;
-    let region = fields.may("region").map_or(Some(None), |item| reader.name(item).map(Some));
-    let class_a = fields.must("class_a").and_then(|item| reader.one_of(item));
-    let class_b = fields.must("class_b").and_then(|item| reader.one_of(item));
-    let scope = fields.may("scope").map_or(Some(ColocationScope::Node), |item| reader.one_of(item));
+    let region = fields.optional("region").map_or(Some(None), |item| reader.name(item).map(Some));
+    let class_a = fields.required("class_a").and_then(|item| reader.one_of(item));
+    let class_b = fields.required("class_b").and_then(|item| reader.one_of(item));
+    let scope = fields.optional("scope").map_or(Some(ColocationScope::Node), |item| reader.one_of(item));
     Some(AntiColocate { region: region?, class_a: class_a?, class_b: class_b?, scope: scope? })
 }

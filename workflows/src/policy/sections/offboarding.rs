@@ -25,9 +25,9 @@ impl OffboardingRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("offboarding", &FIELDS)?;
         let reader = fields.reader();
-        let span = |name| fields.must(name).and_then(|item| reader.duration(item));
+        let span = |name| fields.required(name).and_then(|item| reader.duration(item));
         let (export_window, extension, drain) = (span("export_window"), span("extension"), span("drain"));
-        let partial_ok = fields.must("partial_ok").and_then(|item| reader.bool(item));
+        let partial_ok = fields.required("partial_ok").and_then(|item| reader.bool(item));
         let certificate_kept = span("certificate_kept");
         Some(Self {
             export_window: export_window?,

@@ -22,7 +22,7 @@ pub(in crate::policy) fn read(reader: &Reader, item: &Item) -> Option<Vec<Pin>> 
 
 fn pin(reader: &Reader, item: &Item) -> Option<Pin> {
     let fields = reader.fields(item, &["label", "cluster"])?;
-    let label = fields.must("label").and_then(|item| reader.text(item)).map(str::to_owned);
-    let cluster = fields.must("cluster").and_then(|item| reader.name(item));
+    let label = fields.required("label").and_then(|item| reader.text(item)).map(str::to_owned);
+    let cluster = fields.required("cluster").and_then(|item| reader.name(item));
     Some(Pin { label: label?, cluster: cluster? })
 }

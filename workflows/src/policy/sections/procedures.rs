@@ -17,10 +17,10 @@ const REASON_AT_LEAST: u32 = 20;
 /// The procedure of a question; what is absent does not happen.
 pub(in crate::policy) fn procedure(fields: &Fields<'_>) -> Option<Procedure> {
     let reader = fields.reader();
-    let escalate = fields.may("escalate").map_or(Some(Vec::new()), |item| escalations(reader, item));
-    let extend = optional(fields.may("extend"), |item| reader.duration(item));
-    let remind = fields.may("remind").map_or(Some(Reminders::default()), |item| reminders(reader, item));
-    let break_glass = optional(fields.may("break_glass"), |item| glass(reader, item));
+    let escalate = fields.optional("escalate").map_or(Some(Vec::new()), |item| escalations(reader, item));
+    let extend = optional(fields.optional("extend"), |item| reader.duration(item));
+    let remind = fields.optional("remind").map_or(Some(Reminders::default()), |item| reminders(reader, item));
+    let break_glass = optional(fields.optional("break_glass"), |item| glass(reader, item));
     Some(Procedure { escalate: escalate?, extend: extend?, remind: remind?, break_glass: break_glass? })
 }
 
@@ -35,8 +35,8 @@ fn optional<T>(item: Option<&Item>, read: impl FnOnce(&Item) -> Option<T>) -> Op
 fn escalations(reader: &Reader, item: &Item) -> Option<Vec<Escalation>> {
     let one = |item: &Item| {
         let fields = reader.fields(item, &["after", "seats"])?;
-        let after = fields.must("after").and_then(|item| reader.duration(item));
-        let seats = fields.must("seats").and_then(|item| seats(reader, item));
+        let after = fields.required("after").and_then(|item| reader.duration(item));
+        let seats = fields.required("seats").and_then(|item| seats(reader, item));
         Some(Escalation { after: after?, seats: seats? })
     };
     let read: Vec<_> = reader.list(item).iter().map(one).collect();
@@ -45,24 +45,24 @@ fn escalations(reader: &Reader, item: &Item) -> Option<Vec<Escalation>> {
 
 fn reminders(reader: &Reader, item: &Item) -> Option<Reminders> {
     let fields = reader.fields(item, &["before", "every"])?;
-    let before = fields.may("before").map_or(Some(Vec::new()), |item| {
+    let before = fields.optional("before").map_or(Some(Vec::new()), |item| {
         let read: Vec<_> = reader.list(item).iter().map(|item| reader.duration(item)).collect();
         read.into_iter().collect()
     });
-    let every = optional(fields.may("every"), |item| reader.duration(item));
+    let every = optional(fields.optional("every"), |item| reader.duration(item));
     Some(Reminders { before: before?, every: every? })
 }
 
 fn glass(reader: &Reader, item: &Item) -> Option<BreakGlass> {
     let fields = reader.fields(item, &["any_of", "reason_at_least", "destroys"])?;
-    let any_of = fields.must("any_of").and_then(|item| {
+    let any_of = fields.required("any_of").and_then(|item| {
         let any_of = reader.texts(item)?;
         named(reader, item, &any_of)?;
         Some(any_of)
     });
-    let reason = fields.may("reason_at_least");
+    let reason = fields.optional("reason_at_least");
     let reason = reason.map_or(Some(REASON_AT_LEAST), |item| reader.whole(item, 1..=1_000_u32));
-    let destroys = fields.may("destroys").map_or(Some(false), |item| reader.bool(item));
+    let destroys = fields.optional("destroys").map_or(Some(false), |item| reader.bool(item));
     Some(BreakGlass { any_of: any_of?, reason_at_least: reason?, destroys: destroys? })
 }
 

@@ -170,15 +170,15 @@ impl ReclaimRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("reclaim", &FIELDS)?;
         let reader = fields.reader();
-        let deadline = fields.must("deadline").and_then(|item| reader.duration(item));
-        let grace = fields.must("grace").and_then(|item| reader.duration(item));
-        let algorithm = fields.must("algorithm").and_then(|item| reader.one_of(item));
+        let deadline = fields.required("deadline").and_then(|item| reader.duration(item));
+        let grace = fields.required("grace").and_then(|item| reader.duration(item));
+        let algorithm = fields.required("algorithm").and_then(|item| reader.one_of(item));
         let guard = fields.layer("guard", &GUARD).and_then(|fields| guard(&fields));
         let scrub = fields.layer("scrub", &SCRUB).and_then(|fields| scrub(&fields));
         let confirm = fields.layer("confirm", &["reads", "apart"]).and_then(|fields| confirm(&fields));
         let limits = fields.layer("limits", &LIMITS).and_then(|fields| limits(&fields));
-        let replans = fields.must("replans").and_then(|item| reader.whole(item, 0..=100_u32));
-        let fill_back = fields.may("fill_back").map_or(Some(true), |item| reader.bool(item));
+        let replans = fields.required("replans").and_then(|item| reader.whole(item, 0..=100_u32));
+        let fill_back = fields.optional("fill_back").map_or(Some(true), |item| reader.bool(item));
         let read = Self {
             deadline: deadline?,
             grace: grace?,
@@ -197,7 +197,7 @@ impl ReclaimRules {
     /// A deadline that its own steps may miss is a promise that nobody can keep.
     fn refuse_early(&self, fields: &Fields<'_>) {
         let least = self.least();
-        if let Some(item) = fields.may("deadline").filter(|_| self.deadline < least) {
+        if let Some(item) = fields.optional("deadline").filter(|_| self.deadline < least) {
             let problem = format!(
                 "a deadline of {} is shorter than the grace and the steps' limits together, {}",
                 show(self.deadline),
@@ -211,18 +211,18 @@ impl ReclaimRules {
 
 fn guard(fields: &Fields<'_>) -> Option<ReclaimGuard> {
     let reader = fields.reader();
-    let ratio = fields.must("ratio").and_then(|item| reader.ratio(item, 100));
-    let share = fields.must("share").and_then(|item| reader.share(item));
-    let victim_gpus = fields.must("victim_gpus").and_then(|item| reader.gpus(item));
-    let victim_age = fields.must("victim_age").and_then(|item| reader.duration(item));
+    let ratio = fields.required("ratio").and_then(|item| reader.ratio(item, 100));
+    let share = fields.required("share").and_then(|item| reader.share(item));
+    let victim_gpus = fields.required("victim_gpus").and_then(|item| reader.gpus(item));
+    let victim_age = fields.required("victim_age").and_then(|item| reader.duration(item));
     Some(ReclaimGuard { ratio: ratio?, share: share?, victim_gpus: victim_gpus?, victim_age: victim_age? })
 }
 
 fn scrub(fields: &Fields<'_>) -> Option<ScrubRules> {
     let reader = fields.reader();
-    let method = |name| fields.must(name).and_then(|item| reader.one_of(item));
+    let method = |name| fields.required(name).and_then(|item| reader.one_of(item));
     let (same, cross, sensitive) = (method("same_workspace"), method("cross_workspace"), method("sensitive"));
-    let tags = fields.must("sensitive_tags").and_then(|item| reader.set(item));
+    let tags = fields.required("sensitive_tags").and_then(|item| reader.set(item));
     Some(ScrubRules {
         same_workspace: same?,
         cross_workspace: cross?,
@@ -233,13 +233,13 @@ fn scrub(fields: &Fields<'_>) -> Option<ScrubRules> {
 
 fn confirm(fields: &Fields<'_>) -> Option<ConfirmRules> {
     let reader = fields.reader();
-    let reads = fields.must("reads").and_then(|item| reader.whole(item, 1..=100_u32));
-    let apart = fields.must("apart").and_then(|item| reader.duration(item));
+    let reads = fields.required("reads").and_then(|item| reader.whole(item, 1..=100_u32));
+    let apart = fields.required("apart").and_then(|item| reader.duration(item));
     Some(ConfirmRules { reads: reads?, apart: apart? })
 }
 
 fn limits(fields: &Fields<'_>) -> Option<StepLimits> {
-    let span = |name| fields.must(name).and_then(|item| fields.reader().duration(item));
+    let span = |name| fields.required(name).and_then(|item| fields.reader().duration(item));
     let (plan, fence, notify, evict) = (span("plan"), span("fence"), span("notify"), span("evict"));
     let (gone, confirm, scrub, grant) = (span("gone"), span("confirm"), span("scrub"), span("grant"));
     Some(StepLimits {

@@ -51,10 +51,10 @@ pub(in crate::policy) fn read(reader: &Reader, item: &Item) -> Option<Vec<Retent
 
 fn rule(reader: &Reader, item: &Item) -> Option<Retention> {
     let fields = reader.fields(item, &["class", "tag", "min", "max", "then"])?;
-    let class = fields.must("class").and_then(|item| reader.text(item)).map(str::to_owned);
-    let tag = fields.may("tag").map_or(Some(None), |item| reader.one_of(item).map(Some));
-    let min = fields.must("min").and_then(|item| reader.days(item));
-    let max = fields.may("max").map_or(Some(None), |item| reader.days(item).map(Some));
-    let then = fields.must("then").and_then(|item| reader.one_of(item));
+    let class = fields.required("class").and_then(|item| reader.text(item)).map(str::to_owned);
+    let tag = fields.optional("tag").map_or(Some(None), |item| reader.one_of(item).map(Some));
+    let min = fields.required("min").and_then(|item| reader.days(item));
+    let max = fields.optional("max").map_or(Some(None), |item| reader.days(item).map(Some));
+    let then = fields.required("then").and_then(|item| reader.one_of(item));
     Some(Retention { class: class?, tag: tag?, min: min?, max: max?, then: then? })
 }

@@ -98,11 +98,11 @@ impl SanitisationRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("sanitisation", &FIELDS)?;
         let reader = fields.reader();
-        let minimum = fields.must("minimum").and_then(|item| methods(reader, item));
-        let by_tier = fields.must("by_tier").and_then(|item| tiers(reader, item));
-        let concurrency = fields.must("concurrency").and_then(|item| reader.whole(item, 1..=10_000_u32));
-        let attempts = fields.must("attempts").and_then(|item| reader.whole(item, 1..=10_u32));
-        let within = fields.must("within").and_then(|item| reader.duration(item));
+        let minimum = fields.required("minimum").and_then(|item| methods(reader, item));
+        let by_tier = fields.required("by_tier").and_then(|item| tiers(reader, item));
+        let concurrency = fields.required("concurrency").and_then(|item| reader.whole(item, 1..=10_000_u32));
+        let attempts = fields.required("attempts").and_then(|item| reader.whole(item, 1..=10_u32));
+        let within = fields.required("within").and_then(|item| reader.duration(item));
         Some(Self {
             minimum: minimum?,
             by_tier: by_tier?,

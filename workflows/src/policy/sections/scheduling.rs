@@ -73,8 +73,8 @@ impl SchedulingRules {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let fields = top.layer("scheduling", &FIELDS)?;
         let reader = fields.reader();
-        let within = fields.must("within_cluster_queue").and_then(|item| reader.one_of(item));
-        let reclaim = fields.must("reclaim_within_cohort").and_then(|item| reader.one_of(item));
+        let within = fields.required("within_cluster_queue").and_then(|item| reader.one_of(item));
+        let reclaim = fields.required("reclaim_within_cohort").and_then(|item| reader.one_of(item));
         let borrow = fields
             .layer("borrow_within_cohort", &["policy", "max_priority"])
             .and_then(|fields| borrow(&fields));
@@ -88,13 +88,13 @@ impl SchedulingRules {
 
 fn borrow(fields: &Fields<'_>) -> Option<BorrowWithin> {
     let reader = fields.reader();
-    let item = fields.must("policy")?;
+    let item = fields.required("policy")?;
     let policy = reader.one_of(item);
     if policy == Some(ReclaimWithin::Any) {
         reader.note(item, "Kueue has no `Any` here".into(), "write `Never` or `LowerPriority`");
     }
     let range = -2_000_000_000..=2_000_000_000_i32;
     let max_priority =
-        fields.may("max_priority").map_or(Some(None), |item| reader.whole(item, range).map(Some));
+        fields.optional("max_priority").map_or(Some(None), |item| reader.whole(item, range).map(Some));
     Some(BorrowWithin { policy: policy?, max_priority: max_priority? })
 }

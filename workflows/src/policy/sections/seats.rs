@@ -32,8 +32,8 @@ pub(in crate::policy) fn seats(reader: &Reader, item: &Item) -> Option<Vec<Seat>
 
 fn seat(reader: &Reader, item: &Item) -> Option<Seat> {
     let fields = reader.fields(item, &["any_of", "count"])?;
-    let count = fields.must("count").and_then(|item| reader.whole(item, 1..=20_u32));
-    let roles = fields.must("any_of")?;
+    let count = fields.required("count").and_then(|item| reader.whole(item, 1..=20_u32));
+    let roles = fields.required("any_of")?;
     let any_of = reader.texts(roles)?;
     named(reader, roles, &any_of)?;
     Some(Seat { any_of, count: count? })

@@ -73,7 +73,7 @@ impl Schedule {
 impl SweepSchedules {
     /// When `sweep` runs; `None` never happens for a policy that was read.
     #[must_use]
-    pub fn of(&self, sweep: Sweep) -> Option<&Schedule> {
+    pub fn get(&self, sweep: Sweep) -> Option<&Schedule> {
         self.schedules.get(&sweep)
     }
 
@@ -90,7 +90,7 @@ impl SweepSchedules {
 }
 
 fn schedule(fields: &Fields<'_>) -> Option<Schedule> {
-    let text = |name| fields.must(name).and_then(|item| fields.reader().text(item)).map(str::to_owned);
+    let text = |name| fields.required(name).and_then(|item| fields.reader().text(item)).map(str::to_owned);
     let (cron, zone) = (text("cron"), text("zone"));
     let read = Schedule { cron: cron?, zone: zone? };
     match read.times("sweeps") {
@@ -104,7 +104,7 @@ fn schedule(fields: &Fields<'_>) -> Option<Schedule> {
 fn wrong(fields: &Fields<'_>, name: &str, error: &ScheduleError) {
     let said = error.to_string();
     let (problem, remedy) = said.split_once("; ").unwrap_or((&said, "see docs/policy.md"));
-    if let Some(item) = fields.may(name) {
+    if let Some(item) = fields.optional(name) {
         fields.reader().note(item, problem.into(), remedy);
     }
 }

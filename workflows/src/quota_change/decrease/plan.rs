@@ -27,7 +27,7 @@ pub(super) fn of(me: &QuotaDecrease) -> Plan {
         "cluster": terms.cluster,
         "cluster_kind": terms.kind,
         "simulated": terms.simulated,
-        "limits": { "names": me.steps().names(), "after": me.steps().wanted() },
+        "limits": { "names": me.steps().names(), "after": me.steps().target_limits() },
         "policy": terms.policy,
         "approvals": if terms.waived.is_some() { Vec::new() } else { terms.seats.clone() },
     });

@@ -34,7 +34,7 @@ fn example(request: &QuotaRequest, kind: ClusterKind) -> Option<QuotaIncrease> {
     let mut increase = QuotaIncrease::new(request.clone());
     increase.terms = Some(example_terms(kind)?);
     let node = ClaimedNode { node: "node-1".parse().ok()?, gpus: Gpus(8), epoch: OwnerEpoch(1) };
-    increase.held(Some(NodeClaim {
+    increase.record_hold(Some(NodeClaim {
         cluster: "eu-1".parse().ok()?,
         region: "eu".parse().ok()?,
         nodes: vec![node],

@@ -30,7 +30,7 @@ pub(super) fn of(me: &QuotaIncrease) -> Plan {
         "cluster_kind": terms.kind,
         "simulated": terms.simulated,
         "gpus_to_claim_at_most": terms.after.nominal.saturating_sub(terms.before.nominal),
-        "limits": { "names": me.steps().names(), "after": me.steps().wanted() },
+        "limits": { "names": me.steps().names(), "after": me.steps().target_limits() },
         "policy": terms.policy,
         "approvals": if terms.waived.is_some() { Vec::new() } else { terms.seats.clone() },
     });

@@ -17,7 +17,7 @@ impl QuotaIncrease {
     }
 
     /// Keeps what is set aside; nodes that were not in it before are still to be made ready.
-    pub(super) fn held(&mut self, claim: Option<NodeClaim>) {
+    pub(super) fn record_hold(&mut self, claim: Option<NodeClaim>) {
         let known =
             |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
         let nodes = claim.iter().flat_map(|claim| &claim.nodes);

@@ -77,7 +77,7 @@ impl LedgerAction for HoldCapacity {
         )?;
         // The sum of the earmarks as the others leave it, and ours without the nodes that it has.
         let mut others = stand;
-        others.earmarked = marks.of(&self.resource);
+        others.earmarked = marks.total(&self.resource);
         let lacking = others.lacking(amount.saturating_sub(mark.claimed()));
         let kind = self.resource.gpu().filter(|_| lacking > 0 && !self.overcommit);
         if let Some(kind) = kind {
@@ -101,7 +101,7 @@ impl HoldCapacity {
         if self.exception || self.resource.gpu().is_none() {
             return Ok(());
         }
-        let bought = view.need::<Entitlement>(self.tenant.as_str())?.gpus;
+        let bought = view.require::<Entitlement>(self.tenant.as_str())?.gpus;
         if sum <= u64::from(bought.0) {
             return Ok(());
         }
@@ -130,10 +130,10 @@ impl LedgerAction for ReleaseCapacity {
         for node in nodes(view, mark.nodes.keys())? {
             freed.push(node.unclaim(node.owner_epoch).map_err(changed)?);
         }
-        PoolIndex::want(view, &freed)?;
+        PoolIndex::prefetch(view, &freed)?;
         let mut shelves = PoolIndex::default();
         for node in &freed {
-            shelves.give(view, node)?;
+            shelves.add_free(view, node)?;
             view.put(node)?;
         }
         shelves.save(view)?;
@@ -179,7 +179,7 @@ impl LedgerAction for QuarantineHeld {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let (mut marks, mut mark) = ours(view, &self.tenant, call)?;
-        let mut holding = view.need::<NodeAllocation>(self.tenant.as_str())?;
+        let mut holding = view.require::<NodeAllocation>(self.tenant.as_str())?;
         let unfit: Vec<_> =
             self.unfit.iter().filter(|node| mark.nodes.contains_key(*node)).cloned().collect();
         for node in nodes(view, unfit.iter())? {
@@ -218,7 +218,7 @@ impl LedgerAction for GrantQuota {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let mut quota = view.need::<Quota>(&workspace_key(&self.tenant, &self.workspace))?;
+        let mut quota = view.require::<Quota>(&workspace_key(&self.tenant, &self.workspace))?;
         let mut marks = marks(view, &self.tenant)?;
         let Some(mark) = marks.open.remove(&call.execution) else {
             if quota.set_by == call.execution && quota.allowances.get(&self.resource) == Some(&self.after) {
@@ -265,7 +265,7 @@ fn serve(view: &mut View, tenant: &TenantId, mark: &Earmark) -> Result<(), Undec
     for node in nodes(view, mark.nodes.keys())? {
         view.put(&node.serve(node.owner_epoch).map_err(changed)?)?;
     }
-    let mut holding = view.need::<NodeAllocation>(tenant.as_str())?;
+    let mut holding = view.require::<NodeAllocation>(tenant.as_str())?;
     holding.nodes.extend(mark.nodes.clone());
     view.put(&holding)?;
     let nodes: Vec<_> = mark.nodes.keys().cloned().collect();

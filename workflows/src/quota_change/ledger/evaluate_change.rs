@@ -71,8 +71,8 @@ pub fn change_facts(
     };
     let Some(tenant) = facts.tenant.clone() else { return Ok(facts) };
     if let Some(cluster) = &tenant.cluster {
-        let cluster = view.need::<Cluster>(cluster.as_str())?;
-        facts.cluster = Some((cluster.kind, cluster.simulated()));
+        let cluster = view.require::<Cluster>(cluster.as_str())?;
+        facts.cluster = Some((cluster.kind, cluster.is_simulated()));
     }
     let key = workspace_key(&request.tenant, &request.workspace);
     if let Some(quota) = view.get::<Quota>(&key)? {
@@ -83,7 +83,7 @@ pub fn change_facts(
         let promises = promises.filter(|promise| promise.resource == request.resource);
         facts.standing = Some(ResourceStatus {
             allowance: quota.allowances.get(&request.resource).copied(),
-            used: balance.unwrap_or_default().taken(),
+            used: balance.unwrap_or_default().in_use(),
             reserved: promises.map(|promise| promise.count).sum(),
         });
         facts.ends = quota.ends;
@@ -97,7 +97,7 @@ pub fn change_facts(
 }
 
 pub(super) fn active(view: &mut View, tenant: &TenantId) -> Result<Tenant, Undecided> {
-    let found = view.need::<Tenant>(tenant.as_str())?;
+    let found = view.require::<Tenant>(tenant.as_str())?;
     if found.state == TenantState::Active {
         return Ok(found);
     }
@@ -113,7 +113,7 @@ pub(super) fn standing(
     resource: &Resource,
     before: &Allowance,
 ) -> Result<Quota, Undecided> {
-    let quota = view.need::<Quota>(&workspace_key(tenant, workspace))?;
+    let quota = view.require::<Quota>(&workspace_key(tenant, workspace))?;
     if quota.allowances.get(resource) == Some(before) {
         return Ok(quota);
     }
@@ -133,7 +133,7 @@ pub(crate) fn write_line(
     quota.allowances.insert(resource.clone(), line);
     quota.version = quota.version.saturating_add(1);
     quota.set_by = call.execution;
-    let class = view.need::<Workspace>(&workspace_key(&quota.tenant, &quota.workspace))?.class;
+    let class = view.require::<Workspace>(&workspace_key(&quota.tenant, &quota.workspace))?.class;
     view.put(&quota)?;
     let allowed = BTreeMap::from([(quota.workspace.clone(), (class, quota.allowances.clone()))]);
     // Demands that this leaves unmet are found by the reclaim sweep, as all are that nobody answered.
@@ -157,7 +157,7 @@ pub(super) fn alone(
 }
 
 pub(super) fn marks(view: &mut View, tenant: &TenantId) -> Result<Earmarks, Undecided> {
-    Ok(view.get::<Earmarks>(tenant.as_str())?.unwrap_or_else(|| Earmarks::none(tenant.clone())))
+    Ok(view.get::<Earmarks>(tenant.as_str())?.unwrap_or_else(|| Earmarks::empty(tenant.clone())))
 }
 
 pub(super) fn keep(view: &mut View, marks: &Earmarks) -> Result<(), Undecided> {

@@ -88,7 +88,7 @@ impl LedgerAction for RestoreQuota {
         let mut marks = marks(view, &self.tenant)?;
         let Some(mark) = marks.open.remove(&call.execution) else { return Ok(()) };
         if let Some((before, ends)) = mark.replaced {
-            let mut quota = view.need::<Quota>(&workspace_key(&self.tenant, &mark.workspace))?;
+            let mut quota = view.require::<Quota>(&workspace_key(&self.tenant, &mark.workspace))?;
             quota.ends = ends;
             write_line(view, quota, &mark.resource, before, call)?;
         }
@@ -184,7 +184,7 @@ impl LedgerAction for MeasureExcess {
 fn beyond(balance: &Balance) -> u64 {
     let allowance = &balance.allowance;
     let most = allowance.borrowing_limit.map_or(u64::MAX, |more| allowance.nominal.saturating_add(more));
-    balance.over().max(balance.taken().saturating_sub(most))
+    balance.over_quota().max(balance.in_use().saturating_sub(most))
 }
 
 fn excess(

@@ -61,7 +61,7 @@ struct Skipped {
 }
 
 impl Skipped {
-    fn over(&self, workspace: &WorkspaceName, waits: &QueuedWorkload, account: &Account) -> bool {
+    fn contains(&self, workspace: &WorkspaceName, waits: &QueuedWorkload, account: &Account) -> bool {
         let place = (waits.since, waits.workload.as_str());
         let behind = |resource: &Resource| {
             let after = |whose: Option<WorkspaceName>| {
@@ -117,7 +117,7 @@ type QueueCandidate = (WorkspaceName, BTreeMap<Resource, u64>);
 /// What the view lacks.
 pub fn admit_queued(view: &mut View, tenant: &TenantId) -> Result<AdmissionEffects, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -128,7 +128,7 @@ pub fn admit_queued(view: &mut View, tenant: &TenantId) -> Result<AdmissionEffec
 pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDemand>, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
     desk.demands(view)?;
-    Ok(desk.news.demands)
+    Ok(desk.effects.demands)
 }
 
 /// Everybody who waits inside its own quota past the deadline of that, for sweeps. Changes nothing.
@@ -139,16 +139,16 @@ pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDe
     let mut desk = AdmissionTx::open(view, tenant, [])?;
     let waiting = desk.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
     let waiting: Vec<WorkspaceName> = waiting.map(|(name, _)| name.clone()).collect();
-    view.want::<WorkspaceQueue>(waiting.iter().map(|name| workspace_key(tenant, name)))?;
+    view.prefetch::<WorkspaceQueue>(waiting.iter().map(|name| workspace_key(tenant, name)))?;
     let mut late = Vec::new();
     for workspace in &waiting {
-        desk.line(view, workspace)?;
+        desk.queue_of(view, workspace)?;
         let account = desk.account(workspace)?;
-        for waits in desk.kept_line(workspace).iter().filter(|waits| waits.demanded_at.is_some()) {
+        for waits in desk.loaded_queue(workspace).iter().filter(|waits| waits.demanded_at.is_some()) {
             for (resource, wanted) in &waits.requests {
                 let balance = account.balance(resource);
                 // What is in transit is for those who wait.
-                let used = balance.taken().saturating_sub(balance.in_transit);
+                let used = balance.in_use().saturating_sub(balance.in_transit);
                 let demand = desk.demand(workspace, account, waits, resource, *wanted);
                 let inside = used.saturating_add(*wanted) <= balance.allowance.nominal;
                 if resource.gpu().is_some() && inside && demand.deadline < desk.now {
@@ -162,13 +162,13 @@ pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDe
 
 impl AdmissionTx {
     /// Admits whose turn it is, and says what demands remain.
-    pub(super) fn wake(&mut self, view: &mut View) -> Result<(), Undecided> {
+    pub(super) fn admit_waiting(&mut self, view: &mut View) -> Result<(), Undecided> {
         self.top_up(view)?;
         self.serve_others(view)?;
         let mut passed = Skipped::default();
-        let mut hopes = self.hopes(view)?;
+        let mut hopes = self.queue_candidates(view)?;
         let mut turns = self.in_turn(&hopes, &passed)?;
-        self.foresee_woken(view, &turns)?;
+        self.prefetch_admissions(view, &turns)?;
         turns.reverse();
         let mut woken = 0;
         loop {
@@ -180,11 +180,11 @@ impl AdmissionTx {
                 }
                 continue;
             };
-            if passed.over(&workspace, &waits, self.account(&workspace)?) {
+            if passed.contains(&workspace, &waits, self.account(&workspace)?) {
                 continue;
             }
             if woken == MAX_ADMITTED_PER_COMMIT {
-                self.news.more = true;
+                self.effects.more = true;
                 break;
             }
             if let Some((resource, ahead)) = self.is_behind(view, &workspace, &waits)? {
@@ -202,11 +202,11 @@ impl AdmissionTx {
                     line.waiting.retain(|other| other.workload != waits.workload);
                 })?;
                 let admission = self.admit(view, workload, decided)?;
-                self.news.admitted.push(admission);
+                self.effects.admitted.push(admission);
                 woken += 1;
                 passed.admitted();
                 turns.clear();
-                hopes = self.hopes(view)?;
+                hopes = self.queue_candidates(view)?;
             } else {
                 passed.refused(&workspace, waits, &decided.admission.weighed);
             }
@@ -215,20 +215,21 @@ impl AdmissionTx {
     }
 
     /// The workspaces of which somebody could be admitted by what is counted, their lines read.
-    fn hopes(&mut self, view: &mut View) -> Result<Vec<QueueCandidate>, Undecided> {
+    fn queue_candidates(&mut self, view: &mut View) -> Result<Vec<QueueCandidate>, Undecided> {
         let mut hopes: Vec<QueueCandidate> = Vec::new();
         for (name, account) in self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0) {
-            let there = self.there(name, account.least.keys());
+            let there = self.available_amounts(name, account.least.keys());
             if enough(&there, &account.least) {
                 hopes.push((name.clone(), there));
             }
         }
-        view.want::<WorkspaceQueue>(hopes.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
+        view.prefetch::<WorkspaceQueue>(hopes.iter().map(|(name, _)| workspace_key(&self.tenant.id, name)))?;
         for (workspace, there) in &mut hopes {
-            self.line(view, workspace)?;
-            let waiting = self.kept_line(workspace).iter();
+            self.queue_of(view, workspace)?;
+            let waiting = self.loaded_queue(workspace).iter();
             let asked: BTreeSet<_> = waiting.flat_map(|waits| waits.requests.keys()).collect();
-            let more = self.there(workspace, asked.into_iter().filter(|asked| !there.contains_key(*asked)));
+            let more = self
+                .available_amounts(workspace, asked.into_iter().filter(|asked| !there.contains_key(*asked)));
             there.extend(more);
         }
         Ok(hopes)
@@ -245,16 +246,17 @@ impl AdmissionTx {
             .cohort
             .reclaims
             .values()
-            .flat_map(|reclaim| reclaim.served().map(|served| served.workload))
+            .flat_map(|reclaim| reclaim.beneficiaries().map(|served| served.workload))
             .collect();
         let mut candidates = Vec::new();
         for (workspace, there) in hopes {
             let account = self.account(workspace)?;
-            for waits in self.kept_line(workspace).iter().filter(|waits| enough(there, &waits.requests)) {
+            for waits in self.loaded_queue(workspace).iter().filter(|waits| enough(there, &waits.requests)) {
                 let borrows = borrows(account, waits);
                 let barred = borrows && (self.cools(waits) || !self.may_borrow(account, waits));
-                if !barred && !served.contains(&waits.workload) && !passed.over(workspace, waits, account) {
-                    candidates.push((self.turn(account, waits, borrows), workspace, waits));
+                if !barred && !served.contains(&waits.workload) && !passed.contains(workspace, waits, account)
+                {
+                    candidates.push((self.admission_order(account, waits, borrows), workspace, waits));
                 }
             }
         }
@@ -264,7 +266,7 @@ impl AdmissionTx {
     }
 
     /// What a workspace could use of each resource, and of GPUs no more than is free.
-    fn there<'a>(
+    fn available_amounts<'a>(
         &self,
         workspace: &WorkspaceName,
         resources: impl Iterator<Item = &'a Resource>,
@@ -277,13 +279,18 @@ impl AdmissionTx {
         resources.map(|resource| (resource.clone(), there(resource))).collect()
     }
 
-    fn turn<'a>(&self, account: &Account, waits: &'a QueuedWorkload, borrows: bool) -> AdmissionOrder<'a> {
+    fn admission_order<'a>(
+        &self,
+        account: &Account,
+        waits: &'a QueuedWorkload,
+        borrows: bool,
+    ) -> AdmissionOrder<'a> {
         let gpus = account.balances.iter().filter(|(resource, _)| resource.gpu().is_some());
         let had = |(_, balance): (&Resource, &Balance)| {
             self.cohort.borrowed(balance) + u128::from(balance.borrowed) * AHEAD
         };
         let had = if borrows { gpus.map(had).sum() } else { 0 };
-        let raised = self.rules.raised(self.now.since(waits.entered_at)).0;
+        let raised = self.rules.aged_priority(self.now.since(waits.entered_at)).0;
         let priority = i64::from(waits.priority) + i64::from(raised);
         (borrows, had, Reverse(priority), waits.since, waits.workload.as_str())
     }
@@ -294,7 +301,7 @@ impl AdmissionTx {
         let inside = |account: &Account, requests: &BTreeMap<Resource, u64>| {
             requests.iter().all(|(resource, amount)| {
                 let balance = account.balance(resource);
-                balance.taken().saturating_add(*amount) <= balance.allowance.nominal
+                balance.in_use().saturating_add(*amount) <= balance.allowance.nominal
             })
         };
         let beyond = self.beyond_own_quota();
@@ -309,10 +316,11 @@ impl AdmissionTx {
         let demanding: Vec<_> = self.cohort.accounts.iter().filter_map(demanding).collect();
         let mut found: BTreeMap<Resource, ReclaimDemand> = BTreeMap::new();
         for workspace in demanding {
-            self.line(view, &workspace)?;
+            self.queue_of(view, &workspace)?;
             let account = self.account(&workspace)?;
             let mut first = BTreeSet::new();
-            for waits in self.kept_line(&workspace).iter().filter(|waits| inside(account, &waits.requests)) {
+            for waits in self.loaded_queue(&workspace).iter().filter(|waits| inside(account, &waits.requests))
+            {
                 for (resource, wanted) in waits.requests.iter().filter(|(_, amount)| **amount > 0) {
                     if !callable(&workspace, resource) {
                         continue;
@@ -328,7 +336,7 @@ impl AdmissionTx {
             }
             let now = self.now;
             if self
-                .kept_line(&workspace)
+                .loaded_queue(&workspace)
                 .iter()
                 .any(|waits| first.contains(&waits.workload) && waits.demanded_at.is_none())
             {
@@ -339,7 +347,7 @@ impl AdmissionTx {
                 })?;
             }
         }
-        self.news.demands = found.into_values().collect();
+        self.effects.demands = found.into_values().collect();
         Ok(())
     }
 
@@ -349,7 +357,7 @@ impl AdmissionTx {
         for (name, account) in &self.cohort.accounts {
             let over = account.balances.iter().filter(|(resource, balance)| {
                 resource.gpu().is_some()
-                    && balance.beyond() > 0
+                    && balance.over_nominal() > 0
                     && !self.cohort.reclaims.contains_key(*resource)
             });
             for (resource, _) in over {
@@ -367,7 +375,7 @@ impl AdmissionTx {
         resource: &Resource,
         wanted: u64,
     ) -> ReclaimDemand {
-        let promises = || account.holding(resource, self.now);
+        let promises = || account.active_reservations(resource, self.now);
         let deadline = promises().map(|promise| promise.reclaim_deadline).min();
         let deadline = deadline.unwrap_or(self.rules.reclaim_deadline);
         let grace = promises().map(|promise| promise.grace).min().unwrap_or(self.rules.grace);
@@ -397,5 +405,5 @@ fn borrows(account: &Account, waits: &QueuedWorkload) -> bool {
 /// The same of one resource.
 fn borrows_of(account: &Account, waits: &QueuedWorkload, resource: &Resource) -> bool {
     let (balance, amount) = (account.balance(resource), waits.requests.get(resource).copied().unwrap_or(0));
-    balance.taken().saturating_add(amount) > balance.allowance.nominal
+    balance.in_use().saturating_add(amount) > balance.allowance.nominal
 }

@@ -61,7 +61,7 @@ pub fn set_allowances(
     }
     desk.limit_cohort()?;
     desk.settle_all(view)?;
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -80,7 +80,7 @@ pub fn clear_allowances(
         desk.cohort.change(|cohort| cohort.with_allowances(workspace, class, &Allowances::new()));
     }
     desk.settle_all(view)?;
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     for workspace in workspaces {
         desk.close(workspace);
     }
@@ -160,7 +160,7 @@ pub fn thaw(
             account.admitting = AccountState::Open;
         }
     }
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -185,7 +185,7 @@ impl AdmissionTx {
         let balances = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
         let kinds: BTreeSet<_> = balances.filter(|resource| resource.gpu().is_some()).cloned().collect();
         for kind in kinds {
-            self.settle(view, &kind, SettlementCause::Allowance)?;
+            self.settle_loans(view, &kind, SettlementCause::Allowance)?;
         }
         Ok(())
     }

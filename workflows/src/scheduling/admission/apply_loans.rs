@@ -86,7 +86,8 @@ impl AdmissionTx {
 
     /// Whether anything of `resource` is lent, or should be.
     fn lends(&self, resource: &Resource) -> bool {
-        let involved = |balance: &Balance| balance.borrowed > 0 || balance.beyond() > 0 || balance.lent > 0;
+        let involved =
+            |balance: &Balance| balance.borrowed > 0 || balance.over_nominal() > 0 || balance.lent > 0;
         self.cohort.balances(resource).any(|(_, balance)| involved(&balance))
     }
 
@@ -143,7 +144,7 @@ impl AdmissionTx {
     }
 
     /// Settles the loans of a kind with what is used.
-    pub(super) fn settle(
+    pub(super) fn settle_loans(
         &mut self,
         view: &mut View,
         resource: &Resource,
@@ -278,10 +279,10 @@ impl AdmissionTx {
                 return Ok(vec![(workload.name.clone(), workload.decision.clone(), could)]);
             }
         }
-        view.want::<RunningList>(RunningList::keys(&self.tenant.id, borrower))?;
+        view.prefetch::<RunningList>(RunningList::keys(&self.tenant.id, borrower))?;
         let mut newest = Vec::new();
         for part in 0..RunningList::PARTS {
-            for (name, running) in self.roster(view, borrower, part)?.running.clone() {
+            for (name, running) in self.running_list(view, borrower, part)?.running.clone() {
                 let could = could(&name, running.requests.get(&loans.resource));
                 // What may not borrow bears a loan only where nothing else is left (I-11, S-59).
                 let last = !self.borrows(&account, running.preemptible, running.class);

@@ -33,9 +33,10 @@ pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<EndedWork, Undecid
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(EndedWork::default()) };
     let waits = cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
     let lines: Vec<String> = waits.map(|(name, _)| workspace_key(tenant, name)).collect();
-    let uses = cohort.accounts.iter().filter(|(_, account)| account.balances.values().any(|b| b.taken() > 0));
+    let uses =
+        cohort.accounts.iter().filter(|(_, account)| account.balances.values().any(|b| b.in_use() > 0));
     let rosters: Vec<String> = uses.flat_map(|(name, _)| RunningList::keys(tenant, name)).collect();
-    let wants = [view.want::<WorkspaceQueue>(lines.iter()), view.want::<RunningList>(rosters.iter())];
+    let wants = [view.prefetch::<WorkspaceQueue>(lines.iter()), view.prefetch::<RunningList>(rosters.iter())];
     wants.into_iter().collect::<Result<Vec<()>, _>>()?;
     let mut names = Vec::new();
     for line in &lines {
@@ -50,7 +51,7 @@ pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<EndedWork, Undecid
     }
     let more = names.len() > MAX_ENDED_PER_COMMIT;
     names.truncate(MAX_ENDED_PER_COMMIT);
-    view.want::<Workload>(names.iter().map(|name| Workload::key(tenant, name)))?;
+    view.prefetch::<Workload>(names.iter().map(|name| Workload::key(tenant, name)))?;
     for name in &names {
         finish(view, tenant, name)?;
     }
@@ -65,7 +66,8 @@ pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<EndedWork, Undecid
 pub fn close_account(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(()) };
     for (workspace, account) in &cohort.accounts {
-        let used = account.balances.values().map(crate::tenancy::Balance::taken).fold(0, u64::saturating_add);
+        let used =
+            account.balances.values().map(crate::tenancy::Balance::in_use).fold(0, u64::saturating_add);
         if used > 0 || account.waiting > 0 {
             let problem = format!(
                 "workspace {workspace} of tenant {tenant} still uses {used}, and {} of its workloads wait",

@@ -46,7 +46,7 @@ impl AdmissionTx {
         let busy = |kinds: &BTreeMap<GpuKind, NodeRoom>| kinds.values().any(|room| room.free < room.capacity);
         let look: Vec<NodeId> =
             rooms.keys().filter(|node| occupancy.nodes.get(*node).is_some_and(busy)).cloned().collect();
-        view.want::<NodeUse>(look.iter().map(ToString::to_string))?;
+        view.prefetch::<NodeUse>(look.iter().map(ToString::to_string))?;
         for id in look {
             let Some(node) = self.node(view, &id)? else { continue };
             let users = node.gpus.iter().flat_map(|gpu| &gpu.users);
@@ -76,7 +76,7 @@ impl AdmissionTx {
     }
 
     /// Gives the chosen GPUs to a workload, or sets them aside for it.
-    pub(super) fn give(
+    pub(super) fn assign_gpus(
         &mut self,
         view: &mut View,
         workload: &str,
@@ -84,13 +84,13 @@ impl AdmissionTx {
         choice: &GpuChoice,
         in_transit: bool,
     ) -> Result<(), Undecided> {
-        view.want::<NodeUse>(choice.values().flat_map(BTreeMap::keys).map(ToString::to_string))?;
+        view.prefetch::<NodeUse>(choice.values().flat_map(BTreeMap::keys).map(ToString::to_string))?;
         let sharing = self.tenant.allow_gpu_sharing;
         let (workload, workspace) = (workload.to_owned(), workspace.clone());
         let user = GpuUser { workload, workspace, slices: 0, in_transit };
         for (kind, nodes) in choice {
             for (id, count) in nodes {
-                let given = self.change_node(view, id, |node| node.give(kind, *count, &user, sharing))?;
+                let given = self.change_node(view, id, |node| node.assign(kind, *count, &user, sharing))?;
                 given.ok_or_else(|| {
                     corrupt(format!("node {id} has not the {count} of {kind} it is listed with"))
                 })?;
@@ -112,7 +112,7 @@ impl AdmissionTx {
         let answer = change(&mut node);
         node.changed_at = self.now;
         self.count_node(&node, true);
-        self.list(&node);
+        self.update_occupancy(&node);
         self.keep_node(id, Some(node));
         Ok(answer)
     }
@@ -135,7 +135,7 @@ impl AdmissionTx {
     }
 
     /// Lists the room on a node, or that it takes no new work.
-    pub(super) fn list(&mut self, node: &NodeUse) {
+    pub(super) fn update_occupancy(&mut self, node: &NodeUse) {
         let Some(occupancy) = self.occupancy.as_mut().map(Arc::make_mut) else { return };
         self.occupancy_changed = true;
         let mut rooms = node.rooms();
@@ -163,16 +163,16 @@ impl AdmissionTx {
     }
 
     /// Takes a workload's GPUs from it, all or those of one kind, on these nodes.
-    pub(super) fn take(
+    pub(super) fn release_gpus(
         &mut self,
         view: &mut View,
         workload: &str,
         kind: Option<&GpuKind>,
         placed: &[Placed],
     ) -> Result<(), Undecided> {
-        view.want::<NodeUse>(placed.iter().map(|part| part.node.to_string()))?;
+        view.prefetch::<NodeUse>(placed.iter().map(|part| part.node.to_string()))?;
         for part in placed {
-            self.change_node(view, &part.node, |node| node.take(workload, kind))?;
+            self.change_node(view, &part.node, |node| node.release(workload, kind))?;
         }
         Ok(())
     }

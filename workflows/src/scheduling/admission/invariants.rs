@@ -29,9 +29,9 @@ pub struct AdmissionState {
     /// Its lists of open loans.
     pub open: Vec<OpenLoans>,
     /// Its lines.
-    pub lines: Vec<WorkspaceQueue>,
+    pub queues: Vec<WorkspaceQueue>,
     /// Its lists of who runs.
-    pub rosters: Vec<RunningList>,
+    pub running_lists: Vec<RunningList>,
     /// Decisions, at least those that stand.
     pub decisions: Vec<Admission>,
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Violation {
 /// Every promise that these books break; none in books that admission alone has written.
 #[must_use]
 pub fn violations(books: &AdmissionState) -> Vec<Violation> {
-    let mut auditor = InvariantChecker { books, found: Vec::new() };
+    let mut auditor = InvariantChecker { state: books, found: Vec::new() };
     auditor.gpus();
     auditor.workloads();
     auditor.rooms();
@@ -66,7 +66,7 @@ pub fn violations(books: &AdmissionState) -> Vec<Violation> {
 }
 
 struct InvariantChecker<'a> {
-    books: &'a AdmissionState,
+    state: &'a AdmissionState,
     found: Vec<Violation>,
 }
 
@@ -92,26 +92,28 @@ fn runs(workload: &Workload) -> bool {
 }
 
 impl InvariantChecker<'_> {
-    fn hold(&mut self, promise: &'static str, kept: bool, what: impl FnOnce() -> String) {
+    fn check(&mut self, promise: &'static str, kept: bool, what: impl FnOnce() -> String) {
         if !kept {
             self.found.push(Violation { promise, what: what() });
         }
     }
 
     fn tenant(&self) -> &TenantId {
-        &self.books.cohort.tenant
+        &self.state.cohort.tenant
     }
 
     /// I-3, I-4, I-10: no GPU is used beyond what it is, by another tenant, or by who was not admitted.
     fn gpus(&mut self) {
         let states: BTreeMap<&str, &Workload> =
-            self.books.workloads.iter().map(|workload| (workload.name.as_str(), workload)).collect();
-        for node in &self.books.nodes {
-            self.hold("I-3", node.tenant == *self.tenant(), || format!("{} is {}'s", node.node, node.tenant));
+            self.state.workloads.iter().map(|workload| (workload.name.as_str(), workload)).collect();
+        for node in &self.state.nodes {
+            self.check("I-3", node.tenant == *self.tenant(), || {
+                format!("{} is {}'s", node.node, node.tenant)
+            });
             for (index, gpu) in node.gpus.iter().enumerate() {
                 let used: u64 = gpu.users.iter().map(|user| u64::from(user.slices)).sum();
                 let there = u64::from(gpu.slices);
-                self.hold("I-4", used <= there, || {
+                self.check("I-4", used <= there, || {
                     format!("{used} of {there} of GPU {index} of {}", node.node)
                 });
                 for user in &gpu.users {
@@ -123,7 +125,7 @@ impl InvariantChecker<'_> {
                             runs(workload)
                         }
                     });
-                    self.hold("I-10", right, || {
+                    self.check("I-10", right, || {
                         format!("{} has GPU {index} of {}", user.workload, node.node)
                     });
                 }
@@ -134,23 +136,23 @@ impl InvariantChecker<'_> {
     /// I-4, I-11: who runs has exactly what it asked for, by a decision that admits it.
     fn workloads(&mut self) {
         let decisions: BTreeMap<String, &Admission> =
-            self.books.decisions.iter().map(|d| (Admission::key(&d.tenant, d.number), d)).collect();
-        for workload in &self.books.workloads {
+            self.state.decisions.iter().map(|d| (Admission::key(&d.tenant, d.number), d)).collect();
+        for workload in &self.state.workloads {
             let name = &workload.name;
-            let has = pieces(&self.books.nodes, name);
+            let has = pieces(&self.state.nodes, name);
             if runs(workload) {
                 let asked: BTreeMap<GpuKind, u64> =
                     crate::scheduling::admission::gpu_allocation::kinds(workload)
                         .map(|(k, n)| (k.clone(), n))
                         .collect();
-                self.hold("I-4", has == asked, || format!("{name} has {has:?} and asked for {asked:?}"));
+                self.check("I-4", has == asked, || format!("{name} has {has:?} and asked for {asked:?}"));
                 let decision = decisions.get(&workload.decision);
                 let admits =
                     decision.is_some_and(|d| d.answer == AdmissionVerdict::Admit && d.workload == *name);
-                self.hold("I-4", admits, || format!("{name} runs by decision {:?}", workload.decision));
+                self.check("I-4", admits, || format!("{name} runs by decision {:?}", workload.decision));
             }
             let reclaimed = matches!(workload.state, WorkloadState::Reclaimed { .. });
-            self.hold("I-11", !reclaimed || workload.preemptible, || format!("{name} is a victim"));
+            self.check("I-11", !reclaimed || workload.preemptible, || format!("{name} is a victim"));
         }
     }
 
@@ -158,7 +160,7 @@ impl InvariantChecker<'_> {
     fn rooms(&mut self) {
         let mut stock: BTreeMap<Resource, (u64, u64, u64)> = BTreeMap::new();
         let mut rooms = BTreeMap::new();
-        for node in &self.books.nodes {
+        for node in &self.state.nodes {
             if node.serving {
                 rooms.insert(node.node.clone(), node.rooms());
             }
@@ -173,23 +175,23 @@ impl InvariantChecker<'_> {
             }
         }
         let listed =
-            self.books.occupancy.as_ref().map(|occupancy| occupancy.nodes.clone()).unwrap_or_default();
+            self.state.occupancy.as_ref().map(|occupancy| occupancy.nodes.clone()).unwrap_or_default();
         let same = listed.len() == rooms.len()
             && listed.iter().zip(&rooms).all(|((a, listed), (b, there))| {
                 let plain = |room: &crate::tenancy::NodeRoom| (room.capacity, room.free);
                 a == b
                     && listed.iter().map(|(k, r)| (k, plain(r))).eq(there.iter().map(|(k, r)| (k, plain(r))))
             });
-        self.hold("I-24", same, || format!("rooms {listed:?} are listed and {rooms:?} are there"));
-        for (resource, kept) in &self.books.cohort.stock {
+        self.check("I-24", same, || format!("rooms {listed:?} are listed and {rooms:?} are there"));
+        for (resource, kept) in &self.state.cohort.stock {
             let there = stock.get(resource).copied().unwrap_or_default();
             let kept = (kept.pieces, kept.free, kept.resting);
-            self.hold("I-24", kept == there, || {
+            self.check("I-24", kept == there, || {
                 format!("{resource}: {kept:?} are kept and {there:?} are there")
             });
-            let taken: u64 = self.books.cohort.balances(resource).map(|(_, balance)| balance.taken()).sum();
+            let taken: u64 = self.state.cohort.balances(resource).map(|(_, balance)| balance.in_use()).sum();
             let all = kept.1 + kept.2 + taken;
-            self.hold("I-24", kept.0 == all, || {
+            self.check("I-24", kept.0 == all, || {
                 format!("{resource}: {} are free, resting or taken of {}", all, kept.0)
             });
         }
@@ -197,11 +199,11 @@ impl InvariantChecker<'_> {
 
     /// I-7: what the account says is used is what runs.
     fn usage(&mut self) {
-        for (name, account) in &self.books.cohort.accounts {
+        for (name, account) in &self.state.cohort.accounts {
             for (resource, balance) in &account.balances {
-                let running = self.books.workloads.iter().filter(|w| w.workspace == *name && runs(w));
+                let running = self.state.workloads.iter().filter(|w| w.workspace == *name && runs(w));
                 let used: u64 = running.filter_map(|workload| workload.requests.get(resource)).sum();
-                self.hold("I-7", used == balance.used, || {
+                self.check("I-7", used == balance.used, || {
                     format!("{name} uses {used} of {resource} and its account says {}", balance.used)
                 });
             }
@@ -211,9 +213,9 @@ impl InvariantChecker<'_> {
     /// I-8, I-11: open loans are what is used beyond the nominal, no more than lenders leave idle, each for a workload that
     /// runs; and nothing was let in as a borrower that may not be evicted. (A quota lowered under it can make it one.)
     fn loans(&mut self) {
-        let open: Vec<&Loan> = self.books.loans.iter().filter(|loan| !loan.state.ended()).collect();
+        let open: Vec<&Loan> = self.state.loans.iter().filter(|loan| !loan.state.is_ended()).collect();
         let kinds: BTreeSet<&Resource> =
-            self.books.cohort.accounts.values().flat_map(|account| account.balances.keys()).collect();
+            self.state.cohort.accounts.values().flat_map(|account| account.balances.keys()).collect();
         for resource in kinds.into_iter().filter(|resource| resource.gpu().is_some()) {
             let of = |lends: bool, name: &WorkspaceName| -> u64 {
                 let ours = open.iter().filter(|loan| loan.resource == *resource);
@@ -223,35 +225,35 @@ impl InvariantChecker<'_> {
             };
             let mut over = 0;
             let mut idle = 0;
-            for (name, balance) in self.books.cohort.balances(resource) {
+            for (name, balance) in self.state.cohort.balances(resource) {
                 let (lent, borrowed) = (of(true, name), of(false, name));
                 let sums = (lent, borrowed) == (balance.lent, balance.borrowed);
-                self.hold("I-8", sums, || {
+                self.check("I-8", sums, || {
                     format!("{name}: lent {lent}, borrowed {borrowed}, not {balance:?}")
                 });
                 let most = lends(&balance.allowance).min(spare(&balance));
-                self.hold("I-8", lent <= most, || {
+                self.check("I-8", lent <= most, || {
                     format!("{name} lends {lent} of {resource}, and may {most}")
                 });
-                let exact = borrowed <= balance.beyond();
-                self.hold("I-8", exact, || {
-                    format!("{name} borrows {borrowed} and needs {}", balance.beyond())
+                let exact = borrowed <= balance.over_nominal();
+                self.check("I-8", exact, || {
+                    format!("{name} borrows {borrowed} and needs {}", balance.over_nominal())
                 });
-                over += balance.over();
+                over += balance.over_quota();
                 idle += spare(&balance).saturating_sub(lent);
             }
-            self.hold("I-8", over == 0 || idle == 0, || {
+            self.check("I-8", over == 0 || idle == 0, || {
                 format!("{over} of {resource} have no lender and {idle} idle")
             });
         }
         for loan in open {
-            let bearer = self.books.workloads.iter().find(|workload| workload.name == loan.workload);
+            let bearer = self.state.workloads.iter().find(|workload| workload.name == loan.workload);
             let right = bearer.is_some_and(|w| runs(w) && w.workspace == loan.borrower);
-            self.hold("I-8", right, || format!("loan {} is for {}", loan.number, loan.workload));
-            self.hold("I-8", loan.lender != loan.borrower, || format!("{} lends to itself", loan.lender));
+            self.check("I-8", right, || format!("loan {} is for {}", loan.number, loan.workload));
+            self.check("I-8", loan.lender != loan.borrower, || format!("{} lends to itself", loan.lender));
         }
         for decision in
-            self.books.decisions.iter().filter(|decision| decision.answer == AdmissionVerdict::Admit)
+            self.state.decisions.iter().filter(|decision| decision.answer == AdmissionVerdict::Admit)
         {
             let grounds = &decision.grounds;
             let borrows = grounds.resources.iter().any(|(resource, ground)| {
@@ -262,12 +264,12 @@ impl InvariantChecker<'_> {
                 let then = ground.taken.saturating_add(grounds.requests.get(resource).copied().unwrap_or(0));
                 let limit = ground.allowance.borrowing_limit.unwrap_or(u64::MAX);
                 let most = ground.allowance.nominal.saturating_add(limit);
-                self.hold("I-7", then <= most, || {
+                self.check("I-7", then <= most, || {
                     format!("decision {} lets {then} of {resource} be used", decision.number)
                 });
             }
             let may = grounds.preemptible && grounds.allow_preemption;
-            self.hold("I-11", may || !borrows, || {
+            self.check("I-11", may || !borrows, || {
                 format!("decision {} lets {} borrow", decision.number, decision.workload)
             });
         }
@@ -276,31 +278,32 @@ impl InvariantChecker<'_> {
     /// The lists that stand in for ranges say what the rows say.
     fn lists(&mut self) {
         let rows = |loan: &Loan| (loan.number, loan.amount, loan.workload.clone());
-        let mut open: Vec<_> = self.books.loans.iter().filter(|loan| !loan.state.ended()).map(rows).collect();
-        let listed = self.books.open.iter().flat_map(|list| &list.open);
+        let mut open: Vec<_> =
+            self.state.loans.iter().filter(|loan| !loan.state.is_ended()).map(rows).collect();
+        let listed = self.state.open.iter().flat_map(|list| &list.open);
         let mut listed: Vec<_> =
             listed.map(|loan| (loan.number, loan.amount, loan.workload.clone())).collect();
         open.sort();
         listed.sort();
-        self.hold("I-9", open == listed, || format!("loans {open:?} are open and {listed:?} are listed"));
+        self.check("I-9", open == listed, || format!("loans {open:?} are open and {listed:?} are listed"));
         let running: BTreeSet<_> =
-            self.books.workloads.iter().filter(|w| runs(w)).map(|w| (&w.workspace, &w.name)).collect();
-        let rosters = self.books.rosters.iter();
+            self.state.workloads.iter().filter(|w| runs(w)).map(|w| (&w.workspace, &w.name)).collect();
+        let rosters = self.state.running_lists.iter();
         let listed: BTreeSet<_> =
             rosters.flat_map(|r| r.running.keys().map(move |name| (&r.workspace, name))).collect();
-        self.hold("I-4", running == listed, || format!("{running:?} run and {listed:?} are listed"));
-        let waiting = self.books.workloads.iter().filter(|w| w.state == WorkloadState::Waiting);
+        self.check("I-4", running == listed, || format!("{running:?} run and {listed:?} are listed"));
+        let waiting = self.state.workloads.iter().filter(|w| w.state == WorkloadState::Waiting);
         let waiting: BTreeSet<_> = waiting.map(|w| (&w.workspace, &w.name)).collect();
-        let lines = self.books.lines.iter();
+        let lines = self.state.queues.iter();
         let stand: Vec<_> =
             lines.flat_map(|l| l.waiting.iter().map(move |w| (&l.workspace, &w.workload))).collect();
         let set: BTreeSet<_> = stand.iter().copied().collect();
-        self.hold("S-42", waiting == set && set.len() == stand.len(), || {
+        self.check("S-42", waiting == set && set.len() == stand.len(), || {
             format!("{waiting:?} wait and {stand:?} are in line")
         });
-        for (name, account) in &self.books.cohort.accounts {
+        for (name, account) in &self.state.cohort.accounts {
             let waits = set.iter().filter(|(workspace, _)| *workspace == name).count();
-            self.hold("S-42", account.waiting as usize == waits, || {
+            self.check("S-42", account.waiting as usize == waits, || {
                 format!("{waits} wait in {name}, not {}", account.waiting)
             });
         }
@@ -308,13 +311,14 @@ impl InvariantChecker<'_> {
 
     /// I-10, I-15: what is in transit is set aside for whom the one reclaim of its kind serves.
     fn reclaims(&mut self) {
-        for (name, account) in &self.books.cohort.accounts {
+        for (name, account) in &self.state.cohort.accounts {
             for (resource, balance) in account.balances.iter().filter(|(_, balance)| balance.in_transit > 0) {
-                let reclaim = self.books.cohort.reclaims.get(resource);
-                let served: Vec<_> = reclaim.into_iter().flat_map(|reclaim| reclaim.served()).collect();
+                let reclaim = self.state.cohort.reclaims.get(resource);
+                let served: Vec<_> =
+                    reclaim.into_iter().flat_map(|reclaim| reclaim.beneficiaries()).collect();
                 let served = || served.iter().filter(|served| served.workspace == *name);
                 let has = |workload: &str| {
-                    let kinds = pieces(&self.books.nodes, workload);
+                    let kinds = pieces(&self.state.nodes, workload);
                     resource.gpu().and_then(|kind| kinds.get(kind).copied()).unwrap_or(0)
                 };
                 let wanted = served().map(|served| served.wanted).fold(0, u64::saturating_add);
@@ -322,19 +326,19 @@ impl InvariantChecker<'_> {
                 let others = reclaim.into_iter().flat_map(|reclaim| &reclaim.others);
                 let counted = others.clone().all(|other| other.aside == has(&other.workload));
                 let taken = balance.in_transit;
-                self.hold("I-10", taken <= wanted && taken == aside && counted, || {
+                self.check("I-10", taken <= wanted && taken == aside && counted, || {
                     format!(
                         "{taken} of {resource} are in transit to {name}, {aside} set aside, {wanted} wanted"
                     )
                 });
             }
         }
-        for workload in &self.books.workloads {
+        for workload in &self.state.workloads {
             if let WorkloadState::Reclaimed { by } = workload.state {
-                let reclaims = &self.books.cohort.reclaims;
+                let reclaims = &self.state.cohort.reclaims;
                 let known =
                     reclaims.values().any(|r| r.execution == by && r.victims.contains(&workload.name));
-                self.hold("I-15", known, || {
+                self.check("I-15", known, || {
                     format!("{} is reclaimed by {by}, which nobody knows", workload.name)
                 });
             }

@@ -31,9 +31,10 @@ pub fn serve_nodes(
     nodes: &[NodeId],
 ) -> Result<AdmissionEffects, Undecided> {
     let ids = || nodes.iter().map(ToString::to_string);
-    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Node>(ids()), view.want::<NodeUse>(ids())])?;
+    let mut desk =
+        AdmissionTx::open(view, tenant, [view.prefetch::<Node>(ids()), view.prefetch::<NodeUse>(ids())])?;
     for id in nodes {
-        let node = view.need::<Node>(id.as_str())?;
+        let node = view.require::<Node>(id.as_str())?;
         if node.owner.as_ref() != Some(tenant) {
             return Err(corrupt(format!("node {id} is not tenant {tenant}'s")));
         }
@@ -67,7 +68,7 @@ pub fn serve_nodes(
         let problem = format!("tenant {tenant} would have {listed} nodes in service");
         return Err(ActionError::permanent(codes::OCCUPANCY_FULL, problem).into());
     }
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -81,7 +82,7 @@ pub fn rest_nodes(
     tenant: &TenantId,
     nodes: &[NodeId],
 ) -> Result<BTreeMap<NodeId, BTreeSet<String>>, Undecided> {
-    let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
+    let wants = view.prefetch::<NodeUse>(nodes.iter().map(ToString::to_string));
     let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     let mut running = BTreeMap::new();
     for id in nodes {
@@ -89,13 +90,13 @@ pub fn rest_nodes(
             desk.change_node(view, id, |node| node.serving = false)?;
         }
     }
-    desk.lose_aside(view, nodes)?;
+    desk.drop_earmarks(view, nodes)?;
     for id in nodes {
         if let Some(node) = desk.node(view, id)? {
             running.insert(id.clone(), node.workloads().into_iter().map(ToOwned::to_owned).collect());
         }
     }
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)?;
     Ok(running)
 }
@@ -105,7 +106,7 @@ pub fn rest_nodes(
 /// # Errors
 /// What the view lacks; a permanent `node.busy`.
 pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Result<(), Undecided> {
-    let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
+    let wants = view.prefetch::<NodeUse>(nodes.iter().map(ToString::to_string));
     let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     for id in nodes {
         let Some(node) = desk.node(view, id)?.cloned() else { continue };
@@ -114,7 +115,7 @@ pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Res
             return Err(ActionError::permanent(codes::NODE_BUSY, problem).into());
         }
         desk.count_node(&node, false);
-        desk.list(&NodeUse { serving: false, ..node });
+        desk.update_occupancy(&NodeUse { serving: false, ..node });
         desk.keep_node(id, None);
     }
     desk.save(view)?;
@@ -131,7 +132,7 @@ pub fn lose_nodes(
     tenant: &TenantId,
     nodes: &[NodeId],
 ) -> Result<(BTreeSet<String>, AdmissionEffects), Undecided> {
-    let wants = view.want::<NodeUse>(nodes.iter().map(ToString::to_string));
+    let wants = view.prefetch::<NodeUse>(nodes.iter().map(ToString::to_string));
     let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     let mut lost = BTreeSet::new();
     for id in nodes {
@@ -139,8 +140,8 @@ pub fn lose_nodes(
         lost.extend(node.workloads().into_iter().map(ToOwned::to_owned));
         desk.change_node(view, id, |node| node.serving = false)?;
     }
-    view.want::<Workload>(lost.iter().map(|name| Workload::key(tenant, name)))?;
-    desk.lose_aside(view, nodes)?;
+    view.prefetch::<Workload>(lost.iter().map(|name| Workload::key(tenant, name)))?;
+    desk.drop_earmarks(view, nodes)?;
     let mut gone = BTreeSet::new();
     for name in lost {
         let workload = desk.need_workload(view, &name)?;
@@ -153,7 +154,7 @@ pub fn lose_nodes(
             WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => {}
         }
     }
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     Ok((gone, desk.save(view)?))
 }
 
@@ -168,7 +169,7 @@ pub fn cut_gpus(
     gpus: &BTreeSet<u16>,
     cut: Option<(&Profile, u16)>,
 ) -> Result<AdmissionEffects, Undecided> {
-    let mut desk = AdmissionTx::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
+    let mut desk = AdmissionTx::open(view, tenant, [view.prefetch::<NodeUse>([node.to_string()])])?;
     let found =
         desk.node(view, node)?.ok_or_else(|| corrupt(format!("tenant {tenant} has no node {node}")))?;
     for index in gpus {
@@ -187,7 +188,7 @@ pub fn cut_gpus(
             }
         }
     })?;
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -202,7 +203,7 @@ pub fn bar_gpu(
     gpu: u16,
     why: Option<&str>,
 ) -> Result<AdmissionEffects, Undecided> {
-    let mut desk = AdmissionTx::open(view, tenant, [view.want::<NodeUse>([node.to_string()])])?;
+    let mut desk = AdmissionTx::open(view, tenant, [view.prefetch::<NodeUse>([node.to_string()])])?;
     let found = desk.node(view, node)?.and_then(|found| found.gpus.get(usize::from(gpu)));
     found.ok_or_else(|| corrupt(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
     desk.change_node(view, node, |node| {
@@ -210,8 +211,8 @@ pub fn bar_gpu(
             gpu.barred = why.map(ToOwned::to_owned);
         }
     })?;
-    desk.lose_aside(view, std::slice::from_ref(node))?;
-    desk.wake(view)?;
+    desk.drop_earmarks(view, std::slice::from_ref(node))?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -284,7 +285,7 @@ pub fn observe(
             }
         }
     }
-    view.want::<NodeUse>(changes.iter().map(|(id, _, _)| id.to_string()))?;
+    view.prefetch::<NodeUse>(changes.iter().map(|(id, _, _)| id.to_string()))?;
     let mut drift = Vec::new();
     for (node, kind, astray) in changes {
         let changed_at = desk.node(view, &node)?.map(|node| node.changed_at);
@@ -301,7 +302,7 @@ pub fn observe(
     }
     view.put(&LastObservation { tenant: tenant.clone(), at })?;
     desk.seen_at = Some(at);
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     Ok(ObservationResult { drift, news: desk.save(view)? })
 }
 
@@ -318,7 +319,7 @@ impl AdmissionTx {
             changed_at: self.now,
         };
         self.count_node(&use_, true);
-        self.list(&use_);
+        self.update_occupancy(&use_);
         self.keep_node(&node.id, Some(use_));
     }
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 impl AdmissionTx {
     /// What the decision on a new workload needs.
-    pub(super) fn foresee_request(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
+    pub(super) fn prefetch_request(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
         let mut nodes = BTreeSet::new();
         for (kind, amount) in kinds(workload) {
             let rooms = self.occupancy.iter().map(|occupancy| best_fit::rooms(occupancy, kind));
@@ -27,27 +27,27 @@ impl AdmissionTx {
             nodes.extend(chosen.flat_map(|chosen| chosen.into_keys().map(|node| node.to_string())));
         }
         together([
-            view.want::<NodeUse>(nodes),
-            self.foresee_numbers(view, 1),
-            self.foresee_loans(view, kinds(workload).map(|(kind, _)| kind)),
+            view.prefetch::<NodeUse>(nodes),
+            self.prefetch_numbers(view, 1),
+            self.prefetch_loans(view, kinds(workload).map(|(kind, _)| kind)),
         ])
     }
 
     /// What the end of a workload needs.
-    pub(super) fn foresee_end(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
+    pub(super) fn prefetch_end(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
         let tenant = &self.tenant.id;
         let part = RunningList::key(tenant, &workload.workspace, RunningList::part_of(&workload.name));
         let waiting = self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
         together([
-            view.want::<NodeUse>(workload.placed.iter().map(|part| part.node.to_string())),
-            view.want::<RunningList>([part]),
-            view.want::<WorkspaceQueue>(waiting.map(|(name, _)| workspace_key(tenant, name))),
-            self.foresee_loans(view, kinds(workload).map(|(kind, _)| kind)),
+            view.prefetch::<NodeUse>(workload.placed.iter().map(|part| part.node.to_string())),
+            view.prefetch::<RunningList>([part]),
+            view.prefetch::<WorkspaceQueue>(waiting.map(|(name, _)| workspace_key(tenant, name))),
+            self.prefetch_loans(view, kinds(workload).map(|(kind, _)| kind)),
         ])
     }
 
     /// What admitting these from their lines needs.
-    pub(super) fn foresee_woken(
+    pub(super) fn prefetch_admissions(
         &self,
         view: &View,
         woken: &[(WorkspaceName, QueuedWorkload)],
@@ -66,30 +66,32 @@ impl AdmissionTx {
             RunningList::key(tenant, workspace, RunningList::part_of(&waits.workload))
         };
         together([
-            view.want::<Workload>(woken.iter().map(|(_, waits)| Workload::key(tenant, &waits.workload))),
-            view.want::<RunningList>(woken.iter().map(part)),
-            view.want::<NodeUse>(nodes.into_iter().map(|(_, node)| node.to_string())),
-            self.foresee_numbers(view, u64::try_from(woken.len()).unwrap_or(0)),
-            self.foresee_loans(view, asked.into_iter()),
+            view.prefetch::<Workload>(woken.iter().map(|(_, waits)| Workload::key(tenant, &waits.workload))),
+            view.prefetch::<RunningList>(woken.iter().map(part)),
+            view.prefetch::<NodeUse>(nodes.into_iter().map(|(_, node)| node.to_string())),
+            self.prefetch_numbers(view, u64::try_from(woken.len()).unwrap_or(0)),
+            self.prefetch_loans(view, asked.into_iter()),
         ])
     }
 
     /// The next decisions and loans, so many of each.
-    fn foresee_numbers(&self, view: &View, count: u64) -> Result<(), Undecided> {
+    fn prefetch_numbers(&self, view: &View, count: u64) -> Result<(), Undecided> {
         let tenant = &self.tenant.id;
         let from = |last: u64| last.saturating_add(1)..=last.saturating_add(count);
         together([
-            view.want::<Admission>(from(self.cohort.decisions).map(|number| Admission::key(tenant, number))),
-            view.want::<Loan>(from(self.cohort.loans).map(|number| Loan::key(tenant, number))),
+            view.prefetch::<Admission>(
+                from(self.cohort.decisions).map(|number| Admission::key(tenant, number)),
+            ),
+            view.prefetch::<Loan>(from(self.cohort.loans).map(|number| Loan::key(tenant, number))),
         ])
     }
 
-    fn foresee_loans<'a>(
+    fn prefetch_loans<'a>(
         &self,
         view: &View,
         kinds: impl Iterator<Item = &'a GpuKind>,
     ) -> Result<(), Undecided> {
         let key = |kind: &GpuKind| OpenLoans::key(&self.tenant.id, &Resource::Gpu(kind.clone()));
-        view.want::<OpenLoans>(kinds.map(key))
+        view.prefetch::<OpenLoans>(kinds.map(key))
     }
 }

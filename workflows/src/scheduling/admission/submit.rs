@@ -78,7 +78,7 @@ const LARGEST: u64 = 1 << 40;
 
 impl WorkloadRequest {
     /// What is wrong with it, if anything is.
-    fn flaw(&self) -> Option<String> {
+    fn invalid_reason(&self) -> Option<String> {
         let named = |text: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
             !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(allowed)
@@ -129,7 +129,7 @@ impl WorkloadRequest {
     }
 
     /// Whether `workload` was asked for with the same content.
-    fn made(&self, workload: &Workload) -> bool {
+    fn matches(&self, workload: &Workload) -> bool {
         let asked = self.workload(workload.submitted_at);
         let stands = Workload {
             state: asked.state.clone(),
@@ -169,16 +169,16 @@ pub struct FinishOutcome {
 /// `tenant.leaves`,
 /// and `ledger.missing` for a tenant that there is not.
 pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcome, Undecided> {
-    if let Some(flaw) = request.flaw() {
+    if let Some(flaw) = request.invalid_reason() {
         return Err(ActionError::permanent(codes::INVALID, flaw).into());
     }
     let key = Workload::key(&request.tenant, &request.name);
     let line = workspace_key(&request.tenant, &request.workspace);
     let part = RunningList::key(&request.tenant, &request.workspace, RunningList::part_of(&request.name));
     let wants = [
-        view.want::<Workload>([key.as_str()]),
-        view.want::<WorkspaceQueue>([line]),
-        view.want::<RunningList>([part]),
+        view.prefetch::<Workload>([key.as_str()]),
+        view.prefetch::<WorkspaceQueue>([line]),
+        view.prefetch::<RunningList>([part]),
     ];
     if let Some(there) = known(view, &wants, &key)? {
         return stands(view, request, there);
@@ -191,7 +191,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     }
     let workload = request.workload(desk.now);
     desk.account(&request.workspace)?;
-    desk.foresee_request(view, &workload)?;
+    desk.prefetch_request(view, &workload)?;
     let decided = desk.decide(view, &workload, DecisionOrigin::Now { cooling_until: None })?;
     let (admission, placed) = match decided.admission.answer {
         AdmissionVerdict::Admit => {
@@ -203,7 +203,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
         AdmissionVerdict::Reject => {
             let admission = desk.record(decided.admission);
             let decision = Admission::key(&desk.tenant.id, admission.number);
-            desk.keep(Workload { state: WorkloadState::Rejected, decision, ..workload });
+            desk.put_workload(Workload { state: WorkloadState::Rejected, decision, ..workload });
             (admission, Vec::new())
         }
     };
@@ -218,12 +218,12 @@ fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<
 }
 
 fn stands(view: &mut View, request: &WorkloadRequest, there: Workload) -> Result<SubmitOutcome, Undecided> {
-    if !request.made(&there) {
+    if !request.matches(&there) {
         let problem =
             format!("workload {} of tenant {} was asked for with another content", there.name, there.tenant);
         return Err(ActionError::permanent(codes::DIFFERS, problem).into());
     }
-    let admission = view.need::<Admission>(&there.decision)?;
+    let admission = view.require::<Admission>(&there.decision)?;
     Ok(SubmitOutcome { admission, placed: there.placed, news: AdmissionEffects::default() })
 }
 
@@ -234,7 +234,7 @@ fn stands(view: &mut View, request: &WorkloadRequest, there: Workload) -> Result
 /// What the view lacks; a permanent `workload.unknown`.
 pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOutcome, Undecided> {
     let key = Workload::key(tenant, name);
-    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Workload>([key])])?;
+    let mut desk = AdmissionTx::open(view, tenant, [view.prefetch::<Workload>([key])])?;
     let Some(workload) = desk.workload(view, name)?.cloned() else {
         let problem = format!("tenant {tenant} has no workload {name}");
         return Err(ActionError::permanent(codes::UNKNOWN_WORKLOAD, problem).into());
@@ -248,12 +248,12 @@ pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOu
             desk.withdraw(view, name)?;
         }
         WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
-            desk.foresee_end(view, &workload)?;
+            desk.prefetch_end(view, &workload)?;
             desk.vacate(view, &workload, SettlementCause::Ended(name))?;
         }
     }
-    desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
-    desk.wake(view)?;
+    desk.put_workload(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
+    desk.admit_waiting(view)?;
     let news = desk.save(view)?;
     Ok(FinishOutcome { news })
 }
@@ -268,7 +268,7 @@ impl AdmissionTx {
     ) -> Result<Admission, Undecided> {
         let most =
             usize::try_from(self.rules.line_limit).unwrap_or(WorkspaceQueue::MOST).min(WorkspaceQueue::MOST);
-        let line = self.line(view, &workload.workspace)?;
+        let line = self.queue_of(view, &workload.workspace)?;
         let (length, bytes) =
             (line.waiting.len(), serde_json::to_vec(line).map_or(usize::MAX, |line| line.len()));
         if length >= most || bytes > WorkspaceQueue::LONGEST {
@@ -278,13 +278,13 @@ impl AdmissionTx {
         let admission = self.record(decided.admission);
         let decision = Admission::key(&self.tenant.id, admission.number);
         let workload = Workload { decision, ..workload };
-        self.stand(view, &workload, None)?;
-        self.keep(workload);
+        self.insert_in_queue(view, &workload, None)?;
+        self.put_workload(workload);
         Ok(admission)
     }
 
     /// Takes a place in line, by priority, then age, then name.
-    pub(super) fn stand(
+    pub(super) fn insert_in_queue(
         &mut self,
         view: &mut View,
         workload: &Workload,
@@ -317,7 +317,7 @@ impl AdmissionTx {
         workload: &Workload,
         cause: SettlementCause<'_>,
     ) -> Result<(), Undecided> {
-        self.take(view, &workload.name, None, &workload.placed)?;
+        self.release_gpus(view, &workload.name, None, &workload.placed)?;
         for (resource, amount) in &workload.requests {
             self.use_less(&workload.workspace, resource, *amount)?;
         }
@@ -325,7 +325,7 @@ impl AdmissionTx {
         roster.running.remove(&workload.name);
         for (kind, amount) in kinds(workload) {
             let resource = Resource::Gpu(kind.clone());
-            self.settle(view, &resource, cause)?;
+            self.settle_loans(view, &resource, cause)?;
             if let WorkloadState::Reclaimed { by } = workload.state {
                 self.hand_over(view, &resource, by, workload, amount)?;
             }

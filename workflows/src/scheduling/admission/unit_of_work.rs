@@ -55,9 +55,9 @@ pub(crate) struct AdmissionTx {
     pub(super) seen_at: Option<Timestamp>,
     pub(super) edits: BTreeMap<u64, LoanEdit>,
     pub(super) decisions: Vec<Admission>,
-    pub(super) news: AdmissionEffects,
+    pub(super) effects: AdmissionEffects,
     usages: Vec<MonthlyUsage>,
-    lines: BTreeMap<WorkspaceName, CachedDocument<WorkspaceQueue>>,
+    queues: BTreeMap<WorkspaceName, CachedDocument<WorkspaceQueue>>,
     workloads: BTreeMap<String, CachedDocument<Option<Workload>>>,
     nodes: BTreeMap<NodeId, CachedDocument<Option<NodeUse>>>,
     rosters: BTreeMap<(WorkspaceName, u8), CachedDocument<RunningList>>,
@@ -92,30 +92,30 @@ impl AdmissionTx {
         let id = tenant.as_str();
         let policy = crate::policy::PlatformPolicy::NAME;
         let own = [
-            view.want::<Tenant>([id]),
-            view.want::<Cohort>([id]),
-            view.want::<Occupancy>([id]),
-            view.want::<LastObservation>([id]),
-            view.want::<PolicyInForce>([policy]),
+            view.prefetch::<Tenant>([id]),
+            view.prefetch::<Cohort>([id]),
+            view.prefetch::<Occupancy>([id]),
+            view.prefetch::<LastObservation>([id]),
+            view.prefetch::<PolicyInForce>([policy]),
         ];
         together(own.into_iter().chain(wants))?;
         let now = view.now();
-        let cohort = view.shared::<Cohort>(id)?;
+        let cohort = view.get_shared::<Cohort>(id)?;
         let cohort = cohort.unwrap_or_else(|| Arc::new(Cohort::new(tenant.clone(), now)));
         let (cohort, usages) = CohortCell::open(cohort, now);
         Ok(Self {
             now,
-            tenant: view.need::<Tenant>(id)?,
+            tenant: view.require::<Tenant>(id)?,
             rules: Rules::in_force(view)?,
-            occupancy: view.shared::<Occupancy>(id)?,
+            occupancy: view.get_shared::<Occupancy>(id)?,
             seen_at: view.get::<LastObservation>(id)?.map(|sighting| sighting.at),
             cohort,
             occupancy_changed: false,
             edits: BTreeMap::new(),
             decisions: Vec::new(),
-            news: AdmissionEffects::default(),
+            effects: AdmissionEffects::default(),
             usages,
-            lines: BTreeMap::new(),
+            queues: BTreeMap::new(),
             workloads: BTreeMap::new(),
             nodes: BTreeMap::new(),
             rosters: BTreeMap::new(),
@@ -142,7 +142,7 @@ impl AdmissionTx {
     /// Closes an account that nothing is left of.
     pub(super) fn close(&mut self, workspace: &WorkspaceName) {
         let empty = self.cohort.accounts.get(workspace).is_some_and(|account| {
-            let none = |balance: &Balance| balance.taken() == 0 && balance.spent == UsageCounters::default();
+            let none = |balance: &Balance| balance.in_use() == 0 && balance.spent == UsageCounters::default();
             account.waiting == 0 && account.balances.values().all(none)
         });
         if empty {
@@ -151,25 +151,25 @@ impl AdmissionTx {
     }
 
     /// The line of a workspace.
-    pub(super) fn line(
+    pub(super) fn queue_of(
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
     ) -> Result<&WorkspaceQueue, Undecided> {
-        if !self.lines.contains_key(workspace) {
+        if !self.queues.contains_key(workspace) {
             let found = view.get::<WorkspaceQueue>(&workspace_key(&self.tenant.id, workspace))?;
             let (tenant, workspace) = (self.tenant.id.clone(), workspace.clone());
             let line =
                 found.unwrap_or(WorkspaceQueue { tenant, workspace: workspace.clone(), waiting: Vec::new() });
-            self.lines.insert(workspace, CachedDocument::old(line));
+            self.queues.insert(workspace, CachedDocument::old(line));
         }
         let missing = || corrupt(format!("the line of {workspace} is gone"));
-        self.lines.get(workspace).map(|kept| &kept.value).ok_or_else(missing)
+        self.queues.get(workspace).map(|kept| &kept.value).ok_or_else(missing)
     }
 
     /// Who waits in a line that was read; nobody in one that was not.
-    pub(super) fn kept_line(&self, workspace: &WorkspaceName) -> &[QueuedWorkload] {
-        self.lines.get(workspace).map_or(&[], |kept| &kept.value.waiting)
+    pub(super) fn loaded_queue(&self, workspace: &WorkspaceName) -> &[QueuedWorkload] {
+        self.queues.get(workspace).map_or(&[], |kept| &kept.value.waiting)
     }
 
     /// Changes the line of a workspace, and what its account repeats of it.
@@ -179,9 +179,9 @@ impl AdmissionTx {
         workspace: &WorkspaceName,
         change: impl FnOnce(&mut WorkspaceQueue),
     ) -> Result<(), Undecided> {
-        self.line(view, workspace)?;
+        self.queue_of(view, workspace)?;
         let missing = || corrupt(format!("the line of {workspace} is gone"));
-        let line = self.lines.get_mut(workspace).map(CachedDocument::change).ok_or_else(missing)?;
+        let line = self.queues.get_mut(workspace).map(CachedDocument::change).ok_or_else(missing)?;
         change(line);
         let mut least = BTreeMap::new();
         for (resource, amount) in line.waiting.iter().flat_map(|waits| &waits.requests) {
@@ -205,7 +205,7 @@ impl AdmissionTx {
     }
 
     /// Writes a workload.
-    pub(super) fn keep(&mut self, workload: Workload) {
+    pub(super) fn put_workload(&mut self, workload: Workload) {
         self.workloads.insert(workload.name.clone(), CachedDocument { value: Some(workload), changed: true });
     }
 
@@ -230,13 +230,13 @@ impl AdmissionTx {
     }
 
     /// A part of a workspace's list of who runs.
-    pub(super) fn roster(
+    pub(super) fn running_list(
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
         part: u8,
     ) -> Result<&RunningList, Undecided> {
-        self.kept_roster(view, workspace, part).map(|kept| &kept.value)
+        self.loaded_running_list(view, workspace, part).map(|kept| &kept.value)
     }
 
     /// The part of a workspace's list that a workload belongs to, to be changed.
@@ -246,10 +246,10 @@ impl AdmissionTx {
         workspace: &WorkspaceName,
         workload: &str,
     ) -> Result<&mut RunningList, Undecided> {
-        self.kept_roster(view, workspace, RunningList::part_of(workload)).map(CachedDocument::change)
+        self.loaded_running_list(view, workspace, RunningList::part_of(workload)).map(CachedDocument::change)
     }
 
-    fn kept_roster(
+    fn loaded_running_list(
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
@@ -289,20 +289,20 @@ impl AdmissionTx {
         let tenant = self.tenant.id.clone();
         let rows = self.edits.keys().map(|number| Loan::key(&tenant, *number));
         together([
-            view.want::<Cohort>([tenant.as_str()]),
-            view.want::<Loan>(rows),
+            view.prefetch::<Cohort>([tenant.as_str()]),
+            view.prefetch::<Loan>(rows),
             wanted(view, self.decisions.iter()),
             wanted(view, self.usages.iter()),
-            wanted(view, changed(self.lines.values())),
+            wanted(view, changed(self.queues.values())),
             wanted(view, changed(self.rosters.values())),
             wanted(view, changed(self.loans.values())),
             wanted(view, changed(self.workloads.values()).flatten()),
-            view.want::<NodeUse>(self.nodes.keys().map(ToString::to_string)),
+            view.prefetch::<NodeUse>(self.nodes.keys().map(ToString::to_string)),
         ])?;
         self.save_loans(view)?;
         put(view, self.decisions.iter())?;
         put(view, self.usages.iter())?;
-        put(view, changed(self.lines.values()))?;
+        put(view, changed(self.queues.values()))?;
         put(view, changed(self.rosters.values()))?;
         put(view, changed(self.loans.values()))?;
         put(view, changed(self.workloads.values()).flatten())?;
@@ -318,7 +318,7 @@ impl AdmissionTx {
         if self.cohort.changed() {
             view.put_shared(self.cohort.shared())?;
         }
-        Ok(self.news)
+        Ok(self.effects)
     }
 
     fn save_loans(&self, view: &mut View) -> Result<(), Undecided> {
@@ -328,12 +328,12 @@ impl AdmissionTx {
                 None => view.get::<Loan>(&Loan::key(&self.tenant.id, *number))?,
             };
             let mut row = row.ok_or_else(|| corrupt(format!("loan {number} is listed and there is none")))?;
-            if row.state.ended() {
+            if row.state.is_ended() {
                 return Err(corrupt(format!("loan {number} is listed as open and has ended")));
             }
             row.amount = edit.amount.unwrap_or(row.amount);
             row.state = edit.state.unwrap_or(row.state);
-            row.ended_at = row.state.ended().then_some(self.now);
+            row.ended_at = row.state.is_ended().then_some(self.now);
             view.put(&row)?;
         }
         Ok(())
@@ -349,7 +349,7 @@ impl AdmissionTx {
         let mut flags = Vec::new();
         for (workspace, account) in &self.cohort.accounts {
             for (resource, balance) in &account.balances {
-                let (used, nominal) = (balance.taken(), balance.allowance.nominal);
+                let (used, nominal) = (balance.in_use(), balance.allowance.nominal);
                 let reaches =
                     |share: u64| u128::from(used) * 1_000 >= u128::from(nominal) * u128::from(share);
                 let mut warned = balance.warned;
@@ -359,7 +359,7 @@ impl AdmissionTx {
                         warned &= !bit;
                     } else if !told && nominal > 0 && reaches(soft.at) {
                         warned |= bit;
-                        self.news.crossings.push(super::ThresholdCrossed {
+                        self.effects.crossings.push(super::ThresholdCrossed {
                             tenant: self.tenant.id.clone(),
                             workspace: workspace.clone(),
                             resource: resource.clone(),
@@ -388,7 +388,7 @@ fn changed<'a, T: 'a>(kept: impl Iterator<Item = &'a CachedDocument<T>>) -> impl
 }
 
 fn wanted<'a, T: Entity + 'a>(view: &View, all: impl Iterator<Item = &'a T>) -> Result<(), Undecided> {
-    view.want::<T>(all.map(Entity::id))
+    view.prefetch::<T>(all.map(Entity::id))
 }
 
 fn put<'a, T: Entity + 'a>(view: &mut View, all: impl Iterator<Item = &'a T>) -> Result<(), Undecided> {

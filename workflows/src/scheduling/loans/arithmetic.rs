@@ -17,7 +17,7 @@ fn local(allowance: &Allowance) -> u64 {
 /// What a workspace could lend beside what it takes: idle, and within its lending limit. What is lent already is a part of it.
 #[must_use]
 pub fn spare(balance: &Balance) -> u64 {
-    lends(&balance.allowance).min(balance.allowance.nominal.saturating_sub(balance.taken()))
+    lends(&balance.allowance).min(balance.allowance.nominal.saturating_sub(balance.in_use()))
 }
 
 /// `a` less what it could be, never below none.
@@ -43,7 +43,7 @@ impl Cohort {
     /// What of that nobody uses; below zero after a decrease.
     fn root_available(&self, resource: &Resource) -> i128 {
         let of = |(_, balance): (&WorkspaceName, Balance)| {
-            let used = balance.taken().saturating_sub(local(&balance.allowance));
+            let used = balance.in_use().saturating_sub(local(&balance.allowance));
             i128::from(lends(&balance.allowance)) - i128::from(used)
         };
         self.balances(resource).map(of).sum()
@@ -59,7 +59,7 @@ impl Cohort {
     /// The same for one whose balance is `balance`; its borrowing limit may be tighter than the account has it.
     #[must_use]
     pub fn available_within(&self, balance: &Balance, resource: &Resource) -> u64 {
-        let (allowance, taken) = (&balance.allowance, balance.taken());
+        let (allowance, taken) = (&balance.allowance, balance.in_use());
         let own = local(allowance).saturating_sub(taken);
         let mut parent = self.root_available(resource);
         if let Some(limit) = allowance.borrowing_limit {
@@ -85,6 +85,6 @@ impl Cohort {
     pub fn borrows_with(&self, workspace: &WorkspaceName, resource: &Resource, more: u64) -> bool {
         let Some(account) = self.accounts.get(workspace) else { return false };
         let balance = account.balance(resource);
-        balance.taken().saturating_add(more) > balance.allowance.nominal
+        balance.in_use().saturating_add(more) > balance.allowance.nominal
     }
 }

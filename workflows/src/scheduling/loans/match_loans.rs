@@ -70,7 +70,7 @@ impl<'a> LoanTable<'a> {
         forbid: &'a dyn Fn(&WorkspaceName, &WorkspaceName) -> bool,
     ) -> Self {
         Self {
-            wants: cohort.balances(resource).map(|(name, balance)| (name, balance.beyond())).collect(),
+            wants: cohort.balances(resource).map(|(name, balance)| (name, balance.over_nominal())).collect(),
             spares: cohort.balances(resource).map(|(name, balance)| (name, spare(&balance))).collect(),
             open,
             left: open.iter().map(|loan| loan.amount).collect(),

@@ -34,12 +34,12 @@ pub struct RecentReclaims {
 
 impl RecentReclaims {
     /// Notes that a workload was taken from its workspace. Written down once for each victim.
-    pub fn victim(&mut self, workload: &str, now: i64) {
+    pub fn record_victim(&mut self, workload: &str, now: i64) {
         self.victims.insert(workload.to_owned(), now);
     }
 
     /// Notes one reclaim of a lender from a borrower, whatever the number of victims.
-    pub fn pair(&mut self, borrower: &str, lender: &str, now: i64, calm: &CoolDownRules) {
+    pub fn record_pair(&mut self, borrower: &str, lender: &str, now: i64, calm: &CoolDownRules) {
         let times = self.pairs.entry(borrower.to_owned()).or_default().entry(lender.to_owned()).or_default();
         times.retain(|at| now.saturating_sub(*at) < calm.window);
         times.push(now);
@@ -50,7 +50,7 @@ impl RecentReclaims {
 
     /// Until when a workload may not borrow again, if it may not.
     #[must_use]
-    pub fn cools_until(&self, workload: &str, now: i64, calm: &CoolDownRules) -> Option<i64> {
+    pub fn cooling_until(&self, workload: &str, now: i64, calm: &CoolDownRules) -> Option<i64> {
         let until = self.victims.get(workload)?.saturating_add(calm.cooldown);
         (until > now).then_some(until)
     }
@@ -62,7 +62,7 @@ impl RecentReclaims {
     }
 
     /// Forgets what no longer matters.
-    pub fn forget(&mut self, now: i64, calm: &CoolDownRules) {
+    pub fn prune(&mut self, now: i64, calm: &CoolDownRules) {
         self.victims.retain(|_, at| at.saturating_add(calm.cooldown) > now);
         self.halved_until.retain(|_, until| *until > now);
         for lenders in self.pairs.values_mut() {

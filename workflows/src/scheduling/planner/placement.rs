@@ -109,7 +109,7 @@ pub(super) fn alternatives(ask: &Preemptor<'_>, most: usize) -> Vec<(Vec<String>
                 .any(|(kind, need)| held.get(kind).copied().unwrap_or_default() < u128::from(*need))
         };
         let (mut cost, mut needed) = (0_u128, HashSet::new());
-        for load in ask.on(name, &borrowers) {
+        for load in ask.candidates_on_nodes(name, &borrowers) {
             if !lacking(&held) {
                 break;
             }

@@ -70,7 +70,7 @@ impl Cluster {
 
     /// Whether nothing real is behind it; plans and output say so.
     #[must_use]
-    pub fn simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.backend == Self::SIMULATED
     }
 }

@@ -82,7 +82,7 @@ pub enum ClusterKeyStatus {
 
 impl ClusterKey {
     /// How a secret stands at the moment `now` that one of the hashes `matches`; `None` if none does.
-    pub fn standing(&self, now: Timestamp, matches: impl Fn(&str) -> bool) -> Option<ClusterKeyStatus> {
+    pub fn status_of(&self, now: Timestamp, matches: impl Fn(&str) -> bool) -> Option<ClusterKeyStatus> {
         // Both are compared, so that the time tells nothing.
         let newest = self.hash.as_deref().is_some_and(&matches);
         let earlier = self.earlier.as_ref().filter(|earlier| matches(&earlier.hash));
@@ -98,13 +98,13 @@ impl ClusterKey {
 
     /// The key before, if it holds at the moment `now`.
     #[must_use]
-    pub fn beside(&self, now: Timestamp) -> Option<&PreviousKey> {
+    pub fn overlapping_key(&self, now: Timestamp) -> Option<&PreviousKey> {
         self.earlier.as_ref().filter(|earlier| self.revoked_at.is_none() && now < earlier.until)
     }
 
     /// The same, opening nothing from `now` on, and the one before neither.
     #[must_use]
-    pub fn revoked(self, now: Timestamp, by: Option<String>, why: Option<String>) -> Self {
+    pub fn into_revoked(self, now: Timestamp, by: Option<String>, why: Option<String>) -> Self {
         Self { revoked_at: Some(now), revoked_by: by, revoked_for: why, ..self }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
             "created_at":7,"revoked_at":null}"#;
         let key: ClusterKey = serde_json::from_str(written).unwrap();
         assert_eq!((key.earlier.as_ref(), key.issued_by.as_deref()), (None, None));
-        assert_eq!(key.standing(Timestamp(8), |hash| hash == "ab"), Some(ClusterKeyStatus::Holds));
+        assert_eq!(key.status_of(Timestamp(8), |hash| hash == "ab"), Some(ClusterKeyStatus::Holds));
         let again = serde_json::to_value(&key).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(written).unwrap());
     }

@@ -71,14 +71,14 @@ impl FreePool {
 
     /// The number of the first chunk that has room for another node; it may be one that is still to be made.
     #[must_use]
-    pub fn roomy(&self) -> u32 {
+    pub fn first_chunk_with_room(&self) -> u32 {
         let room = self.chunks.iter().position(|chunk| chunk.nodes < Self::CHUNK_NODES);
         u32::try_from(room.unwrap_or(self.chunks.len())).unwrap_or(u32::MAX)
     }
 
     /// The ids of the chunks that list free nodes.
     #[must_use]
-    pub fn stocked(&self) -> Vec<String> {
+    pub fn chunks_with_free_nodes(&self) -> Vec<String> {
         let stocked = (0u32..).zip(&self.chunks).filter(|(_, chunk)| chunk.free_nodes > 0);
         stocked.map(|(number, _)| FreePoolChunk::key(&self.cluster, &self.model, number)).collect()
     }

@@ -54,7 +54,7 @@ impl Gpu {
 
     /// The finest layout that GPUs of `model` can have.
     #[must_use]
-    pub fn sliced(model: &GpuModel) -> Layout {
+    pub fn finest_layout(model: &GpuModel) -> Layout {
         if Self::mig_capable(model) { Layout::Mig } else { Layout::TimeSliced }
     }
 }

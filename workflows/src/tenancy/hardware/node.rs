@@ -108,7 +108,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it is not free or changed hands since it was seen.
     pub fn claim(&self, tenant: &TenantId, by: ExecutionId, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::Free], "claimed")?;
+        self.check_transition(seen, &[NodeState::Free], "claimed")?;
         Ok(Self {
             owner: Some(tenant.clone()),
             owner_epoch: self.owner_epoch.next(),
@@ -123,7 +123,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it is not claimed.
     pub fn provision(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::Claimed, NodeState::Provisioning], "provisioned")?;
+        self.check_transition(seen, &[NodeState::Claimed, NodeState::Provisioning], "provisioned")?;
         Ok(self.in_state(NodeState::Provisioning))
     }
 
@@ -132,7 +132,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it has not been provisioned.
     pub fn serve(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::Provisioning, NodeState::InService], "put in service")?;
+        self.check_transition(seen, &[NodeState::Provisioning, NodeState::InService], "put in service")?;
         Ok(self.in_state(NodeState::InService))
     }
 
@@ -141,7 +141,11 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it has been in service, or is kept apart: then only sanitising frees it.
     pub fn unclaim(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::Claimed, NodeState::Provisioning], "freed without being sanitised")?;
+        self.check_transition(
+            seen,
+            &[NodeState::Claimed, NodeState::Provisioning],
+            "freed without being sanitised",
+        )?;
         Ok(self.disowned(NodeState::Free))
     }
 
@@ -158,7 +162,7 @@ impl Node {
             NodeState::Sanitizing,
             NodeState::Quarantined,
         ];
-        self.leave(seen, &owned, "quarantined")?;
+        self.check_transition(seen, &owned, "quarantined")?;
         Ok(self.in_state(NodeState::Quarantined))
     }
 
@@ -167,7 +171,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it is not in service.
     pub fn drain(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::InService, NodeState::Draining], "drained")?;
+        self.check_transition(seen, &[NodeState::InService, NodeState::Draining], "drained")?;
         Ok(self.in_state(NodeState::Draining))
     }
 
@@ -177,7 +181,7 @@ impl Node {
     /// [`NodeError`] when its work has not been drained.
     pub fn sanitize(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         let from = [NodeState::Draining, NodeState::Quarantined, NodeState::Sanitizing];
-        self.leave(seen, &from, "sanitised")?;
+        self.check_transition(seen, &from, "sanitised")?;
         Ok(self.in_state(NodeState::Sanitizing))
     }
 
@@ -186,7 +190,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it is not being sanitised.
     pub fn clear(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::Sanitizing], "cleared")?;
+        self.check_transition(seen, &[NodeState::Sanitizing], "cleared")?;
         Ok(self.disowned(NodeState::Validating))
     }
 
@@ -195,12 +199,17 @@ impl Node {
     /// # Errors
     /// [`NodeError`] when it has not been checked.
     pub fn validate(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
-        self.leave(seen, &[NodeState::Validating], "freed")?;
+        self.check_transition(seen, &[NodeState::Validating], "freed")?;
         Ok(self.in_state(NodeState::Free))
     }
 
     /// Whether the change `wanted` may start: `seen` is the epoch that stands, and the state is one of `from`.
-    fn leave(&self, seen: OwnerEpoch, from: &[NodeState], wanted: &'static str) -> Result<(), NodeError> {
+    fn check_transition(
+        &self,
+        seen: OwnerEpoch,
+        from: &[NodeState],
+        wanted: &'static str,
+    ) -> Result<(), NodeError> {
         if seen != self.owner_epoch {
             return Err(NodeError::Epoch { node: self.id.clone(), stands: self.owner_epoch, seen });
         }

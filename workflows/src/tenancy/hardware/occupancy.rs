@@ -28,7 +28,7 @@ fn is_zero(number: &u64) -> bool {
 impl NodeRoom {
     /// What may be given away.
     #[must_use]
-    pub fn open(&self) -> u64 {
+    pub fn assignable(&self) -> u64 {
         self.free.saturating_sub(self.astray)
     }
 }

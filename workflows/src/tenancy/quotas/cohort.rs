@@ -50,21 +50,21 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Balance {
     /// What it uses or has set aside.
     #[must_use]
-    pub fn taken(&self) -> u64 {
+    pub fn in_use(&self) -> u64 {
         self.used.saturating_add(self.in_transit)
     }
 
     /// What it takes beyond its nominal.
     #[must_use]
-    pub fn beyond(&self) -> u64 {
-        self.taken().saturating_sub(self.allowance.nominal)
+    pub fn over_nominal(&self) -> u64 {
+        self.in_use().saturating_sub(self.allowance.nominal)
     }
 
     /// What it takes beyond its nominal and nobody lends: after its quota, or a lender's, was lowered. Above zero it is
     /// over its limit, and is admitted nothing (I-7).
     #[must_use]
-    pub fn over(&self) -> u64 {
-        self.beyond().saturating_sub(self.borrowed)
+    pub fn over_quota(&self) -> u64 {
+        self.over_nominal().saturating_sub(self.borrowed)
     }
 }
 
@@ -154,11 +154,11 @@ impl Account {
     /// How much of `resource` is promised at `at`: the sum of its reservations.
     #[must_use]
     pub fn reserved(&self, resource: &Resource, at: Timestamp) -> u64 {
-        self.holding(resource, at).map(|promise| promise.count).fold(0, u64::saturating_add)
+        self.active_reservations(resource, at).map(|promise| promise.count).fold(0, u64::saturating_add)
     }
 
     /// The promises of `resource` that hold at `at`.
-    pub fn holding<'a>(
+    pub fn active_reservations<'a>(
         &'a self,
         resource: &'a Resource,
         at: Timestamp,
@@ -215,7 +215,7 @@ pub struct ActiveReclaim {
 
 impl ActiveReclaim {
     /// Everybody it serves, the demand first; what is set aside for that stands in its account only, and is 0 here.
-    pub fn served(&self) -> impl Iterator<Item = Beneficiary> {
+    pub fn beneficiaries(&self) -> impl Iterator<Item = Beneficiary> {
         let wanted = self.wanted.saturating_add(self.more);
         let demand = self.workload.clone().map(|workload| {
             let workspace = self.workspace.clone();

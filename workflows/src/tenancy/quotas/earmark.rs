@@ -34,14 +34,14 @@ pub struct Earmarks {
 impl Earmarks {
     /// None.
     #[must_use]
-    pub fn none(tenant: TenantId) -> Self {
+    pub fn empty(tenant: TenantId) -> Self {
         Self { tenant, open: BTreeMap::new() }
     }
 
     /// What is set aside of `resource` in all, beyond the nodes that were claimed for it: a change may be given up, and its
     /// nodes with it, so nobody else counts on them.
     #[must_use]
-    pub fn of(&self, resource: &Resource) -> u64 {
+    pub fn total(&self, resource: &Resource) -> u64 {
         let marks = self.open.values().filter(|mark| mark.resource == *resource);
         marks.map(|mark| mark.amount.saturating_sub(mark.claimed())).sum()
     }

@@ -30,7 +30,7 @@ pub enum LoanState {
 impl LoanState {
     /// Whether it is at an end.
     #[must_use]
-    pub fn ended(self) -> bool {
+    pub fn is_ended(self) -> bool {
         match self {
             Self::Returned | Self::WrittenOff => true,
             Self::Active | Self::RecallNotified | Self::Draining | Self::Overdue => false,

@@ -38,7 +38,7 @@ impl Reservation {
 
     /// Whether it holds at `at`.
     #[must_use]
-    pub fn holds(&self, at: Timestamp) -> bool {
+    pub fn is_active(&self, at: Timestamp) -> bool {
         self.from <= at && self.to.is_none_or(|to| at < to)
     }
 }

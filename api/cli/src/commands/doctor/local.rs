@@ -217,7 +217,7 @@ fn holder(lock: &Path) -> Option<String> {
 
 /// Looks at the database that keeps the store.
 async fn database(options: PostgresOptions, found: &mut Findings) {
-    let schema = tokio::time::timeout(options.patience, Postgres::schema(&options));
+    let schema = tokio::time::timeout(options.retry_timeout, Postgres::schema(&options));
     match schema.await {
         Ok(Ok(schema)) if schema.lacks.is_empty() => {
             found.ok(
@@ -257,7 +257,7 @@ pub(super) async fn store(
     found: &mut Findings,
 ) {
     if let Some(options) = config.store.options() {
-        return database(PostgresOptions { patience, ..options }, found).await;
+        return database(PostgresOptions { retry_timeout: patience, ..options }, found).await;
     }
     let dir = store_dir(&config.data);
     if let Some(holder) = holder {
@@ -277,7 +277,7 @@ pub(super) async fn store(
         return found.ok("store", format!("{says}: `tenure store check` reads all of it"));
     }
     match tokio::task::spawn_blocking(move || transfer::check(&dir)).await {
-        Ok(Ok(report)) if report.is_whole() => {
+        Ok(Ok(report)) if report.is_intact() => {
             found.ok("store", format!("whole, up to commit {}; no server has it open", report.journal_to.0));
         }
         Ok(Ok(report)) => {

@@ -119,7 +119,7 @@ async fn probe(target: &Target, patience: Duration) -> (State, String) {
         deadline: patience,
         dry_run: true,
     };
-    let looked = platform.estate.look(thing, Observer::Platform, &stamp);
+    let looked = platform.tenant_resources.read_resource(thing, Observer::Platform, &stamp);
     match tokio::time::timeout(patience.saturating_mul(2), looked).await {
         Ok(answer) => judged(answer.map(|seen| seen.is_some())),
         Err(_) => (State::Failed, unanswered(patience)),

@@ -158,7 +158,7 @@ async fn trigger(
     let asked = bind_any(bound, &schedule, trigger).await?;
     tracing::info!(schedule = name, by = caller.name, "schedule triggered");
     if schedule.target != Target::BuiltIn {
-        app.engine.keep_schedule(&schedule.name, &ScheduleStarter(app.clone())).await?;
+        app.engine.run_schedule(&schedule.name, &ScheduleStarter(app.clone())).await?;
     }
     wake(&app, &schedule);
     let key = Occurrence::key(&asked.schedule, asked.nominal);

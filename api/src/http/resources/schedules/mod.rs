@@ -190,12 +190,12 @@ pub(in crate::http) async fn full(
     schedule: &Schedule,
     status: StatusCode,
 ) -> Result<Response, Problem> {
-    let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+    let standing = app.engine.schedule_status(&schedule.name).await?.unwrap_or_default();
     let wrong = |e: engine::ScheduleError| Problem::new(ProblemCode::Unreadable, e.to_string());
     let times = schedule.times().map_err(wrong)?;
     let firing = schedule.upcoming(standing.fires_after(app.engine.clock().now()), SHOWN).map_err(wrong)?;
     let firing = firing.iter().map(|one| Firing {
-        local: times.local(one.nominal),
+        local: times.format_local(one.nominal),
         utc: format_time(one.nominal),
         due: format_time(one.due),
     });
@@ -238,7 +238,7 @@ async fn list(
     let ListPage { items: part, next } = ListPage::part(all, &asked, place);
     let mut items = Vec::new();
     for schedule in &part {
-        let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+        let standing = app.engine.schedule_status(&schedule.name).await?.unwrap_or_default();
         items.push(row(&app, schedule, &standing));
     }
     Ok(Json(ListPage { items, next }))
@@ -338,7 +338,7 @@ async fn occurrences(
     let stored = match find(&app, &name).await {
         Ok(schedule) => schedule.name,
         Err(missing) if name.len() > 128 => return Err(missing),
-        Err(missing) => app.engine.schedule_standing(&name).await?.map(|_| name).ok_or(missing)?,
+        Err(missing) => app.engine.schedule_status(&name).await?.map(|_| name).ok_or(missing)?,
     };
     let mut page = Page::of(which.limit, which.cursor.as_deref())?;
     let from = which.from.as_deref().map(|text| moment("from", text)).transpose()?;

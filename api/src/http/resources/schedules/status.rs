@@ -112,7 +112,7 @@ pub(super) async fn all(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
 pub(in crate::http) async fn stuck(app: &ServerState, now: Timestamp) -> Result<Vec<Stuck>, Problem> {
     let mut stuck = Vec::new();
     for schedule in all(app).await? {
-        let standing = app.engine.schedule_standing(&schedule.name).await?.unwrap_or_default();
+        let standing = app.engine.schedule_status(&schedule.name).await?.unwrap_or_default();
         stuck.extend(Status::of(&schedule, &standing, now).stuck(&schedule, now));
     }
     Ok(stuck)

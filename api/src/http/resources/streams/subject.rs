@@ -167,9 +167,9 @@ impl Conditions {
 /// Whether conditions mean something else as time goes by.
 fn mentions_time(query: &Query) -> bool {
     match query {
-        Query::Made { .. } | Query::Updated { .. } => true,
+        Query::CreatedBetween { .. } | Query::UpdatedBetween { .. } => true,
         Query::And(all) | Query::Or(all) => all.iter().any(mentions_time),
         Query::Not(query) => mentions_time(query),
-        Query::All | Query::Is { .. } | Query::Begins { .. } | Query::Has { .. } => false,
+        Query::All | Query::Is { .. } | Query::StartsWith { .. } | Query::Has { .. } => false,
     }
 }

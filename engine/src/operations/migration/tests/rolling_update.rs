@@ -12,7 +12,7 @@ use store::{ExecutionId, Store as _};
 impl Bench {
     /// An engine that asks others for up to so long.
     fn relaying<W: Workflow<Platform = ()>>(&self, within: Duration) -> Engine<()> {
-        self.engine::<W>().options(Options { relay: Some(within), ..Options::default() })
+        self.engine::<W>().with_options(Options { relay: Some(within), ..Options::default() })
     }
 
     async fn third(&self, new: &Engine<()>) -> ExecutionId {
@@ -86,7 +86,7 @@ async fn what_one_version_cannot_take_the_other_takes_for_it() {
     let third = bench.third(&new).await;
     new.run_until_idle().await.unwrap();
 
-    let shown = old.show(third).await.unwrap().1;
+    let shown = old.execution(third).await.unwrap().1;
     assert_eq!(shown.body["data"], json!({ "recipient": { "name": "ada", "region": null } }));
     let revision = bench.while_working(&new, old.deliver(third, pause())).await.unwrap();
     let paused = new.record(third).await.unwrap();
@@ -140,7 +140,7 @@ async fn what_is_asked_for_in_an_earlier_shape_is_begun_in_todays_and_a_later_on
     let data = Third { recipient: Recipient { name: "ada".into(), region: None } };
     let refused = old.start(data, Request::by(&person)).await;
 
-    let (record, shown) = new.show(begun).await.unwrap();
+    let (record, shown) = new.execution(begun).await.unwrap();
     assert_eq!(record.schema, 3);
     assert_eq!(shown.body["data"], json!({ "recipient": { "name": "bob", "region": null } }));
     assert!(matches!(refused, Err(Error::NoWorker { schema: 3, .. })), "{refused:?}");
@@ -152,11 +152,11 @@ async fn a_plan_keeps_its_name_through_an_upgrade() {
     let bench = Bench::new();
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let [one, ..] = bench.all().await;
-    let before = old.show(one).await.unwrap().1.digest;
+    let before = old.execution(one).await.unwrap().1.digest;
 
-    assert_eq!(new.show(one).await.unwrap().1.digest, before, "as it is read");
+    assert_eq!(new.execution(one).await.unwrap().1.digest, before, "as it is read");
     new.migrate(None, "olga").await.unwrap();
 
     assert_eq!(new.record(one).await.unwrap().schema, 3);
-    assert_eq!(new.show(one).await.unwrap().1.digest, before, "as it is written");
+    assert_eq!(new.execution(one).await.unwrap().1.digest, before, "as it is written");
 }

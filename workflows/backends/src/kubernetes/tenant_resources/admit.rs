@@ -149,7 +149,7 @@ impl KubernetesCluster {
         }
         let (place, spec) = (self.closure(namespace), json!({ "hard": { "pods": 0 } }));
         let manifest = Manifest { place, tenant: tenant.to_owned(), spec };
-        self.make(&manifest, &stamp.part("close")).await.map(drop)
+        self.make(&manifest, &stamp.for_part("close")).await.map(drop)
     }
 
     /// Takes back our closure, and nobody else's quota.
@@ -157,7 +157,7 @@ impl KubernetesCluster {
         let place = self.closure(namespace);
         let (at, live) = self.live(&place, stamp).await?;
         match live.map(|live| self.found(&live, &at)).filter(|found| found.tenant == tenant) {
-            Some(found) => self.remove(&place, &found.uid, &stamp.part("open")).await,
+            Some(found) => self.remove(&place, &found.uid, &stamp.for_part("open")).await,
             None => Ok(()),
         }
     }

@@ -28,7 +28,7 @@ impl Kubernetes for Simulated {
         self.write(Verb::Patch, manifest, stamp).await
     }
 
-    async fn swap(
+    async fn compare_and_set(
         &self,
         place: &ObjectRef,
         tenant: &str,

@@ -76,7 +76,7 @@ impl TenantResources for Simulated {
         Ok(listed.into_iter().map(|(thing, found)| seen(thing, found)).collect())
     }
 
-    async fn look(
+    async fn read_resource(
         &self,
         thing: &TenantResource,
         eyes: Observer,
@@ -86,7 +86,7 @@ impl TenantResources for Simulated {
         Ok(there.map(|found| seen(thing.clone(), found)))
     }
 
-    async fn admit(
+    async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,
@@ -160,7 +160,7 @@ impl Machines for Simulated {
         value(self.machine(Verb::Read, DEVICES, (cluster, node), json!({ "gpus": gpus }), stamp).await?)
     }
 
-    async fn connect(
+    async fn set_network(
         &self,
         cluster: &str,
         node: &str,
@@ -208,7 +208,7 @@ impl Machines for Simulated {
         self.machine(Verb::Apply, "Sanitize", (cluster, &name), spec, stamp).await.map(drop)
     }
 
-    async fn log(
+    async fn sanitize_log(
         &self,
         cluster: &str,
         node: &str,
@@ -219,7 +219,7 @@ impl Machines for Simulated {
         value(self.machine(Verb::Read, LOG, (cluster, &name), json!({}), stamp).await?)
     }
 
-    async fn sample(
+    async fn sample_sectors(
         &self,
         cluster: &str,
         node: &str,

@@ -45,7 +45,7 @@ impl Workloads for Simulated {
         self.send(ask(Verb::Run, of, &of.full_name()).with(spec), stamp).await.map(drop)
     }
 
-    async fn tell(
+    async fn set_notice(
         &self,
         of: &WorkloadRef,
         telling: &WorkloadNotice,
@@ -71,11 +71,16 @@ impl Workloads for Simulated {
         self.send(evicted, stamp).await.map(drop)
     }
 
-    async fn ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
+    async fn notify_ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.send(ask(Verb::Delete, of, &of.full_name()), stamp).await.map(drop)
     }
 
-    async fn force(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
+    async fn force_remove(
+        &self,
+        of: &WorkloadRef,
+        uid: &str,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
         let name = of.full_name();
         let forced = ask(Verb::Delete, of, &name).only(uid).with(json!({ "evict": true, "force": true }));
         self.send(forced, stamp).await.map(drop)

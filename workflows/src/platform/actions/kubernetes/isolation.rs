@@ -36,13 +36,13 @@ impl Action for IsolateNetwork {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let mut names = Vec::new();
         for (part, place) in guards(&self.cluster, &self.tenant, &self.workspace)? {
             names.push(place.full_name());
             let spec = self.spec(place.kind);
             let manifest = Manifest { place, tenant: self.tenant.clone(), spec };
-            on.kubernetes.apply(&manifest, &stamp.part(part)).await?;
+            on.kubernetes.apply(&manifest, &stamp.for_part(part)).await?;
         }
         Ok(names)
     }
@@ -93,10 +93,10 @@ impl Action for RestoreNetwork {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<Removal>, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let mut removed = Vec::new();
         for (part, place) in guards(&self.cluster, &self.tenant, &self.workspace)?.into_iter().rev() {
-            removed.push(remove(on.kubernetes.as_ref(), &place, &self.tenant, &stamp.part(part)).await?);
+            removed.push(remove(on.kubernetes.as_ref(), &place, &self.tenant, &stamp.for_part(part)).await?);
         }
         Ok(removed)
     }
@@ -141,7 +141,7 @@ impl Action for ProbeIsolation {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<ProbeFinding, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let finding = match self.kind {
             IsolationKind::ForeignKey => on.keys.probe_isolation(&self.tenant, &stamp).await?,
             IsolationKind::ForeignCredentials

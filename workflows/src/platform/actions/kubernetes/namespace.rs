@@ -41,9 +41,9 @@ impl Action for CreateNamespace {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         if let Some(class) = &self.priority_class {
-            class.made(on, &self.cluster, &stamp).await?;
+            class.ensure_exists(on, &self.cluster, &stamp).await?;
         }
         let manifest = Manifest {
             place: ObjectRef::new(&self.cluster, ObjectKind::Namespace, &name),
@@ -81,6 +81,6 @@ impl Action for DeleteNamespace {
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let name = workspace_name(&self.tenant, &self.workspace)?;
         let place = ObjectRef::new(&self.cluster, ObjectKind::Namespace, &name);
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::of(self, call)).await
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::for_action(self, call)).await
     }
 }

@@ -40,8 +40,10 @@ impl Action for TakeNode {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<NodeTaken, ActionError> {
         let to = owned(&self.tenant, self.owner_epoch);
-        let now =
-            on.kubernetes.take_node(&self.cluster, &self.node, &to, &CallMetadata::of(self, call)).await?;
+        let now = on
+            .kubernetes
+            .take_node(&self.cluster, &self.node, &to, &CallMetadata::for_action(self, call))
+            .await?;
         Ok(NodeTaken { node: self.node.clone(), owner_epoch: now.owner_epoch })
     }
 }
@@ -81,9 +83,10 @@ impl Action for ReturnNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<NodeReturned, ActionError> {
-        let (stamp, of) = (CallMetadata::of(self, call), owned(&self.tenant, self.owner_epoch));
-        on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &stamp.part("cordon")).await?;
-        let now = on.kubernetes.return_node(&self.cluster, &self.node, &of, &stamp.part("return")).await?;
+        let (stamp, of) = (CallMetadata::for_action(self, call), owned(&self.tenant, self.owner_epoch));
+        on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &stamp.for_part("cordon")).await?;
+        let now =
+            on.kubernetes.return_node(&self.cluster, &self.node, &of, &stamp.for_part("return")).await?;
         Ok(NodeReturned { node: self.node.clone(), owner: now.tenant })
     }
 }

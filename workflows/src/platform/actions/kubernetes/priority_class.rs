@@ -14,7 +14,7 @@ impl PriorityClass {
     /// Safe to run twice, and at once for many tenants: an equal class is left, whoever made it. It has no undo, since others
     /// may use it by then. It is made in the name of no tenant, so that none takes it along. It ranks who is placed first and
     /// ends nobody's work (`Never`): that takes a reclaim, with its notice.
-    pub(in crate::platform) async fn made(
+    pub(in crate::platform) async fn ensure_exists(
         &self,
         on: &Platform,
         cluster: &str,
@@ -25,6 +25,6 @@ impl PriorityClass {
             tenant: String::new(),
             spec: json!({ "value": self.value, "preemption": "Never" }),
         };
-        on.kubernetes.apply(&manifest, &stamp.part("class")).await.map(drop)
+        on.kubernetes.apply(&manifest, &stamp.for_part("class")).await.map(drop)
     }
 }

@@ -43,7 +43,7 @@ impl Action for CreateCohort {
             ObjectRef::new(&self.cluster, ObjectKind::Cohort, &name),
             &self.tenant,
             json!({ "quotas": self.quotas }),
-            &CallMetadata::of(self, call),
+            &CallMetadata::for_action(self, call),
         )
         .await
     }
@@ -71,7 +71,7 @@ impl Action for DeleteCohort {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let place = ObjectRef::new(&self.cluster, ObjectKind::Cohort, &tenant_name(&self.tenant)?);
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::of(self, call)).await
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -105,7 +105,7 @@ impl Action for CreateFlavor {
             &flavor_name(&self.tenant, &self.model)?,
         );
         let spec = json!({ "nodeLabels": { "tenant": self.tenant, "gpu": self.model } });
-        make(on, place, &self.tenant, spec, &CallMetadata::of(self, call)).await
+        make(on, place, &self.tenant, spec, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -137,7 +137,7 @@ impl Action for DeleteFlavor {
             ObjectKind::ResourceFlavor,
             &flavor_name(&self.tenant, &self.model)?,
         );
-        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::of(self, call)).await
+        remove(on.kubernetes.as_ref(), &place, &self.tenant, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -180,9 +180,9 @@ impl Action for CreateQueue {
             "stopPolicy": if self.hold { HOLD } else { OPEN },
         });
         let target = json!({ "clusterQueue": queue.name });
-        let stamp = CallMetadata::of(self, call);
-        let made = make(on, queue, &self.tenant, spec, &stamp.part("queue")).await?;
-        make(on, entrance, &self.tenant, target, &stamp.part("entrance")).await?;
+        let stamp = CallMetadata::for_action(self, call);
+        let made = make(on, queue, &self.tenant, spec, &stamp.for_part("queue")).await?;
+        make(on, entrance, &self.tenant, target, &stamp.for_part("entrance")).await?;
         Ok(made)
     }
 }
@@ -212,9 +212,9 @@ impl Action for DeleteQueue {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (queue, entrance) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
-        let stamp = CallMetadata::of(self, call);
-        remove(on.kubernetes.as_ref(), &entrance, &self.tenant, &stamp.part("entrance")).await?;
-        remove(on.kubernetes.as_ref(), &queue, &self.tenant, &stamp.part("queue")).await
+        let stamp = CallMetadata::for_action(self, call);
+        remove(on.kubernetes.as_ref(), &entrance, &self.tenant, &stamp.for_part("entrance")).await?;
+        remove(on.kubernetes.as_ref(), &queue, &self.tenant, &stamp.for_part("queue")).await
     }
 }
 
@@ -246,7 +246,7 @@ impl Action for OpenQueue {
         let name = queue.name.clone();
         let change =
             Manifest { place: queue, tenant: self.tenant.clone(), spec: json!({ "stopPolicy": OPEN }) };
-        let found = on.kubernetes.patch(&change, &CallMetadata::of(self, call)).await?;
+        let found = on.kubernetes.patch(&change, &CallMetadata::for_action(self, call)).await?;
         Ok(CreatedObject { name, uid: found.uid })
     }
 }
@@ -276,7 +276,7 @@ impl Action for HoldQueue {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Option<CreatedObject>, ActionError> {
         let (queue, _) = queue_places(&self.cluster, &self.tenant, &self.workspace)?;
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let found = on.kubernetes.read(&queue, &stamp).await?;
         let Some(found) = found.filter(|found| found.tenant == self.tenant) else { return Ok(None) };
         let name = queue.name.clone();

@@ -77,14 +77,14 @@ impl Action for SetResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
-        let (stamp, tenant) = (CallMetadata::of(self, call), || self.tenant.clone());
+        let (stamp, tenant) = (CallMetadata::for_action(self, call), || self.tenant.clone());
         let [quota, range] = places(&self.cluster, &self.tenant, &self.workspace)?;
         let name = quota.full_name();
         let manifest = Manifest { place: quota, tenant: tenant(), spec: json!({ "hard": self.hard }) };
         let found = on.kubernetes.apply(&manifest, &stamp).await?;
         if let Some(containers) = &self.containers {
             let manifest = Manifest { place: range, tenant: tenant(), spec: containers.spec() };
-            on.kubernetes.apply(&manifest, &stamp.part("range")).await?;
+            on.kubernetes.apply(&manifest, &stamp.for_part("range")).await?;
         }
         Ok(CreatedObject { name, uid: found.uid })
     }
@@ -116,11 +116,11 @@ impl Action for ClearResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let [quota, range] = places(&self.cluster, &self.tenant, &self.workspace)?;
         let mut seen = Removal::Gone;
         if self.containers {
-            seen = remove(on.kubernetes.as_ref(), &range, &self.tenant, &stamp.part("range")).await?;
+            seen = remove(on.kubernetes.as_ref(), &range, &self.tenant, &stamp.for_part("range")).await?;
         }
         let removed = remove(on.kubernetes.as_ref(), &quota, &self.tenant, &stamp).await?;
         Ok(if removed == Removal::Gone { seen } else { removed })

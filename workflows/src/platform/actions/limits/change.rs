@@ -111,7 +111,8 @@ impl Action for ChangeCohortQuota {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let line = QuotaField::cohort(&self.of)?;
-        change(on, &self.of, line, (json!(self.from), json!(self.to)), &CallMetadata::of(self, call)).await
+        change(on, &self.of, line, (json!(self.from), json!(self.to)), &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -126,8 +127,14 @@ impl Action for RestoreCohortQuota {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeCohortQuota { of, from, to } = &self.change;
-        restore(on, of, QuotaField::cohort(of)?, (json!(from), json!(to)), &CallMetadata::of(self, call))
-            .await
+        restore(
+            on,
+            of,
+            QuotaField::cohort(of)?,
+            (json!(from), json!(to)),
+            &CallMetadata::for_action(self, call),
+        )
+        .await
     }
 }
 
@@ -142,7 +149,7 @@ impl Action for ChangeQueueQuota {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let lines = (entry(&self.of, self.from.as_ref())?, entry(&self.of, self.to.as_ref())?);
-        change(on, &self.of, QuotaField::queue(&self.of)?, lines, &CallMetadata::of(self, call)).await
+        change(on, &self.of, QuotaField::queue(&self.of)?, lines, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -158,7 +165,7 @@ impl Action for RestoreQueueQuota {
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeQueueQuota { of, from, to } = &self.change;
         let lines = (entry(of, from.as_ref())?, entry(of, to.as_ref())?);
-        restore(on, of, QuotaField::queue(of)?, lines, &CallMetadata::of(self, call)).await
+        restore(on, of, QuotaField::queue(of)?, lines, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -172,9 +179,9 @@ impl Action for ChangeResourceQuota {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
-        let (stamp, says) = (CallMetadata::of(self, call), || (json!(self.from), json!(self.to)));
+        let (stamp, says) = (CallMetadata::for_action(self, call), || (json!(self.from), json!(self.to)));
         let (hard, range, part) =
-            (QuotaField::hard(&self.of)?, QuotaField::range(&self.of)?, stamp.part("range"));
+            (QuotaField::hard(&self.of)?, QuotaField::range(&self.of)?, stamp.for_part("range"));
         if lowers(self.from, self.to) {
             change(on, &self.of, range, says(), &part).await?;
             return change(on, &self.of, hard, says(), &stamp).await;
@@ -196,8 +203,8 @@ impl Action for RestoreResourceQuota {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeResourceQuota { of, from, to } = &self.change;
-        let (stamp, says) = (CallMetadata::of(self, call), || (json!(from), json!(to)));
-        let (hard, range, part) = (QuotaField::hard(of)?, QuotaField::range(of)?, stamp.part("range"));
+        let (stamp, says) = (CallMetadata::for_action(self, call), || (json!(from), json!(to)));
+        let (hard, range, part) = (QuotaField::hard(of)?, QuotaField::range(of)?, stamp.for_part("range"));
         if lowers(*to, *from) {
             restore(on, of, range, says(), &part).await?;
             return restore(on, of, hard, says(), &stamp).await;
@@ -219,7 +226,8 @@ impl Action for ChangeAssociationLimit {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let line = QuotaField::association(&self.of)?;
-        change(on, &self.of, line, (json!(self.from), json!(self.to)), &CallMetadata::of(self, call)).await
+        change(on, &self.of, line, (json!(self.from), json!(self.to)), &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -234,8 +242,14 @@ impl Action for RestoreAssociationLimit {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ChangeAssociationLimit { of, from, to } = &self.change;
-        restore(on, of, QuotaField::association(of)?, (json!(from), json!(to)), &CallMetadata::of(self, call))
-            .await
+        restore(
+            on,
+            of,
+            QuotaField::association(of)?,
+            (json!(from), json!(to)),
+            &CallMetadata::for_action(self, call),
+        )
+        .await
     }
 }
 
@@ -293,9 +307,9 @@ impl Action for ChangeNamespaceLabels {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
-        let ((of, line), stamp) = (self.line()?, CallMetadata::of(self, call));
+        let ((of, line), stamp) = (self.line()?, CallMetadata::for_action(self, call));
         if let Some(class) = &self.priority_class {
-            class.made(on, &self.cluster, &stamp).await?;
+            class.ensure_exists(on, &self.cluster, &stamp).await?;
         }
         change(on, &of, Some(line), (json!(self.from), json!(self.to)), &stamp).await
     }
@@ -312,7 +326,13 @@ impl Action for RestoreNamespaceLabels {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<LimitRestored, ActionError> {
         let ((of, line), change) = (self.change.line()?, &self.change);
-        restore(on, &of, Some(line), (json!(change.from), json!(change.to)), &CallMetadata::of(self, call))
-            .await
+        restore(
+            on,
+            &of,
+            Some(line),
+            (json!(change.from), json!(change.to)),
+            &CallMetadata::for_action(self, call),
+        )
+        .await
     }
 }

@@ -18,9 +18,9 @@ pub(in crate::platform) async fn change(
 ) -> Result<CreatedObject, ActionError> {
     let none = || CreatedObject { name: String::new(), uid: String::new() };
     let Some(line) = line else { return Ok(none()) };
-    let Some(found) = line.standing(on, &of.tenant, stamp).await? else { return Ok(none()) };
+    let Some(found) = line.read_owned(on, &of.tenant, stamp).await? else { return Ok(none()) };
     let made = CreatedObject { name: line.name(), uid: found.uid.clone() };
-    let now = line.of(&found.spec);
+    let now = line.value_in(&found.spec);
     if now == to {
         return Ok(made);
     }
@@ -40,10 +40,10 @@ pub(in crate::platform) async fn restore(
     stamp: &CallMetadata,
 ) -> Result<LimitRestored, ActionError> {
     let Some(line) = line else { return Ok(LimitRestored::Before) };
-    let Some(found) = line.look(on, stamp).await? else {
+    let Some(found) = line.read_object(on, stamp).await? else {
         return Ok(LimitRestored::Left { now: Value::Null });
     };
-    let now = line.of(&found.spec);
+    let now = line.value_in(&found.spec);
     if now == from {
         return Ok(LimitRestored::Before);
     }
@@ -160,7 +160,11 @@ impl QuotaField {
         }
     }
 
-    async fn look(&self, on: &Platform, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError> {
+    async fn read_object(
+        &self,
+        on: &Platform,
+        stamp: &CallMetadata,
+    ) -> Result<Option<FoundObject>, ActionError> {
         match &self.at {
             FieldOwner::Object(place) => on.kubernetes.read(place, stamp).await,
             FieldOwner::Account { cluster, name } => on.slurm.account(cluster, name, stamp).await,
@@ -168,13 +172,13 @@ impl QuotaField {
     }
 
     /// The tenant's object; nothing where there is none and there need not be: workspaces may have no limit range.
-    pub(in crate::platform) async fn standing(
+    pub(in crate::platform) async fn read_owned(
         &self,
         on: &Platform,
         tenant: &str,
         stamp: &CallMetadata,
     ) -> Result<Option<FoundObject>, ActionError> {
-        if self.field == RANGE && self.look(on, stamp).await?.is_none() {
+        if self.field == RANGE && self.read_object(on, stamp).await?.is_none() {
             return Ok(None);
         }
         self.found(on, tenant, stamp).await.map(Some)
@@ -187,7 +191,7 @@ impl QuotaField {
         tenant: &str,
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError> {
-        let Some(found) = self.look(on, stamp).await? else {
+        let Some(found) = self.read_object(on, stamp).await? else {
             return Err(ActionError::permanent(
                 codes::OBJECT_MISSING,
                 format!("there is no {}", self.name()),
@@ -201,7 +205,7 @@ impl QuotaField {
     }
 
     /// What the line says in this spec; null when it is not there.
-    pub(in crate::platform) fn of(&self, spec: &Value) -> Value {
+    pub(in crate::platform) fn value_in(&self, spec: &Value) -> Value {
         let field = spec.get(self.field);
         let line = match &self.path {
             FieldPath::Key(key) => field.and_then(|field| field.get(key)),
@@ -214,7 +218,7 @@ impl QuotaField {
         line.cloned().unwrap_or(Value::Null)
     }
 
-    pub(in crate::platform) fn wanted(&self, limits: &LayerLimits) -> Value {
+    pub(in crate::platform) fn desired_value(&self, limits: &LayerLimits) -> Value {
         match (&self.path, self.field) {
             (FieldPath::Flavor(flavor), _) => {
                 limits.queue.as_ref().map_or(Value::Null, |quota| group(flavor, quota))
@@ -235,17 +239,19 @@ impl QuotaField {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         let from = found.spec.get(self.field).cloned().unwrap_or(Value::Null);
-        let swap = FieldSwap { field: self.field.to_owned(), to: self.with(from.clone(), to), from };
+        let swap = FieldSwap { field: self.field.to_owned(), to: self.with_value(from.clone(), to), from };
         match &self.at {
-            FieldOwner::Object(place) => on.kubernetes.swap(place, tenant, &swap, stamp).await.map(drop),
+            FieldOwner::Object(place) => {
+                on.kubernetes.compare_and_set(place, tenant, &swap, stamp).await.map(drop)
+            }
             FieldOwner::Account { cluster, name } => {
-                on.slurm.swap(cluster, name, tenant, &swap, stamp).await.map(drop)
+                on.slurm.compare_and_set(cluster, name, tenant, &swap, stamp).await.map(drop)
             }
         }
     }
 
     /// The field with the line set to `to`; a field without lines is null.
-    fn with(&self, field: Value, to: Value) -> Value {
+    fn with_value(&self, field: Value, to: Value) -> Value {
         match &self.path {
             FieldPath::Key(key) => keyed(field, key, to),
             FieldPath::Inner(outer, key) => {

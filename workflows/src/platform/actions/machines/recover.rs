@@ -28,7 +28,7 @@ impl Action for InspectGpus {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<GpuHealth, ActionError> {
-        on.gpus.health(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
+        on.gpus.health(&self.cluster, &self.node, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -53,7 +53,7 @@ impl Action for ResetGpus {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.gpus.reset(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
+        on.gpus.reset(&self.cluster, &self.node, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -80,7 +80,7 @@ impl Action for RebootNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         if on.gpus.health(&self.cluster, &self.node, &stamp).await?.boot != self.boot {
             return Ok(());
         }
@@ -110,7 +110,9 @@ impl Action for ExamineNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Diagnosis, ActionError> {
-        on.gpus.diagnose(&self.cluster, &self.node, DiagnosisLevel::Long, &CallMetadata::of(self, call)).await
+        on.gpus
+            .diagnose(&self.cluster, &self.node, DiagnosisLevel::Long, &CallMetadata::for_action(self, call))
+            .await
     }
 }
 
@@ -144,7 +146,7 @@ impl Action for UncordonNode {
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let of =
             Ownership { tenant: Some(self.tenant.clone()), owner_epoch: self.owner_epoch, cordoned: false };
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let by = self.by.as_deref().unwrap_or(&stamp.step);
         on.kubernetes.uncordon_node(&self.cluster, &self.node, &of, by, &stamp).await.map(drop)
     }

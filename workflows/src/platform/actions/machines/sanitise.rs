@@ -38,7 +38,7 @@ impl Action for CordonNode {
             owner_epoch: self.owner_epoch,
             cordoned: false,
         };
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let now = on.kubernetes.cordon_node(&self.cluster, &self.node, &of, &stamp).await?;
         if now.owner_epoch > self.owner_epoch {
             let why = format!("{} is at owner epoch {}", self.node, now.owner_epoch);
@@ -80,7 +80,7 @@ impl Action for ReadDevices {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<NodeDevices, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         let devices = on.machines.devices(&self.cluster, &self.node, self.gpus, &stamp).await?;
         Ok(NodeDevices { node: self.node.clone(), devices })
     }
@@ -108,7 +108,7 @@ impl Action for AwaitDrained {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let devices =
-            on.machines.devices(&self.cluster, &self.node, 0, &CallMetadata::of(self, call)).await?;
+            on.machines.devices(&self.cluster, &self.node, 0, &CallMetadata::for_action(self, call)).await?;
         if devices.workloads == 0 { Ok(()) } else { Err(look_again(codes::DRAINING)) }
     }
 }
@@ -134,9 +134,11 @@ impl Action for EnterScrub {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
-        on.machines.connect(&self.cluster, &self.node, Segment::Scrub, &stamp.part("network")).await?;
-        on.machines.boot(&self.cluster, &self.node, Environment::Scrub, &stamp.part("boot")).await
+        let stamp = CallMetadata::for_action(self, call);
+        on.machines
+            .set_network(&self.cluster, &self.node, Segment::Scrub, &stamp.for_part("network"))
+            .await?;
+        on.machines.boot(&self.cluster, &self.node, Environment::Scrub, &stamp.for_part("boot")).await
     }
 }
 
@@ -165,7 +167,7 @@ impl Action for ScrubGpu {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<FilledGpu, ActionError> {
-        let stamp = CallMetadata::of(self, call);
+        let stamp = CallMetadata::for_action(self, call);
         on.machines.scrub_gpu(&self.cluster, &self.node, &self.uuid, self.reset, &stamp).await
     }
 }
@@ -199,8 +201,8 @@ impl Action for BeginSanitise {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        let stamp = CallMetadata::of(self, call);
-        let log = on.machines.log(&self.cluster, &self.node, &self.serial, &stamp).await?;
+        let stamp = CallMetadata::for_action(self, call);
+        let log = on.machines.sanitize_log(&self.cluster, &self.node, &self.serial, &stamp).await?;
         if self.taken(&log) {
             return Ok(());
         }
@@ -212,8 +214,10 @@ impl Action for BeginSanitise {
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<()>, ActionError> {
-        let log =
-            on.machines.log(&self.cluster, &self.node, &self.serial, &CallMetadata::of(self, call)).await?;
+        let log = on
+            .machines
+            .sanitize_log(&self.cluster, &self.node, &self.serial, &CallMetadata::for_action(self, call))
+            .await?;
         Ok(if self.taken(&log) { Probe::Done(()) } else { Probe::NotDone })
     }
 }
@@ -256,8 +260,10 @@ impl Action for ReadProgress {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<DriveStatus, ActionError> {
-        let log =
-            on.machines.log(&self.cluster, &self.node, &self.serial, &CallMetadata::of(self, call)).await?;
+        let log = on
+            .machines
+            .sanitize_log(&self.cluster, &self.node, &self.serial, &CallMetadata::for_action(self, call))
+            .await?;
         Ok(DriveStatus { serial: self.serial.clone(), log })
     }
 }
@@ -285,8 +291,8 @@ impl Action for SampleDrive {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Samples, ActionError> {
-        let (stamp, seed) = (CallMetadata::of(self, call), call.key());
-        on.machines.sample(&self.cluster, &self.node, &self.serial, &seed, &stamp).await
+        let (stamp, seed) = (CallMetadata::for_action(self, call), call.key());
+        on.machines.sample_sectors(&self.cluster, &self.node, &self.serial, &seed, &stamp).await
     }
 }
 
@@ -311,7 +317,7 @@ impl Action for ResetMachine {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Reset, ActionError> {
-        on.machines.reset(&self.cluster, &self.node, &CallMetadata::of(self, call)).await
+        on.machines.reset(&self.cluster, &self.node, &CallMetadata::for_action(self, call)).await
     }
 }
 
@@ -336,6 +342,8 @@ impl Action for ReimageNode {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.machines.boot(&self.cluster, &self.node, Environment::Image, &CallMetadata::of(self, call)).await
+        on.machines
+            .boot(&self.cluster, &self.node, Environment::Image, &CallMetadata::for_action(self, call))
+            .await
     }
 }

@@ -16,13 +16,13 @@ fn month(at: Timestamp) -> Option<(String, Timestamp)> {
 
 /// What `balance` comes to in `millis`. Its own, borrowed, over and in transit sum up to what is taken.
 fn spent(balance: &Balance, millis: u64) -> UsageCounters {
-    let within = balance.taken().saturating_sub(balance.beyond());
+    let within = balance.in_use().saturating_sub(balance.over_nominal());
     let own = within.saturating_sub(balance.in_transit);
     let times = |pieces: u64| pieces.saturating_mul(millis);
     UsageCounters {
         own: times(own),
         borrowed: times(balance.borrowed),
-        over: times(balance.over()),
+        over: times(balance.over_quota()),
         in_transit: times(within.saturating_sub(own)),
         lent: times(balance.lent),
     }
@@ -43,7 +43,7 @@ impl UsageCounters {
 
     /// What was taken of the tenant's GPUs: all but what was lent, which its borrowers took.
     #[must_use]
-    pub fn taken(self) -> u64 {
+    pub fn consumed(self) -> u64 {
         [self.own, self.borrowed, self.over, self.in_transit].into_iter().fold(0, u64::saturating_add)
     }
 }

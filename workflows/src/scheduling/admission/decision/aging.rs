@@ -21,7 +21,7 @@ type PlaceOf<'a> = (Timestamp, &'a str);
 pub(in crate::scheduling::admission) struct Claimant<'a> {
     workspace: &'a WorkspaceName,
     place: PlaceOf<'a>,
-    asked: u64,
+    requested: u64,
 }
 
 impl<'a> Claimant<'a> {
@@ -29,7 +29,7 @@ impl<'a> Claimant<'a> {
     pub(in crate::scheduling::admission) fn new(workload: &'a Workload, resource: &Resource) -> Self {
         let asked = workload.requests.get(resource).copied().unwrap_or(0);
         let place = (workload.submitted_at, workload.name.as_str());
-        Self { workspace: &workload.workspace, place, asked }
+        Self { workspace: &workload.workspace, place, requested: asked }
     }
 }
 
@@ -70,10 +70,10 @@ impl AdmissionTx {
             let balance = self.effective(workspace, resource)?;
             let ground = ResourceFacts {
                 allowance: balance.allowance,
-                taken: balance.taken(),
+                taken: balance.in_use(),
                 ..ResourceFacts::default()
             };
-            let asker = Claimant { workspace, place: place_of(waits), asked: *asked };
+            let asker = Claimant { workspace, place: place_of(waits), requested: *asked };
             let ahead = self.ahead(view, asker, resource, &ground)?;
             if ahead.first().is_some() {
                 return Ok(Some((resource.clone(), ahead)));
@@ -91,18 +91,18 @@ impl AdmissionTx {
         ground: &ResourceFacts,
     ) -> Result<Blocker, Undecided> {
         let mut ahead = Blocker::default();
-        if resource.gpu().is_none() || asker.asked == 0 {
+        if resource.gpu().is_none() || asker.requested == 0 {
             return Ok(ahead);
         }
-        let borrows = ground.taken.saturating_add(asker.asked) > ground.allowance.nominal;
+        let borrows = ground.taken.saturating_add(asker.requested) > ground.allowance.nominal;
         let old = self.cohort.accounts.iter().filter(|(name, account)| {
             let counts = borrows || *name == asker.workspace;
             counts && account.oldest.is_some_and(|since| overdue(&self.rules, self.now, since))
         });
         let old: Vec<WorkspaceName> = old.map(|(name, _)| name.clone()).collect();
-        view.want::<WorkspaceQueue>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
+        view.prefetch::<WorkspaceQueue>(old.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
         for workspace in &old {
-            self.line(view, workspace)?;
+            self.queue_of(view, workspace)?;
             let first = self.first(workspace, resource, asker.place)?;
             if borrows {
                 ahead.of_all = [ahead.of_all, first.of_all].into_iter().flatten().min();
@@ -128,7 +128,7 @@ impl AdmissionTx {
         if account.admitting != AccountState::Open {
             return Ok(ahead);
         }
-        let line = self.kept_line(workspace);
+        let line = self.loaded_queue(workspace);
         let asks = |waits: &QueuedWorkload| gpus(waits).any(|asked| asked == resource);
         // One that waits for another kind holds back none who asks for `resource`, but through one who asks for both.
         let chained = line.iter().any(|waits| gpus(waits).nth(1).is_some());
@@ -141,7 +141,7 @@ impl AdmissionTx {
         old.sort_by_key(|waits| place_of(waits));
         let mut known = BTreeMap::new();
         let mut serves = |waits, whose| -> Result<bool, Undecided> {
-            let case = (whose, self.case(account, waits));
+            let case = (whose, self.serves_inputs(account, waits));
             if let Some(serves) = known.get(&case) {
                 return Ok(*serves);
             }
@@ -172,7 +172,11 @@ impl AdmissionTx {
     }
 
     /// What [`serves`](Self::serves) looks at of one that waits.
-    fn case<'a>(&self, account: &Account, waits: &'a QueuedWorkload) -> (&'a Amounts, u64, bool, bool) {
+    fn serves_inputs<'a>(
+        &self,
+        account: &Account,
+        waits: &'a QueuedWorkload,
+    ) -> (&'a Amounts, u64, bool, bool) {
         (&waits.requests, waits.together, self.may_borrow(account, waits), self.cools(waits))
     }
 
@@ -191,9 +195,9 @@ impl AdmissionTx {
                 BlockScope::Line => (account.balance(resource), 0, false),
                 BlockScope::All => {
                     let balance = self.effective(workspace, resource)?;
-                    let borrows = balance.taken().saturating_add(*amount) > balance.allowance.nominal;
+                    let borrows = balance.in_use().saturating_add(*amount) > balance.allowance.nominal;
                     let may = may_borrow && !self.cools(waits) && !self.lendable(workspace, resource).1;
-                    (balance, balance.taken(), borrows && !may)
+                    (balance, balance.in_use(), borrows && !may)
                 }
             };
             let potential = || self.potential(workspace, &balance.allowance, resource);
@@ -251,5 +255,5 @@ fn gpus(waits: &QueuedWorkload) -> impl Iterator<Item = &Resource> {
 
 /// Whether it has waited since `since` as long as waiting counts.
 fn overdue(rules: &Rules, now: Timestamp, since: Timestamp) -> bool {
-    rules.raised(now.since(since)).1
+    rules.aged_priority(now.since(since)).1
 }

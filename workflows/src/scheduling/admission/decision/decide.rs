@@ -45,7 +45,7 @@ impl AdmissionTx {
         turn: DecisionOrigin,
     ) -> Result<PendingDecision, Undecided> {
         let choice = self.choose(view, workload)?;
-        let grounds = self.grounds(view, workload, turn, choice.is_some())?;
+        let grounds = self.facts(view, workload, turn, choice.is_some())?;
         let (answer, weighed) = admit(&grounds, &self.rules);
         let json = serde_json::to_vec(&grounds).map_err(|e| ActionError::permanent("ledger.encode", e))?;
         let admission = Admission {
@@ -72,7 +72,7 @@ impl AdmissionTx {
         admission
     }
 
-    fn grounds(
+    fn facts(
         &mut self,
         view: &mut View,
         workload: &Workload,
@@ -81,7 +81,7 @@ impl AdmissionTx {
     ) -> Result<AdmissionFacts, Undecided> {
         let mut resources = BTreeMap::new();
         for (resource, amount) in &workload.requests {
-            let mut ground = self.ground(view, workload, resource, *amount, fits)?;
+            let mut ground = self.resource_facts(view, workload, resource, *amount, fits)?;
             match turn {
                 DecisionOrigin::Now { .. } => {
                     let ahead = self.ahead(view, Claimant::new(workload, resource), resource, &ground)?;
@@ -89,7 +89,7 @@ impl AdmissionTx {
                 }
                 // What was set aside is of its workspace's own; others of that have their loans from now on.
                 DecisionOrigin::Granted if resource.gpu().is_some() => {
-                    if *amount <= self.own(view, &workload.workspace, resource)? {
+                    if *amount <= self.earmarkable(view, &workload.workspace, resource)? {
                         let rest = ground.allowance.nominal.saturating_sub(*amount);
                         ground.taken = ground.taken.min(rest);
                     }
@@ -103,7 +103,7 @@ impl AdmissionTx {
             DecisionOrigin::Granted => None,
         };
         let part = RunningList::part_of(&workload.name);
-        let listable = self.roster(view, &workload.workspace, part)?.running.len() < RunningList::MOST;
+        let listable = self.running_list(view, &workload.workspace, part)?.running.len() < RunningList::MOST;
         let account = self.account(&workload.workspace)?;
         let occupancy = self.occupancy.as_deref();
         let tags = self.tenant.compliance.iter().map(|tag| <&str>::from(*tag).to_owned());
@@ -141,7 +141,7 @@ impl AdmissionTx {
         Ok(balance)
     }
 
-    fn ground(
+    fn resource_facts(
         &mut self,
         view: &mut View,
         workload: &Workload,
@@ -157,7 +157,7 @@ impl AdmissionTx {
             allowance: balance.allowance,
             slowed: balance.allowance != lasting,
             ceiling: lasting.borrowing_limit.map(|limit| lasting.nominal.saturating_add(limit)),
-            taken: balance.taken(),
+            taken: balance.in_use(),
             available: self.cohort.available_within(&balance, resource),
             potential: self.potential(workspace, &lasting, resource),
             ..ResourceFacts::default()
@@ -173,7 +173,7 @@ impl AdmissionTx {
         let rooms = || self.occupancy.iter().flat_map(|nodes| nodes.nodes.values());
         let sum = |of: &dyn Fn(&NodeRoom) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
         ground.serving = sum(&|room| room.capacity);
-        ground.free = sum(&|room| room.open());
+        ground.free = sum(&|room| room.assignable());
         ground.fits = fits;
         Ok(ground)
     }
@@ -188,7 +188,7 @@ impl AdmissionTx {
         let admission = self.record(decided.admission);
         let choice =
             decided.choice.ok_or_else(|| corrupt(format!("{} is admitted to nowhere", workload.name)))?;
-        self.give(view, &workload.name, &workload.workspace, &choice, false)?;
+        self.assign_gpus(view, &workload.name, &workload.workspace, &choice, false)?;
         let mut nodes: Vec<_> = choice.values().flat_map(BTreeMap::keys).cloned().collect();
         nodes.sort();
         nodes.dedup();
@@ -196,13 +196,13 @@ impl AdmissionTx {
         workload.state = WorkloadState::Admitted;
         workload.admitted_at = Some(self.now);
         workload.decision = Admission::key(&self.tenant.id, admission.number);
-        self.keep(workload.clone());
+        self.put_workload(workload.clone());
         self.enrol(view, &workload)?;
         for (resource, amount) in &workload.requests {
             self.use_more(&workload.workspace, resource, *amount)?;
         }
         for (kind, _) in kinds(&workload) {
-            self.settle(view, &Resource::Gpu(kind.clone()), SettlementCause::Admitted(&workload))?;
+            self.settle_loans(view, &Resource::Gpu(kind.clone()), SettlementCause::Admitted(&workload))?;
         }
         Ok(admission)
     }

@@ -17,7 +17,7 @@ pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<
     let may_borrow = may_borrow(grounds, rules);
     for (resource, ground) in &grounds.resources {
         let asked = grounds.requests.get(resource).copied().unwrap_or(0);
-        let scale = Evaluator { resource, ground, asked, may_borrow: may_borrow.is_ok() };
+        let scale = Evaluator { resource, facts: ground, requested: asked, may_borrow: may_borrow.is_ok() };
         weighed.push(scale.quota());
         if resource.gpu().is_some() {
             weighed.push(scale.reservation());
@@ -81,8 +81,8 @@ fn severity(answer: AdmissionVerdict) -> u8 {
 /// One resource on the scale.
 struct Evaluator<'a> {
     resource: &'a Resource,
-    ground: &'a ResourceFacts,
-    asked: u64,
+    facts: &'a ResourceFacts,
+    requested: u64,
     may_borrow: bool,
 }
 
@@ -100,28 +100,28 @@ impl Evaluator<'_> {
     }
 
     fn nominal(&self) -> u64 {
-        self.ground.allowance.nominal
+        self.facts.allowance.nominal
     }
 
     /// The most the workspace may use now; `None` for no limit but what there is.
-    fn most(&self) -> Option<u64> {
-        self.ground.allowance.borrowing_limit.map(|limit| self.nominal().saturating_add(limit))
+    fn usage_limit(&self) -> Option<u64> {
+        self.facts.allowance.borrowing_limit.map(|limit| self.nominal().saturating_add(limit))
     }
 
     /// What it would use beyond its nominal, with what it uses now.
-    fn beyond(&self) -> u64 {
-        self.ground.taken.saturating_add(self.asked).saturating_sub(self.nominal())
+    fn over_nominal(&self) -> u64 {
+        self.facts.taken.saturating_add(self.requested).saturating_sub(self.nominal())
     }
 
     /// What of that this workload adds.
     fn borrow(&self) -> u64 {
-        self.beyond().min(self.asked)
+        self.over_nominal().min(self.requested)
     }
 
     fn quota(&self) -> DimensionFinding {
-        let (asked, taken, resource) = (self.asked, self.ground.taken, self.resource);
-        let most = self.most();
-        let (answer, why) = match (self.ground.ceiling, most) {
+        let (asked, taken, resource) = (self.requested, self.facts.taken, self.resource);
+        let most = self.usage_limit();
+        let (answer, why) = match (self.facts.ceiling, most) {
             (Some(ceiling), _) if asked > ceiling => {
                 let why = format!(
                     "{asked} of {resource} can never be used: nominal and borrowing limit come to {ceiling}"
@@ -129,7 +129,7 @@ impl Evaluator<'_> {
                 ((AdmissionVerdict::Reject, "quota.exceeded"), why)
             }
             // What is cut for an hour must not turn away for ever what may be borrowed after it.
-            (_, Some(most)) if self.ground.slowed && taken.saturating_add(asked) > most => {
+            (_, Some(most)) if self.facts.slowed && taken.saturating_add(asked) > most => {
                 let why = format!(
                     "{taken} of {resource} are in use, and {asked} more would exceed {most}: the workspace borrows less \
                      for a while, because loans had to be called back from it again and again"
@@ -146,34 +146,34 @@ impl Evaluator<'_> {
     }
 
     /// Whether the request lies inside the workspace's own quota.
-    fn inside(&self) -> bool {
-        self.beyond() == 0
+    fn is_within_quota(&self) -> bool {
+        self.over_nominal() == 0
     }
 
     fn reservation(&self) -> DimensionFinding {
-        let (ground, resource) = (self.ground, self.resource);
-        let limit = Some(if self.inside() { ground.available } else { ground.reserved });
+        let (ground, resource) = (self.facts, self.resource);
+        let limit = Some(if self.is_within_quota() { ground.available } else { ground.reserved });
         let (answer, why) = if let Some(ahead) = &ground.ahead {
             let why =
                 format!("{ahead} has waited too long for younger workloads to take {resource} before it");
             ((AdmissionVerdict::Queue, "line.ahead"), why)
-        } else if self.inside() && (self.asked > ground.available || ground.uncovered > 0) {
+        } else if self.is_within_quota() && (self.requested > ground.available || ground.uncovered > 0) {
             let why = format!("{resource} of its own quota is lent to others and has to be called back");
             ((AdmissionVerdict::Queue, "reservation.lent"), why)
         } else {
             ((AdmissionVerdict::Admit, "ok"), "nothing that is promised to others is taken".to_owned())
         };
-        self.finding(Dimension::Reservation, answer, self.asked, limit, why)
+        self.finding(Dimension::Reservation, answer, self.requested, limit, why)
     }
 
     fn borrowable(&self) -> DimensionFinding {
-        let (ground, resource, borrow) = (self.ground, self.resource, self.borrow());
+        let (ground, resource, borrow) = (self.facts, self.resource, self.borrow());
         let limit = Some(ground.lendable);
         let full = ground.loans >= crate::tenancy::OpenLoans::MOST as u64;
         let short = ground.uncovered > 0 || borrow > ground.lendable;
-        let (answer, why) = if !self.may_borrow || self.inside() {
+        let (answer, why) = if !self.may_borrow || self.is_within_quota() {
             ((AdmissionVerdict::Admit, "ok"), format!("no {resource} has to be borrowed"))
-        } else if self.asked > ground.potential && !ground.kept_apart {
+        } else if self.requested > ground.potential && !ground.kept_apart {
             let potential = ground.potential;
             let why = format!(
                 "all who may lend to it lend so little {resource} that no more than {potential} can be used"
@@ -182,7 +182,7 @@ impl Evaluator<'_> {
         } else if full {
             let why = format!("{} loans of {resource} are open, and no more are listed", ground.loans);
             ((AdmissionVerdict::Queue, "borrow.too_many"), why)
-        } else if self.asked > ground.available || !ground.kept_apart && short {
+        } else if self.requested > ground.available || !ground.kept_apart && short {
             let why = format!(
                 "{borrow} of {resource} would have to be borrowed, and others lend no more than {}",
                 ground.lendable
@@ -195,7 +195,7 @@ impl Evaluator<'_> {
     }
 
     fn ownership(&self) -> DimensionFinding {
-        let (ground, resource, asked) = (self.ground, self.resource, self.asked);
+        let (ground, resource, asked) = (self.facts, self.resource, self.requested);
         let short = ground.serving < asked;
         let answer =
             if short { (AdmissionVerdict::Queue, "nodes.too_few") } else { (AdmissionVerdict::Admit, "ok") };
@@ -204,7 +204,7 @@ impl Evaluator<'_> {
     }
 
     fn availability(&self, together: u64) -> DimensionFinding {
-        let (ground, resource, asked) = (self.ground, self.resource, self.asked);
+        let (ground, resource, asked) = (self.facts, self.resource, self.requested);
         let (answer, why) = if ground.serving < asked {
             ((AdmissionVerdict::Admit, "ok"), format!("the tenant has too little {resource}, free or not"))
         } else if ground.free < asked {
@@ -223,9 +223,9 @@ impl Evaluator<'_> {
 
     /// One who may not borrow waits until its own is enough, and is rejected if it never is.
     fn borrowing(&self, (code, why): (&'static str, &'static str)) -> DimensionFinding {
-        let answer = if self.asked > self.nominal() {
+        let answer = if self.requested > self.nominal() {
             (AdmissionVerdict::Reject, code)
-        } else if !self.inside() {
+        } else if !self.is_within_quota() {
             (AdmissionVerdict::Queue, code)
         } else {
             (AdmissionVerdict::Admit, "ok")

@@ -120,7 +120,7 @@ impl Rules {
 
     /// How much waiting for `waited` has raised a priority, and whether it can raise it no further.
     #[must_use]
-    pub fn raised(&self, waited: Duration) -> (u32, bool) {
+    pub fn aged_priority(&self, waited: Duration) -> (u32, bool) {
         let QueueAging { every, priority, at_most } = self.ageing;
         let spans = waited.as_millis().checked_div(every.as_millis()).unwrap_or(0);
         let raised = spans.saturating_mul(u128::from(priority));

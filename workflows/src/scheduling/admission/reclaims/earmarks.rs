@@ -18,8 +18,12 @@ use store::ExecutionId;
 
 impl AdmissionTx {
     /// Whom a reclaim serves, the demand first, with what is set aside for each.
-    fn serving(&self, resource: &Resource, reclaim: &ActiveReclaim) -> Result<Vec<Beneficiary>, Undecided> {
-        let mut serving: Vec<Beneficiary> = reclaim.served().collect();
+    fn beneficiaries(
+        &self,
+        resource: &Resource,
+        reclaim: &ActiveReclaim,
+    ) -> Result<Vec<Beneficiary>, Undecided> {
+        let mut serving: Vec<Beneficiary> = reclaim.beneficiaries().collect();
         if let (Some(demand), Some(_)) = (serving.first_mut(), &reclaim.workload) {
             demand.aside = self.account(&demand.workspace)?.balance(resource).in_transit;
         }
@@ -30,7 +34,7 @@ impl AdmissionTx {
     fn all_serving(&self) -> Result<Vec<(Resource, Beneficiary)>, Undecided> {
         let mut all = Vec::new();
         for (resource, reclaim) in &self.cohort.reclaims {
-            let serving = self.serving(resource, reclaim)?.into_iter();
+            let serving = self.beneficiaries(resource, reclaim)?.into_iter();
             all.extend(serving.map(|served| (resource.clone(), served)));
         }
         Ok(all)
@@ -39,14 +43,14 @@ impl AdmissionTx {
     /// Sets aside for everybody whom a reclaim serves what is free and they lack still.
     pub(in crate::scheduling::admission) fn top_up(&mut self, view: &mut View) -> Result<(), Undecided> {
         for (resource, served) in self.all_serving()? {
-            self.set_aside(view, &resource, &served, u64::MAX, None)?;
+            self.earmark(view, &resource, &served, u64::MAX, None)?;
         }
         Ok(())
     }
 
     /// What may be set aside more of what a workspace owns. What of its work may borrow can run on loans in place of it, the rest
     /// cannot; and what is in transit would be lent to nobody who runs.
-    pub(in crate::scheduling::admission) fn own(
+    pub(in crate::scheduling::admission) fn earmarkable(
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
@@ -55,13 +59,14 @@ impl AdmissionTx {
         let balance = self.account(workspace)?.balance(resource);
         let available = self.cohort.available(workspace, resource);
         let nominal = balance.allowance.nominal;
-        if available <= nominal.saturating_sub(balance.taken()) {
+        if available <= nominal.saturating_sub(balance.in_use()) {
             return Ok(available);
         }
         let mut room = nominal.saturating_sub(balance.in_transit);
-        view.want::<RunningList>(RunningList::keys(&self.tenant.id, workspace))?;
+        view.prefetch::<RunningList>(RunningList::keys(&self.tenant.id, workspace))?;
         for part in 0..RunningList::PARTS {
-            let running: Vec<_> = self.roster(view, workspace, part)?.running.values().cloned().collect();
+            let running: Vec<_> =
+                self.running_list(view, workspace, part)?.running.values().cloned().collect();
             let account = self.account(workspace)?;
             let firm = running.iter().filter(|one| !self.borrows(account, one.preemptible, one.class));
             let firm = firm.filter_map(|one| one.requests.get(resource));
@@ -71,7 +76,7 @@ impl AdmissionTx {
     }
 
     /// Sets aside up to `most`, on `nodes` first if given; answers how much.
-    fn set_aside(
+    fn earmark(
         &mut self,
         view: &mut View,
         resource: &Resource,
@@ -85,7 +90,7 @@ impl AdmissionTx {
         if missing == 0 {
             return Ok(0);
         }
-        let all = missing.min(self.own(view, &served.workspace, resource)?);
+        let all = missing.min(self.earmarkable(view, &served.workspace, resource)?);
         let mut rest = all;
         if rest == 0 {
             return Ok(0);
@@ -101,16 +106,16 @@ impl AdmissionTx {
             if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
                 reclaim.nodes.extend(chosen.keys().cloned());
             }
-            self.count_aside(resource, served, |aside| aside.saturating_add(some))?;
+            self.count_earmark(resource, served, |aside| aside.saturating_add(some))?;
             let choice = GpuChoice::from([(kind.clone(), chosen)]);
-            self.give(view, &served.workload, &served.workspace, &choice, true)?;
+            self.assign_gpus(view, &served.workload, &served.workspace, &choice, true)?;
         }
-        self.settle(view, resource, SettlementCause::Allowance)?;
+        self.settle_loans(view, resource, SettlementCause::Allowance)?;
         Ok(all - rest)
     }
 
     /// Counts what is set aside for one, in its account and in the reclaim.
-    pub(in crate::scheduling::admission) fn count_aside(
+    pub(in crate::scheduling::admission) fn count_earmark(
         &mut self,
         resource: &Resource,
         served: &Beneficiary,
@@ -136,17 +141,22 @@ impl AdmissionTx {
     ) -> Result<(), Undecided> {
         let nodes = self.cohort.reclaims.get(resource).map(|reclaim| reclaim.nodes.clone());
         let placed = self.placed(view, &served.workload, nodes.into_iter().flatten())?;
-        self.take(view, &served.workload, resource.gpu(), &placed)?;
-        self.count_aside(resource, served, |aside| aside.saturating_sub(served.aside))
+        self.release_gpus(view, &served.workload, resource.gpu(), &placed)?;
+        self.count_earmark(resource, served, |aside| aside.saturating_sub(served.aside))
     }
 
     /// One is served no longer besides a demand: what was set aside for it is free.
-    fn leave(&mut self, view: &mut View, resource: &Resource, served: &Beneficiary) -> Result<(), Undecided> {
+    fn release_beneficiary(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+        served: &Beneficiary,
+    ) -> Result<(), Undecided> {
         self.let_go(view, resource, served)?;
         if let Some(reclaim) = self.cohort.reclaims.get_mut(resource) {
             reclaim.others.retain(|other| other.workload != served.workload);
         }
-        self.settle(view, resource, SettlementCause::Allowance)
+        self.settle_loans(view, resource, SettlementCause::Allowance)
     }
 
     /// Admits those whom reclaims serve besides their demands and for whom all is set aside: on that, whoever else waits. Where no
@@ -163,10 +173,10 @@ impl AdmissionTx {
                 let complete = served.aside >= served.wanted;
                 let open = self.account(&served.workspace)?.admitting == AccountState::Open;
                 if complete && fresh && open {
-                    self.leave(view, &resource, served)?;
+                    self.release_beneficiary(view, &resource, served)?;
                     self.admit_served(view, served)?;
                 } else if !complete && reclaim.victims.is_empty() {
-                    self.leave(view, &resource, served)?;
+                    self.release_beneficiary(view, &resource, served)?;
                     left = true;
                 }
             }
@@ -186,7 +196,7 @@ impl AdmissionTx {
                 line.waiting.retain(|waits| waits.workload != served.workload);
             })?;
             let admission = self.admit(view, workload, decided)?;
-            self.news.admitted.push(admission);
+            self.effects.admitted.push(admission);
         }
         Ok(())
     }
@@ -206,8 +216,8 @@ impl AdmissionTx {
         reclaim.victims.remove(&workload.name);
         let reclaim = reclaim.clone();
         let mut left = amount;
-        for served in self.serving(resource, &reclaim)? {
-            left -= self.set_aside(view, resource, &served, left, Some(workload))?;
+        for served in self.beneficiaries(resource, &reclaim)? {
+            left -= self.earmark(view, resource, &served, left, Some(workload))?;
         }
         Ok(())
     }
@@ -222,11 +232,11 @@ impl AdmissionTx {
         for victim in &reclaim.victims {
             self.spare(view, resource, reclaim.execution, victim)?;
         }
-        for served in self.serving(resource, &reclaim)? {
+        for served in self.beneficiaries(resource, &reclaim)? {
             self.let_go(view, resource, &served)?;
         }
         self.cohort.reclaims.remove(resource);
-        self.settle(view, resource, SettlementCause::Allowance)?;
+        self.settle_loans(view, resource, SettlementCause::Allowance)?;
         Ok(reclaim.victims)
     }
 
@@ -251,7 +261,7 @@ impl AdmissionTx {
     ) -> Result<(), Undecided> {
         for (resource, served) in self.all_serving()? {
             if served.workload == name {
-                self.leave(view, &resource, &served)?;
+                self.release_beneficiary(view, &resource, &served)?;
             }
         }
         for reclaim in self.cohort.reclaims.values_mut() {
@@ -264,7 +274,7 @@ impl AdmissionTx {
     }
 
     /// What was set aside on nodes is not any more, and is called back anew where else it can be.
-    pub(in crate::scheduling::admission) fn lose_aside(
+    pub(in crate::scheduling::admission) fn drop_earmarks(
         &mut self,
         view: &mut View,
         nodes: &[NodeId],
@@ -273,10 +283,10 @@ impl AdmissionTx {
             let placed = self.placed(view, &served.workload, nodes.iter().cloned())?;
             let there = |desk: &Self| desk.cohort.stock.get(&resource).map_or(0, |it| it.free + it.resting);
             let before = there(self);
-            self.take(view, &served.workload, resource.gpu(), &placed)?;
+            self.release_gpus(view, &served.workload, resource.gpu(), &placed)?;
             let lost = there(self).saturating_sub(before);
-            self.count_aside(&resource, &served, |aside| aside.saturating_sub(lost))?;
-            self.settle(view, &resource, SettlementCause::Allowance)?;
+            self.count_earmark(&resource, &served, |aside| aside.saturating_sub(lost))?;
+            self.settle_loans(view, &resource, SettlementCause::Allowance)?;
         }
         Ok(())
     }

@@ -19,7 +19,8 @@ pub fn drain_victim(
     victim: &str,
     exited: bool,
 ) -> Result<Option<String>, Undecided> {
-    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
+    let mut desk =
+        AdmissionTx::open(view, tenant, [view.prefetch::<Workload>([Workload::key(tenant, victim)])])?;
     let Some(workload) = desk.workload(view, victim)?.cloned() else { return Ok(None) };
     match workload.state {
         WorkloadState::Reclaimed { by } if by == execution => {}
@@ -32,7 +33,7 @@ pub fn drain_victim(
     let ours = desk.cohort.reclaims.iter().find(|(_, reclaim)| reclaim.execution == execution);
     let ours = ours.map(|(resource, reclaim)| (resource.clone(), reclaim.clone()));
     if let Some((resource, reclaim)) = ours.filter(|_| !exited)
-        && let Some(why) = desk.needless(view, &resource, &reclaim)?
+        && let Some(why) = desk.unneeded_reason(view, &resource, &reclaim)?
     {
         desk.spare(view, &resource, execution, victim)?;
         desk.save(view)?;
@@ -50,7 +51,7 @@ impl AdmissionTx {
     ///
     /// How much is to come is not weighed against what is lacking: what others would give up may not come, and whoever counted on it would
     /// wait for another grace.
-    fn needless(
+    fn unneeded_reason(
         &mut self,
         view: &mut View,
         resource: &Resource,
@@ -83,8 +84,8 @@ impl AdmissionTx {
         reclaim: &ActiveReclaim,
     ) -> Result<bool, Undecided> {
         let balance = self.account(&reclaim.workspace)?.balance(resource);
-        let room = balance.allowance.nominal.saturating_sub(balance.taken());
-        let waiting = &self.line(view, &reclaim.workspace)?.waiting;
+        let room = balance.allowance.nominal.saturating_sub(balance.in_use());
+        let waiting = &self.queue_of(view, &reclaim.workspace)?.waiting;
         let mut others = waiting.iter().filter(|waits| reclaim.workload.as_ref() != Some(&waits.workload));
         Ok(others.any(|waits| waits.requests.get(resource).is_some_and(|amount| (1..=room).contains(amount))))
     }
@@ -109,7 +110,7 @@ impl AdmissionTx {
         }
         let victim = Workload { state: WorkloadState::Admitted, ..victim };
         self.enrol(view, &victim)?;
-        self.keep(victim);
+        self.put_workload(victim);
         Ok(())
     }
 }

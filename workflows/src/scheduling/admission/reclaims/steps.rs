@@ -118,7 +118,7 @@ pub struct UnfenceOutcome {
 /// What the view lacks.
 pub fn fence(view: &mut View, fence: &Fence) -> Result<FenceOutcome, Undecided> {
     let keys = fence.victims.iter().chain(&fence.workload).map(|name| Workload::key(&fence.tenant, name));
-    let mut desk = AdmissionTx::open(view, &fence.tenant, [view.want::<Workload>(keys)])?;
+    let mut desk = AdmissionTx::open(view, &fence.tenant, [view.prefetch::<Workload>(keys)])?;
     if let Some(other) = desk.cohort.reclaims.get(&fence.resource).filter(|r| r.execution != fence.execution)
     {
         return Ok(FenceOutcome::Busy { by: other.execution });
@@ -128,14 +128,14 @@ pub fn fence(view: &mut View, fence: &Fence) -> Result<FenceOutcome, Undecided> 
         let demand = desk.workload(view, name)?.filter(|demand| demand.state == WorkloadState::Waiting);
         let Some(demand) = demand else { return Ok(FenceOutcome::NothingToDo) };
         wanted = demand.requests.get(&fence.resource).copied().unwrap_or(0);
-        let line = desk.line(view, &fence.workspace)?;
+        let line = desk.queue_of(view, &fence.workspace)?;
         if !line.waiting.iter().any(|waits| waits.workload == *name) {
             return Ok(FenceOutcome::Stale { why: format!("{name} does not wait in {}", fence.workspace) });
         }
     }
     let ours = desk.cohort.reclaims.get(&fence.resource).map(|reclaim| reclaim.victims.clone());
     let fresh: Vec<_> = fence.victims.difference(&ours.unwrap_or_default()).cloned().collect();
-    if let Some(why) = desk.objection(view, fence, &fresh, wanted.saturating_add(fence.more))? {
+    if let Some(why) = desk.fence_problem(view, fence, &fresh, wanted.saturating_add(fence.more))? {
         return Ok(FenceOutcome::Stale { why });
     }
     desk.mark(view, fence, &fresh, wanted)?;
@@ -157,7 +157,8 @@ pub fn release_victim(
     victim: &str,
     gone: VictimExit,
 ) -> Result<AdmissionEffects, Undecided> {
-    let mut desk = AdmissionTx::open(view, tenant, [view.want::<Workload>([Workload::key(tenant, victim)])])?;
+    let mut desk =
+        AdmissionTx::open(view, tenant, [view.prefetch::<Workload>([Workload::key(tenant, victim)])])?;
     let Some(workload) = desk.workload(view, victim)?.cloned() else {
         return Ok(AdmissionEffects::default());
     };
@@ -172,14 +173,14 @@ pub fn release_victim(
     desk.vacate(view, &workload, SettlementCause::Ended(victim))?;
     match gone {
         VictimExit::Ended => {
-            desk.keep(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
+            desk.put_workload(Workload { state: WorkloadState::Finished, placed: Vec::new(), ..workload });
         }
         VictimExit::Evicted => {
             let cooling_until = Some(desk.now.after(desk.rules.cool_down));
             desk.requeue(view, workload, cooling_until)?;
         }
     }
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     desk.save(view)
 }
 
@@ -194,11 +195,11 @@ pub fn grant(
     execution: ExecutionId,
 ) -> Result<GrantOutcome, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
-    let reclaim = desk.ours(resource, execution)?;
+    let reclaim = desk.own_reclaim(resource, execution)?;
     let (demand, decided, spared) = match desk.try_grant(view, resource, &reclaim)? {
         GrantAttempt::Gone => {
             let spared = desk.unfence(view, resource)?;
-            desk.wake(view)?;
+            desk.admit_waiting(view)?;
             return Ok(GrantOutcome::Done { admission: None, spared, news: desk.save(view)? });
         }
         GrantAttempt::Missing(missing) => {
@@ -219,7 +220,7 @@ pub fn grant(
         line.waiting.retain(|waits| waits.workload != demand.name);
     })?;
     let admission = desk.admit(view, demand, decided)?;
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     Ok(GrantOutcome::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
 }
 
@@ -256,7 +257,7 @@ pub fn unfence(
         return Ok(UnfenceOutcome::default());
     }
     let spared = desk.unfence(view, resource)?;
-    desk.wake(view)?;
+    desk.admit_waiting(view)?;
     Ok(UnfenceOutcome { spared, news: desk.save(view)? })
 }
 
@@ -265,7 +266,7 @@ fn not_ours(problem: String) -> Undecided {
 }
 
 impl AdmissionTx {
-    fn ours(&self, resource: &Resource, execution: ExecutionId) -> Result<ActiveReclaim, Undecided> {
+    fn own_reclaim(&self, resource: &Resource, execution: ExecutionId) -> Result<ActiveReclaim, Undecided> {
         let reclaim = self.cohort.reclaims.get(resource).filter(|reclaim| reclaim.execution == execution);
         let problem =
             || not_ours(format!("{execution} does not reclaim {resource} of tenant {}", self.tenant.id));
@@ -311,7 +312,7 @@ impl AdmissionTx {
             }
             let victim = Workload { state: WorkloadState::Reclaimed { by: fence.execution }, ..victim };
             self.enrol(view, &victim)?;
-            self.keep(victim);
+            self.put_workload(victim);
         }
         let reclaim = self.cohort.reclaims.entry(fence.resource.clone()).or_insert_with(|| ActiveReclaim {
             execution: fence.execution,
@@ -373,14 +374,14 @@ impl AdmissionTx {
         match decided.admission.answer {
             AdmissionVerdict::Reject => workload.state = WorkloadState::Rejected,
             AdmissionVerdict::Admit | AdmissionVerdict::Queue => {
-                self.stand(view, &workload, cooling_until)?
+                self.insert_in_queue(view, &workload, cooling_until)?
             }
         }
         if decided.admission.answer != AdmissionVerdict::Admit {
             let admission = self.record(decided.admission);
             workload.decision = Admission::key(&self.tenant.id, admission.number);
         }
-        self.keep(workload);
+        self.put_workload(workload);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 impl AdmissionTx {
     /// Why the planned victims may not be taken, or would not be enough (I-11, I-12), or one whom they are for waits no more.
-    pub(in crate::scheduling::admission) fn objection(
+    pub(in crate::scheduling::admission) fn fence_problem(
         &mut self,
         view: &mut View,
         fence: &Fence,
@@ -22,7 +22,7 @@ impl AdmissionTx {
         let before = self.cohort.clone();
         let objection = match self.may_not_go(view, fence, fresh)? {
             Some(why) => Some(why),
-            None => self.not_enough(view, fence, wanted)?,
+            None => self.shortfall(view, fence, wanted)?,
         };
         self.cohort = before;
         Ok(objection)
@@ -34,11 +34,12 @@ impl AdmissionTx {
             return Ok(None);
         }
         let keys = fence.others.iter().map(|other| workspace_key(&fence.tenant, &other.workspace));
-        view.want::<WorkspaceQueue>(keys)?;
+        view.prefetch::<WorkspaceQueue>(keys)?;
         for Beneficiary { workspace, workload, .. } in &fence.others {
             let open =
                 self.cohort.accounts.get(workspace).is_some_and(|it| it.admitting == AccountState::Open);
-            let waits = open && self.line(view, workspace)?.waiting.iter().any(|it| it.workload == *workload);
+            let waits =
+                open && self.queue_of(view, workspace)?.waiting.iter().any(|it| it.workload == *workload);
             if !waits {
                 return Ok(Some(format!("{workload} does not wait in {workspace}")));
             }
@@ -60,7 +61,7 @@ impl AdmissionTx {
                 return Ok(Some(format!("there is no workload {name}")));
             };
             if !ours.as_ref().is_some_and(|ours| ours.contains(name)) {
-                let beyond = self.account(&victim.workspace)?.balance(resource).beyond();
+                let beyond = self.account(&victim.workspace)?.balance(resource).over_nominal();
                 let now = self.now;
                 let mut open = self.loans(view, resource)?.open.iter();
                 let protected = open.any(|loan| loan.workload == *name && now < loan.protected_until);
@@ -101,7 +102,7 @@ impl AdmissionTx {
     }
 
     /// Whom the victims, who are gone, free too little for.
-    fn not_enough(
+    fn shortfall(
         &mut self,
         view: &mut View,
         fence: &Fence,
@@ -116,7 +117,7 @@ impl AdmissionTx {
         }
         for (workspace, wanted) in all {
             let aside = self.account(workspace)?.balance(resource).in_transit;
-            let mut could = self.own(view, workspace, resource)?;
+            let mut could = self.earmarkable(view, workspace, resource)?;
             if first {
                 // Nobody is evicted for one that has its own in use since: it would borrow.
                 let balance = self.account(workspace)?.balance(resource);

@@ -37,7 +37,7 @@ fn random(dice: &mut Dice, cohort: &mut Cohort, count: usize) {
 /// The most that lenders can lend to borrowers, by the plainest way: augmenting paths, one GPU at a time.
 fn most(cohort: &Cohort, forbid: &dyn Fn(&WorkspaceName, &WorkspaceName) -> bool) -> u64 {
     let kind = gpus();
-    let all: Vec<_> = cohort.balances(&kind).map(|(n, b)| (n.clone(), spare(&b), b.beyond())).collect();
+    let all: Vec<_> = cohort.balances(&kind).map(|(n, b)| (n.clone(), spare(&b), b.over_nominal())).collect();
     let count = all.len();
     let mut flow = vec![vec![0_u64; count]; count];
     let mut total = 0;
@@ -131,9 +131,13 @@ fn loans_are_settled_as_far_as_lenders_go() {
             let mut wanted = 0;
             for (who, balance) in cohort.balances(&gpus()) {
                 let over = settlement.uncovered.get(who).copied().unwrap_or(0);
-                assert_eq!(sum(&|loan| loan.borrower == *who) + over, balance.beyond(), "round {round}");
+                assert_eq!(
+                    sum(&|loan| loan.borrower == *who) + over,
+                    balance.over_nominal(),
+                    "round {round}"
+                );
                 assert!(sum(&|loan| loan.lender == *who) <= spare(&balance), "round {round}");
-                wanted += balance.beyond();
+                wanted += balance.over_nominal();
             }
             assert!(open.iter().all(|loan| !forbid(&loan.lender, &loan.borrower)), "round {round}");
             assert_eq!(wanted - uncovered, most(&cohort, &forbid), "round {round}");

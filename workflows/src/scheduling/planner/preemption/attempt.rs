@@ -47,7 +47,7 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
         self.taken.contains(&load.key.load)
     }
 
-    pub(in crate::scheduling::planner) fn judge(&mut self, load: &RunningLoad, verdict: Verdict) {
+    pub(in crate::scheduling::planner) fn record_verdict(&mut self, load: &RunningLoad, verdict: Verdict) {
         self.judged.push((load.key.load, verdict));
     }
 
@@ -69,7 +69,7 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
         let mut members = vec![at];
         if let Some(broken) = self.broken(load) {
             if let Some(filter) = broken.iter().find_map(|other| self.ask.filter(other)) {
-                self.judge(load, Verdict::Filtered(filter));
+                self.record_verdict(load, Verdict::Filtered(filter));
                 return false;
             }
             let gang: HashSet<LoadIx> = broken.iter().map(|other| other.key.load).collect();
@@ -86,7 +86,7 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
                 self.charge(*member, -1);
             }
         }
-        self.judge(load, Verdict::Taken { reason });
+        self.record_verdict(load, Verdict::Taken { reason });
         self.units.push(PreemptionUnit { lead: at, members, reason });
         true
     }
@@ -141,7 +141,7 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
     }
 
     /// Whether as many have been judged as are ever listed: where nothing can come of it, the rest need not be.
-    pub(in crate::scheduling::planner) fn told_enough(&self, besides: usize) -> bool {
+    pub(in crate::scheduling::planner) fn has_enough_verdicts(&self, besides: usize) -> bool {
         self.judged.len().saturating_add(besides) > self.ask.settings.explain
     }
 

@@ -115,7 +115,7 @@ fn collect(
 ) {
     let mut open = vec![common];
     while let Some(cohort) = open.pop() {
-        for child in ask.over(sim, cohort) {
+        for child in ask.over_quota_children(sim, cohort) {
             if ask.snapshot.is_workspace(child) {
                 into.push(Source { node: child, common: Some(common) });
             } else if Some(child) != skip {
@@ -137,7 +137,7 @@ fn attempt<'a>(run: &mut PreemptionRun<'a, '_>, found: &Found, borrowing: bool) 
                     if run.first.contains(&load.key.load) != *preferred {
                         continue;
                     }
-                    if hopeless && run.told_enough(0) {
+                    if hopeless && run.has_enough_verdicts(0) {
                         return false;
                     }
                     if consider(run, load, source, precedence, borrowing) && run.fits(borrowing) {
@@ -177,11 +177,11 @@ fn consider<'a>(
         return false;
     }
     if !run.ask.allowed(load) {
-        run.judge(load, Verdict::Policy);
+        run.record_verdict(load, Verdict::Policy);
         return false;
     }
     if let Some(filter) = run.ask.filter(load) {
-        run.judge(load, Verdict::Filtered(filter));
+        run.record_verdict(load, Verdict::Filtered(filter));
         return false;
     }
     let reason = match source.common {
@@ -189,11 +189,11 @@ fn consider<'a>(
         Some(common) => {
             let while_borrowing = run.ask.while_borrowing(load);
             if borrowing && !precedence && !while_borrowing {
-                run.judge(load, Verdict::OnlyWithoutBorrowing);
+                run.record_verdict(load, Verdict::OnlyWithoutBorrowing);
                 return false;
             }
             if !still_above(run, load, common) {
-                run.judge(load, Verdict::WithinNominal);
+                run.record_verdict(load, Verdict::WithinNominal);
                 return false;
             }
             if !precedence && while_borrowing {

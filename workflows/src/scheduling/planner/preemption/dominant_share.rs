@@ -80,7 +80,7 @@ impl<'a> Shares<'a> {
     }
 
     /// The share of a node in this state of the tree.
-    pub(in crate::scheduling::planner) fn of(
+    pub(in crate::scheduling::planner) fn share_of(
         &mut self,
         sim: &TreeOverlay<'_>,
         node: NodeIx,

@@ -51,7 +51,7 @@ pub(in crate::scheduling::planner) fn run<'a, 'b>(
     }
     let judged: HashSet<LoadIx> = run.judged.iter().map(|(load, _)| *load).collect();
     for load in kept.into_iter().filter(|load| !judged.contains(&load.key.load)) {
-        run.judge(load, Verdict::Fairness);
+        run.record_verdict(load, Verdict::Fairness);
     }
     (run, fits.then_some(true))
 }
@@ -111,7 +111,7 @@ fn take_in_turn<'a>(
                 continue;
             }
             if in_vain {
-                if !std::mem::take(&mut first) && run.told_enough(kept.len()) {
+                if !std::mem::take(&mut first) && run.has_enough_verdicts(kept.len()) {
                     turn.drop(node);
                     break;
                 }
@@ -167,7 +167,7 @@ fn charge(run: &mut PreemptionRun<'_, '_>, load: &RunningLoad, sign: i128) {
 
 /// The second rule, for those that the first left: one from each workspace that has more than the demand's would.
 fn second_chance<'a>(run: &mut PreemptionRun<'a, '_>, kept: Vec<&'a RunningLoad>) -> bool {
-    let mut turn = Tournament::of_kept(run.ask, &run.sim, kept);
+    let mut turn = Tournament::from_sorted(run.ask, &run.sim, kept);
     while let Some(node) = turn.next() {
         let (ours, before) = both(&mut turn, run, node);
         if ours < before

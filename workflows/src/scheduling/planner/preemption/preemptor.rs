@@ -89,7 +89,7 @@ impl<'a> Preemptor<'a> {
     }
 
     /// Whether the load is in the demand's own workspace.
-    pub(in crate::scheduling::planner) fn own(&self, load: &RunningLoad) -> bool {
+    pub(in crate::scheduling::planner) fn is_own(&self, load: &RunningLoad) -> bool {
         load.node == self.node
     }
 
@@ -101,7 +101,7 @@ impl<'a> Preemptor<'a> {
     /// Whether the workspace may preempt this load.
     pub(in crate::scheduling::planner) fn allowed(&self, load: &RunningLoad) -> bool {
         let lower = load.workload.priority < self.demand.priority;
-        match self.policy(self.own(load)) {
+        match self.policy(self.is_own(load)) {
             PreemptPolicy::Never => false,
             PreemptPolicy::LowerPriority => lower,
             PreemptPolicy::LowerOrNewerEqualPriority => {
@@ -208,13 +208,17 @@ impl<'a> Preemptor<'a> {
             {
                 open.extend(cohorts.values());
             }
-            found.extend(self.over(sim, cohort).into_iter().filter(|node| self.snapshot.is_workspace(*node)));
+            found.extend(
+                self.over_quota_children(sim, cohort)
+                    .into_iter()
+                    .filter(|node| self.snapshot.is_workspace(*node)),
+            );
         }
         found
     }
 
     /// Children of a cohort, but for the demand's workspace, that use more than their own of something contested.
-    pub(in crate::scheduling::planner) fn over(
+    pub(in crate::scheduling::planner) fn over_quota_children(
         &self,
         sim: &TreeOverlay<'_>,
         cohort: NodeIx,
@@ -226,7 +230,7 @@ impl<'a> Preemptor<'a> {
     }
 
     /// Loads on these machines that quota and policy would let go, in the order of their keys.
-    pub(in crate::scheduling::planner) fn on(
+    pub(in crate::scheduling::planner) fn candidates_on_nodes(
         &self,
         machine: &str,
         borrowers: &HashSet<NodeIx>,
@@ -234,7 +238,7 @@ impl<'a> Preemptor<'a> {
         let on = self.snapshot.on_machine.get(machine).into_iter().flatten();
         let loads = on.filter_map(|load| self.snapshot.load(*load));
         let mut loads: Vec<&RunningLoad> = loads
-            .filter(|load| self.own(load) || borrowers.contains(&load.node))
+            .filter(|load| self.is_own(load) || borrowers.contains(&load.node))
             .filter(|load| load.usage.iter().any(|(kind, _)| self.contested.contains(kind)))
             .filter(|load| self.allowed(load) && self.filter(load).is_none())
             .collect();

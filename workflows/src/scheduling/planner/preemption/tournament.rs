@@ -77,7 +77,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
     }
 
     /// Among workloads that are in order already.
-    pub(in crate::scheduling::planner) fn of_kept(
+    pub(in crate::scheduling::planner) fn from_sorted(
         ask: &'b Preemptor<'a>,
         sim: &TreeOverlay<'_>,
         kept: Vec<&'a RunningLoad>,
@@ -115,7 +115,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
     /// The share of a node in this state.
     pub(in crate::scheduling::planner) fn share(&mut self, sim: &TreeOverlay<'_>, node: NodeIx) -> Share {
         let weight = self.ask.snapshot.entry(node).map(|entry| entry.sharing.weight).unwrap_or_default();
-        self.shares.of(sim, node, weight)
+        self.shares.share_of(sim, node, weight)
     }
 
     /// The workspace whose turn it is.
