@@ -65,7 +65,7 @@ find "$tree" -type d -exec chmod 0755 {} +
 
 # A static program (static.sh) names no version of glibc, and needs none.
 glibc=$({ objdump -T "$tree/usr/bin/tenure" 2>/dev/null || true; } | { grep -o 'GLIBC_[0-9.]*' || true; } | sort -Vu | tail -n 1)
-# Packed addresses (api/build.rs) are unpacked from 2.36 on, whatever is asked for by name.
+# Packed addresses (api/program/relocations.rs) are unpacked from 2.36 on, whatever is asked for by name.
 if objdump -p "$tree/usr/bin/tenure" | grep -q GLIBC_ABI_DT_RELR; then
     glibc=$(printf '%s\n' "$glibc" GLIBC_2.36 | sort -V | tail -n 1)
 fi

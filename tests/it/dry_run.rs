@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs};
 
 /// What the store holds of tenants, their things, and executions. Lists that the clock changes by itself are left out.
-const LISTS: [&str; 18] = [
+const LISTS: [&str; 19] = [
     "/v1/approvals",
     "/v1/batches",
     "/v1/clusters",
@@ -30,6 +30,7 @@ const LISTS: [&str; 18] = [
     "/v1/proposals",
     "/v1/quotas",
     "/v1/reservations",
+    "/v1/schedules/nightly/occurrences",
     "/v1/tenants",
     "/v1/workloads",
     "/v1/workspaces",
@@ -39,7 +40,10 @@ const SLA: &str = "tenant: acme\ntier: enterprise\nreason: grows\n";
 const QUOTA: &str = "tenant: acme\nworkspace: research\nresource: gpu/H100\nby: 1\nreason: more\n";
 const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/quick-policy.yaml");
 
-/// A server with a tenant in service, an execution that waits for people, and a paused one.
+/// A span that has passed.
+const SPAN: (&str, &str) = ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z");
+
+/// A server with a tenant in service, an execution that waits for people, a paused one, and a schedule.
 struct World {
     served: Served,
     waits: String,
@@ -63,6 +67,12 @@ impl World {
         own("new.yaml", &shared("globex"));
         own("quota.yaml", QUOTA);
         own("sla.yaml", SLA);
+        let schedule = json!({ "cron": "0 0 2 * * *", "zone": "UTC", "start": {
+            "workflow": "incident_response", "data": { "kind": "other", "what": "a drill", "tenants": [] }
+        } });
+        let set = served.ask(Method::PUT, "/v1/schedules/nightly").bearer_auth(&served.admin).json(&schedule);
+        let set = served.send(set).await;
+        assert!([200, 201].contains(&set.status.as_u16()), "{}", set.body);
         exported(&served);
         Self { served, waits, paused }
     }
@@ -145,6 +155,7 @@ fn command_cases(world: &World) -> Vec<(&'static str, Vec<String>)> {
         ("workflow migrate", vec![]),
         ("store import", vec!["all.jsonl"]),
         ("policy publish", vec![POLICY]),
+        ("schedules backfill", vec!["nightly", "--from", SPAN.0, "--to", SPAN.1]),
         ("reclaim start", vec!["--tenant", ACME, "--overdue", "--resource", "gpu/H100"]),
     ];
     cases.into_iter().map(|(name, own)| (name, own.into_iter().map(str::to_owned).collect())).collect()
@@ -227,13 +238,14 @@ fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String)
         })),
         "/v1/policies:plan" => (yaml, fs::read_to_string(POLICY).unwrap()),
         "/v1/executions:batch" => json(json!({ "verb": "cancel", "filter": "open", "dry_run": true })),
+        "/v1/schedules/{name}:backfill" => json(json!({ "from": SPAN.0, "to": SPAN.1, "dry_run": true })),
         "/v1/workflow-versions:migrate" => json(json!({ "dry_run": true })),
         "/v1/executions/{id}:repair" => json(json!({ "kind": "skip", "reason": "a test" })),
         path if path.starts_with("/v1/executions/{id}:") => json(json!({ "reason": "a test" })),
         other => panic!("say how the dry run of {other} is tried"),
     };
     let id = if rule.path.ends_with(":resume") { &world.paused } else { &world.waits };
-    let address = rule.path.replace("{id}", id);
+    let address = rule.path.replace("{id}", id).replace("{name}", "nightly");
     let query = match (rule.dry_run, rule.path) {
         (Some(DryRunBy::Parameter), _) => "?dry_run=true",
         (_, "/v1/fleet:plan") => "?cluster=eu-1&region=eu",

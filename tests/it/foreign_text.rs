@@ -56,6 +56,7 @@ async fn written_everywhere(served: &Served) -> (String, String) {
     let waits = served.asked(&quorum).await;
     let approval = waits["waiting_for"]["approval"]["id"].as_str().unwrap().to_owned();
     let olga = served.user("olga", &["platform_ops"], None).await;
+    served.user("dora", &["platform_ops"], None).await;
     let requests = [
         (
             "/v1/holds".to_owned(),
@@ -63,7 +64,7 @@ async fn written_everywhere(served: &Served) -> (String, String) {
         ),
         (
             "/v1/delegations".to_owned(),
-            json!({ "to": "olga", "until": crate::approvals::soon(), "reason": FOREIGN }),
+            json!({ "to": "dora", "until": crate::approvals::soon(), "reason": FOREIGN }),
         ),
         (format!("/v1/executions/{quorum}:pause"), json!({ "reason": FOREIGN })),
         (format!("/v1/executions/{quorum}:resume"), json!({ "reason": FOREIGN })),

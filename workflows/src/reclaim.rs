@@ -10,6 +10,7 @@ mod examples;
 pub mod ledger;
 mod planned;
 mod planner_input;
+mod planner_settings;
 mod planning;
 mod preview;
 mod question;

@@ -137,7 +137,7 @@ fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
         // Those that name their seats themselves are no questions of policy.
         for asked in text.split("=> approval(").skip(1) {
             let step = asked.split(".granted(").next().unwrap();
-            assert!(step.contains(".held_by("), "{path}: approval({step}");
+            assert!(step.contains(".with_procedure("), "{path}: approval({step}");
             seen += 1;
         }
     }

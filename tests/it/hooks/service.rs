@@ -176,5 +176,5 @@ async fn an_answer_that_is_too_long_is_not_read_to_its_end() {
     let error = hooks(&target).run(&hook("it", json!({})), &stamp("s", false)).await.unwrap_err();
 
     assert_eq!((error.class, error.code.as_str()), (Class::Unknown, codes::UNREADABLE));
-    assert!(error.message.contains("longer than may be read"), "{error}");
+    assert!(error.message.contains("longer than 1000 bytes"), "{error}");
 }

@@ -112,9 +112,12 @@ async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
 async fn a_commit_that_a_database_keeps_waiting_is_made_or_is_unavailable() {
     let Some(options) = options() else { return };
     let (statement, patience) = (Duration::from_millis(600), Duration::from_secs(4));
-    let store =
-        opened(&store::postgres::PostgresOptions { statement_timeout: statement, retry_timeout: patience, ..options.clone() })
-            .await;
+    let store = opened(&store::postgres::PostgresOptions {
+        statement_timeout: statement,
+        retry_timeout: patience,
+        ..options.clone()
+    })
+    .await;
     let put = |n: u64| {
         let put = Put { key: Key::new("things", n.to_string()), body: Some(b"{}".to_vec()) };
         Commit { documents: vec![put], ..Commit::default() }

@@ -4,21 +4,19 @@
 //! lets it; of the rest the sum is enough. So a plan reads the lists of borrowers, not of everybody.
 
 use crate::{
-    policy::{self, PlatformPolicy, ReclaimWithin, WithinQueue},
+    policy::PlatformPolicy,
+    reclaim::planner_settings::{millis, preemption},
     scheduling::planner::{
-        self, Amounts, BorrowWithinCohort, Demand, DemandPiece, Guard, Node, PreemptPolicy, Preemption,
-        Quota, ResourceKind, Settings, Sharing, Snapshot, Unknown, WorkloadPart,
+        self, Amounts, Demand, DemandPiece, Node, PreemptPolicy, Preemption, Quota, ResourceKind, Sharing,
+        Snapshot, Unknown, WorkloadPart,
     },
     tenancy::{
-        Account, ActiveReclaim, Checkpoint, Cohort, GpuUser, NodeAllocation, NodeUse, Occupancy, OpenLoans,
-        Resource, RunningEntry, RunningList, TenantId, Workload, WorkspaceName,
+        Account, ActiveReclaim, Checkpoint, Cohort, GpuUser, NodeUse, Occupancy, OpenLoans, Resource,
+        RunningEntry, RunningList, TenantId, Workload, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// The code of books that contradict themselves.
@@ -333,76 +331,7 @@ pub(super) fn demand(view: &View, workload: &Workload, stuck: &BTreeSet<String>)
     }
 }
 
-/// How policy wants plans to be made.
-pub(super) fn settings(
-    view: &mut View,
-    cohort: &Cohort,
-    policy: &PlatformPolicy,
-    hard: bool,
-) -> Result<Settings, Undecided> {
-    let guard = &policy.reclaim.guard;
-    let region = view.get::<NodeAllocation>(cohort.tenant.as_str())?.map(|held| held.region);
-    let mut forbidden = BTreeSet::new();
-    for (one, account) in &cohort.accounts {
-        for (other, theirs) in &cohort.accounts {
-            let apart = |region| {
-                policy
-                    .lending
-                    .anti_colocate
-                    .iter()
-                    .any(|rule| rule.forbids(region, account.class, theirs.class))
-            };
-            if region.as_ref().is_some_and(apart) {
-                forbidden.insert((one.to_string(), other.to_string()));
-            }
-        }
-    }
-    let percent = |ratio: policy::Ratio| u64::from(ratio.thousandths / 10);
-    Ok(Settings {
-        algorithm: match policy.reclaim.algorithm {
-            policy::Algorithm::Classical => planner::Algorithm::Classical,
-            policy::Algorithm::Fair => planner::Algorithm::fair(),
-        },
-        guard: Some(Guard {
-            ratio_percent: percent(guard.ratio),
-            share_percent: percent(guard.share),
-            max_victim_gpus: u64::from(guard.victim_gpus.0),
-            max_run_without_checkpoint: millis(guard.victim_age),
-            hard,
-        }),
-        forbidden,
-        fill_back: policy.reclaim.fill_back,
-        ..Settings::default()
-    })
-}
-
-fn preemption(policy: &PlatformPolicy) -> Preemption {
-    let rules = &policy.scheduling;
-    Preemption {
-        within_workspace: match rules.within_cluster_queue {
-            WithinQueue::Never => PreemptPolicy::Never,
-            WithinQueue::LowerPriority => PreemptPolicy::LowerPriority,
-            WithinQueue::LowerOrNewerEqualPriority => PreemptPolicy::LowerOrNewerEqualPriority,
-        },
-        reclaim_within_cohort: match rules.reclaim_within_cohort {
-            ReclaimWithin::Never => PreemptPolicy::Never,
-            ReclaimWithin::LowerPriority => PreemptPolicy::LowerPriority,
-            ReclaimWithin::Any => PreemptPolicy::Any,
-        },
-        borrow_within_cohort: match rules.borrow_within_cohort.policy {
-            ReclaimWithin::LowerPriority => BorrowWithinCohort::LowerPriority {
-                max_priority_threshold: rules.borrow_within_cohort.max_priority.map(i64::from),
-            },
-            ReclaimWithin::Never | ReclaimWithin::Any => BorrowWithinCohort::Never,
-        },
-    }
-}
-
 /// A moment as the planner counts it.
 fn instant(at: Timestamp) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX)
-}
-
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

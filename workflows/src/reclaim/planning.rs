@@ -8,7 +8,7 @@ use crate::{
         batch_owners::{self, PlannedDemand},
         eviction::{Eviction, EvictionTerms},
         planned::{PlanVerdict, PlannedReclaim, ReclaimTerms},
-        planner_input,
+        planner_input, planner_settings,
         question::PlanningQuery,
     },
     scheduling::planner::{self, Breach, Explanation, Plan, PlanAnswer},
@@ -103,7 +103,7 @@ fn for_demand(
     }
     let snapshot = planner_input::snapshot(view, cohort, &demand, policy)?;
     let mut asked = planner_input::demand(view, &demand, question.stuck);
-    let settings = planner_input::settings(view, cohort, policy, question.hard)?;
+    let settings = planner_settings::settings(view, cohort, policy, question.hard)?;
     let mut more = batch_owners::extra_for_queue(view, question, cohort, &demand)?;
     let mut plan = None;
     if let Some(kind) = planner_input::kind(question.resource).filter(|_| more > 0) {

@@ -3,6 +3,7 @@
 use crate::{
     client::{Body, Client, escape, filters},
     common::{Common, Format},
+    dry_run::DryRun,
     execution::{
         status::print_at_rest,
         wait::{self, Until},
@@ -114,9 +115,8 @@ pub(crate) struct Span {
     /// How many moments the span may have, at most 20000.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     most: u64,
-    /// Only count the moments.
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 const OCCURRENCES: &[Column] = &[
@@ -156,14 +156,14 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
         Schedules::Pause { name, reason } => ask(&name, "pause", json!({ "reason": reason })).await?,
         Schedules::Resume { name } => ask(&name, "resume", json!({})).await?,
         Schedules::Backfill(span) => {
-            let body =
-                json!({ "from": span.from, "to": span.to, "most": span.most, "dry_run": span.dry_run });
-            let answer = ask(&span.name, "backfill", body).await?;
-            if span.dry_run {
-                output::one(common.output, &answer)?;
-                return Ok(Exit::Done);
+            let body = json!({ "from": span.from, "to": span.to, "most": span.most });
+            if span.dry_run.is_wanted() {
+                let path = format!("{}:backfill", at(&span.name));
+                let counted = client.foresee_by_field(&path, body).await?.value()?;
+                output::one(common.output, &counted)?;
+                return Ok(span.dry_run.exit(counted["moments"] != json!(0)));
             }
-            answer
+            ask(&span.name, "backfill", body).await?
         }
         Schedules::Trigger(own) => {
             let occurrence = ask(&own.name, "trigger", json!({})).await?;

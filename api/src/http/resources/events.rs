@@ -1,13 +1,16 @@
 //! `POST /v1/events`: CloudEvents 1.0 over HTTP, structured, binary or several at once. `source` and `id` are the key: an event that
 //! comes again is answered with the execution that it started.
 
+mod cloudevent;
+
 use crate::{
     auth::{Caller, Verb},
     http::{
-        extract::{TextBody, is_yaml, media, parse_json, understood},
+        extract::{TextBody, media, parse_json, understood},
         middleware::{guard::require, idempotency::fingerprint},
         problem::{Problem, code::ProblemCode, denial::DenialReason},
         resources::{
+            events::cloudevent::{EventData, IncomingEvent, binary, envelope, structured},
             incidents::IncidentReport,
             offboardings::OffboardingRequest,
             tenant_changes::QuotaChangeRequest,
@@ -19,7 +22,7 @@ use crate::{
         route_doc::{BEGUN, DOCUMENT, doc, inline_schema},
     },
     state::{ServerState, SharedState},
-    types::{self, problems::Fault},
+    types,
 };
 use axum::{
     Extension, Json,
@@ -27,8 +30,6 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use program::encoding::percent::decode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -114,21 +115,6 @@ enum EventKind {
     WorkloadFinished,
     #[strum(serialize = "incident.reported")]
     Incident,
-}
-
-/// An event's attributes and its data.
-struct IncomingEvent {
-    id: String,
-    source: String,
-    kind: String,
-    data: EventData,
-}
-
-enum EventData {
-    /// Inside the envelope.
-    Value(Value),
-    /// A document of its own.
-    Document { text: String, is_json: bool },
 }
 
 async fn take(
@@ -260,140 +246,15 @@ impl EventKind {
     }
 }
 
-impl EventData {
-    /// The data as a body of its own.
-    fn text(&self) -> TextBody {
-        match self {
-            Self::Value(value) => {
-                TextBody { text: value.to_string(), media: "application/json".into(), labels: Vec::new() }
-            }
-            Self::Document { text, is_json } => {
-                let media = if *is_json { "application/json" } else { "application/yaml" };
-                TextBody { text: text.clone(), media: media.into(), labels: Vec::new() }
-            }
-        }
-    }
-
-    /// What it says, whatever the form in which it was written.
-    fn plain(&self) -> Result<String, Problem> {
-        let mut said = document::<Value>(&self.text())?;
-        said.sort_all_objects();
-        Ok(said.to_string())
-    }
-}
-
 /// What is asked for, whatever the form in which it was written.
 fn canonical(request: &OnboardingRequest) -> String {
     let plain = OnboardingRequest { lines: std::collections::BTreeMap::new(), ..request.clone() };
     serde_json::to_string(&plain).unwrap_or_default()
 }
 
-fn structured(text: &str) -> Result<IncomingEvent, Problem> {
-    envelope(parse_json(text)?, "/")
-}
-
-/// An event whose attributes and data are the fields of one object, which stands at `place`.
-fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<IncomingEvent, Problem> {
-    let (plain, encoded) = (fields.remove("data"), fields.remove("data_base64"));
-    let content = fields.get("datacontenttype").and_then(Value::as_str).unwrap_or("application/json");
-    let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let data = match (plain, encoded) {
-        (Some(_), Some(_)) => {
-            let why = "an event has `data` or `data_base64`, and not both";
-            return Err(wrong(&format!("{place}data_base64"), why));
-        }
-        (None, Some(encoded)) => decoded(&encoded, &content, &format!("{place}data_base64"))?,
-        (Some(Value::String(text)), None) if is_yaml(&content) => {
-            EventData::Document { text, is_json: false }
-        }
-        (plain, None) => EventData::Value(plain.unwrap_or_default()),
-    };
-    let attribute = |name: &str| fields.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
-    happened(attribute, data, place)
-}
-
-/// Data that came as bytes in base64: a document of its own.
-fn decoded(encoded: &Value, content: &str, place: &str) -> Result<EventData, Problem> {
-    let is_json = content == "application/json" || content.ends_with("+json");
-    if !is_json && !is_yaml(content) {
-        let detail = format!("datacontenttype: {content:?} is not taken; send the data as JSON or YAML");
-        return Err(Problem::new(ProblemCode::MediaType, detail));
-    }
-    let bytes = encoded.as_str().and_then(|text| STANDARD.decode(text).ok());
-    let bytes =
-        bytes.ok_or_else(|| wrong(place, "`data_base64` is no base64 of RFC 4648 with its padding"))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong(place, "`data_base64` says no UTF-8"))?;
-    Ok(EventData::Document { text, is_json })
-}
-
-/// What is wrong with an event at one place.
-fn wrong(place: &str, message: &str) -> Problem {
-    let fault = Fault { pointer: place.to_owned(), message: message.to_owned(), line: None, column: None };
-    let detail = format!("the event is not a CloudEvent 1.0: {message}");
-    Problem::new(ProblemCode::Malformed, detail).at(vec![fault])
-}
-
-/// What a header of an event says: senders put what is no plain text into `%XX` of its UTF-8, and may quote it.
-fn unescaped(said: &str) -> Option<String> {
-    let said = said.trim();
-    let inner = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    let plain = inner.map(|inner| inner.replace("\\\"", "\"").replace("\\\\", "\\"));
-    let plain = plain.as_deref().unwrap_or(said);
-    String::from_utf8(decode(plain)).ok()
-}
-
-fn binary(headers: &HeaderMap, body: TextBody) -> Result<IncomingEvent, Problem> {
-    if !body.is_json() && !body.is_yaml() {
-        let detail = format!("{:?} is not taken; send the data as JSON or YAML", body.media);
-        return Err(Problem::new(ProblemCode::MediaType, detail));
-    }
-    let attribute = |name: &str| unescaped(headers.get(format!("ce-{name}"))?.to_str().ok()?);
-    let is_json = body.is_json();
-    happened(attribute, EventData::Document { text: body.text, is_json }, "ce-")
-}
-
-fn happened(
-    attribute: impl Fn(&str) -> Option<String>,
-    data: EventData,
-    prefix: &str,
-) -> Result<IncomingEvent, Problem> {
-    let mut faults = Vec::new();
-    let mut must = |name: &str| {
-        let text = attribute(name).unwrap_or_default();
-        if text.is_empty() || text.len() > 256 {
-            let message = format!("a CloudEvent needs `{name}`: 1 to 256 characters of text");
-            faults.push(Fault { pointer: format!("{prefix}{name}"), message, line: None, column: None });
-        }
-        text
-    };
-    let (id, source, kind, version) = (must("id"), must("source"), must("type"), must("specversion"));
-    if faults.is_empty() && version != "1.0" {
-        let message = format!("specversion {version:?} is not taken; 1.0 is");
-        faults.push(Fault { pointer: format!("{prefix}specversion"), message, line: None, column: None });
-    }
-    if let Some(first) = faults.first() {
-        let detail = format!("the event is not a CloudEvent 1.0: {}", first.message);
-        return Err(Problem::new(ProblemCode::Malformed, detail).at(faults));
-    }
-    Ok(IncomingEvent { id, source, kind, data })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_header_of_an_event_is_read_as_its_sender_wrote_it() {
-        for (said, means) in [
-            ("Euro%20%E2%82%AC%20%F0%9F%98%80", "Euro \u{20ac} \u{1f600}"),
-            (" plain ", "plain"),
-            ("\"a \\\"b\\\" %41\"", "a \"b\" A"),
-            ("100%", "100%"),
-        ] {
-            assert_eq!(unescaped(said).as_deref(), Some(means), "{said}");
-        }
-        assert_eq!(unescaped("%FF"), None);
-    }
 
     #[test]
     fn every_type_of_event_stands_in_the_docs() {

@@ -22,6 +22,7 @@ mod outcome;
 mod overdue_loans;
 mod prefetch;
 pub(crate) mod reclaims;
+mod skipped;
 mod submit;
 mod unit_of_work;
 

@@ -40,7 +40,8 @@ pub use model::entities::{
 };
 pub use model::kind::{ParseKindError, ResourceKind};
 pub use model::settings::{Algorithm, Guard, MinRuntimeAt, Settings, Strategy};
-pub use model::snapshot::{Snapshot, Unknown};
+pub use model::snapshot::Snapshot;
+pub use model::snapshot_error::Unknown;
 pub use plan::{
     Attempt, Breach, Explanation, Filter, Infeasible, InfeasibleReason, JudgedCandidate, PiecePlacement,
     Plan, PlanAnswer, Reason, Verdict, Victim,

@@ -5,3 +5,4 @@ pub(crate) mod entities;
 pub(crate) mod kind;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
+pub(crate) mod snapshot_error;

@@ -2,7 +2,10 @@
 
 use crate::scheduling::planner::{
     Node, Preemption, Quota, ResourceKind, Sharing, Workload,
-    model::cohort_tree::{CohortTree, KindIx, NodeIx, slot},
+    model::{
+        cohort_tree::{CohortTree, KindIx, NodeIx, slot},
+        snapshot_error::Unknown,
+    },
 };
 use std::{
     cmp::Reverse,
@@ -45,23 +48,6 @@ pub(in crate::scheduling::planner) struct Entry {
     pub(in crate::scheduling::planner) name: String,
     pub(in crate::scheduling::planner) sharing: Sharing,
     pub(in crate::scheduling::planner) role: Role,
-}
-
-/// A change that names what the snapshot does not have, or has already.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
-    /// No such cohort; cohorts are added before what is in them.
-    #[error("there is no cohort {0}; add it first")]
-    Cohort(String),
-    /// No such workspace.
-    #[error("there is no workspace {0}; add it first")]
-    Workspace(String),
-    /// No such workload.
-    #[error("there is no workload {0}")]
-    Workload(String),
-    /// It is there already.
-    #[error("{0} is there already")]
-    Twice(String),
 }
 
 /// The state that plans are made on.
