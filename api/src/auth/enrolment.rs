@@ -84,6 +84,7 @@ pub(crate) async fn enrol<P: Send + Sync + 'static>(
     name: &str,
     new: &NewEnrolment,
     by: CredentialAct,
+    also: impl Fn(&mut engine::View) -> Result<(), Undecided>,
 ) -> Result<Option<(String, Timestamp)>, Error> {
     let now = engine.clock().now();
     let asked = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
@@ -98,6 +99,7 @@ pub(crate) async fn enrol<P: Send + Sync + 'static>(
     let made = engine.transact(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         check(&user)?;
+        also(view)?;
         if let Some(before) = user.enrolment.replace(enrolment.id.clone()) {
             view.get::<Enrolment>(&before)?;
             view.delete::<Enrolment>(&before)?;

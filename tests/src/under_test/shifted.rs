@@ -25,8 +25,10 @@ impl Clock for ShiftedClock {
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            // As the machine's clock: a sleep is never longer than it was meant to be, though the clock is set back meanwhile.
+            let (began, span) = (tokio::time::Instant::now(), at.since(self.now()));
             loop {
-                let left = at.since(self.now());
+                let left = at.since(self.now()).min(span.saturating_sub(began.elapsed()));
                 if left.is_zero() {
                     return;
                 }

@@ -6,7 +6,7 @@ use crate::{
     auth::{self, Caller, NewEnrolment},
     http::{
         extract::JsonBody,
-        middleware::idempotency::ContainsSecret,
+        middleware::idempotency::{ContainsSecret, RequestKey, record_secret_shown},
         problem::{Problem, code::ProblemCode},
         resources::tokens,
         route::{Access, Route},
@@ -32,7 +32,8 @@ pub(in crate::http) fn enrol(access: Access) -> Route {
         "enrolUser",
         "Makes a one-time code by which a user claims a token of their own, and shows it, once.",
     )
-    .says::<EnrolmentCode>(201);
+    .says::<EnrolmentCode>(201)
+    .may(&[ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}:enrol", access, enrolled, doc)
 }
 
@@ -50,11 +51,14 @@ pub(in crate::http) fn claim() -> Route {
 async fn enrolled(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
+    Extension(once): Extension<RequestKey>,
     Path(name): Path<String>,
     JsonBody(new): JsonBody<NewEnrolment>,
 ) -> Result<Response, Problem> {
-    let by = caller.act(app.engine.clock().now());
-    let made = auth::enrol(&app.engine, &name, &new, by).await?;
+    let now = app.engine.clock().now();
+    let kept = once.shown(now);
+    let also = |view: &mut engine::View| record_secret_shown(view, kept.as_ref());
+    let made = auth::enrol(&app.engine, &name, &new, caller.act(now), also).await?;
     let (code, until) = made.ok_or_else(|| Problem::not_found("user", &name))?;
     tracing::info!(user = name, by = caller.name, "enrolment code made");
     let body = EnrolmentCode { user: name, code, ends_at: format_time(until) };

@@ -66,10 +66,10 @@ impl Shared {
         if state.sequence == from {
             return released(transaction, BatchOutcome::Answered(answers)).await;
         }
+        self.expect_partitions(&mut transaction, from, state.sequence).await?;
         if !save::save(&mut transaction, &state, &touched, from, &before).await? {
             return released(transaction, BatchOutcome::LeaseLost).await;
         }
-        self.expect_partitions(&mut transaction, from, state.sequence).await?;
         let batch = (number, self.id);
         save::save_head(&mut transaction, state.sequence, batch, &self.channel(), touched.scheduled).await?;
         // From here on the outcome may be one that is not heard of.
