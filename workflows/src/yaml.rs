@@ -89,7 +89,7 @@ fn unreadable(error: &Error) -> Unreadable {
 mod tests {
     use super::*;
     use serde_json::Value;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     fn refused(text: &str) -> Unreadable {
         read::<Value>(text).unwrap_err()
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn an_alias_is_refused_before_it_stands_for_anything() {
-        let began = Instant::now();
+        let began = engine::Stopwatch::start();
         for text in [bomb().as_str(), "a: &x [1]\nb: *x\n", "a: &x {b: 1}\nc: {<<: *x}\n"] {
             let error = refused(text);
             assert_eq!(error.remedy, Some(WRITTEN_OUT), "{error}");

@@ -135,7 +135,7 @@ impl DocumentPool {
 mod tests {
     use super::*;
     use std::{
-        sync::atomic::{AtomicUsize, Ordering},
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
         time::Duration,
     };
 
@@ -143,25 +143,32 @@ mod tests {
     async fn one_owner_has_two_threads_and_the_others_go_on() {
         let pool = DocumentPool::of(8);
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let done = Arc::new(AtomicBool::new(false));
         let slow: Vec<_> = (0..AT_ONCE + WAITING)
             .map(|_| {
-                let (pool, running, most) = (pool.clone(), running.clone(), most.clone());
+                let (pool, running, most, done) = (pool.clone(), running.clone(), most.clone(), done.clone());
                 tokio::spawn(async move {
                     let work = move || {
                         most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        thread::sleep(Duration::from_millis(5));
+                        while !done.load(Ordering::SeqCst) {
+                            thread::sleep(Duration::from_millis(1));
+                        }
                         running.fetch_sub(1, Ordering::SeqCst);
                     };
                     pool.read("acme", SHORT + 1, work).await
                 })
             })
             .collect();
-        tokio::task::yield_now().await;
+        // Until each of them has its place.
+        for _ in 0..10 * (AT_ONCE + WAITING) {
+            tokio::task::yield_now().await;
+        }
 
         assert_eq!(pool.read("acme", SHORT + 1, || ()).await, Err(Crowded));
         assert_eq!(pool.read("acme", SHORT, || 7).await, Ok(7));
         assert_eq!(pool.plan("globex", async { 7 }).await, Ok(7));
 
+        done.store(true, Ordering::SeqCst);
         for slow in slow {
             assert_eq!(slow.await.unwrap(), Ok(()));
         }

@@ -145,7 +145,7 @@ impl Expression {
         };
         let parts: Vec<&str> = text.split_whitespace().collect();
         let (second, five, year) = match parts.as_slice() {
-            [five @ ..] if five.len() == 5 => ("0", five, "*"),
+            five if five.len() == 5 => ("0", five, "*"),
             [second, five @ ..] if five.len() == 5 => (*second, five, "*"),
             [second, five @ .., year] if five.len() == 5 => (*second, five, *year),
             other => return Err(format!("it has {} fields, and takes 5, 6 or 7", other.len())),

@@ -59,6 +59,9 @@ async fn a_copy_of_a_folder_is_held_and_the_folder_it_was_copied_from_is_not() {
     assert_eq!(released(&stayed).await, 1);
 }
 
+/// What is done to the folder of a store.
+type Spoiling<'a> = &'a dyn Fn(&Path);
+
 /// Each way in which a store can come to another place. None of them acts on anything before an operator has released it.
 #[tokio::test]
 async fn a_store_that_cannot_prove_its_place_is_held_until_it_is_released_by_the_command_that_it_names() {
@@ -68,7 +71,7 @@ async fn a_store_that_cannot_prove_its_place_is_held_until_it_is_released_by_the
     let sink = Sink::default();
     export_folder(&first, sink.clone(), Source::KeepsRunning).await.unwrap();
     let place = |dir: &Path| dir.join("PLACE");
-    let kinds: [(&str, &dyn Fn(&Path)); 7] = [
+    let kinds: [(&str, Spoiling); 7] = [
         ("is a copy", &|_| {}),
         ("is missing", &|dir| fs::remove_file(place(dir)).unwrap()),
         ("it is empty", &|dir| fs::write(place(dir), "").unwrap()),

@@ -161,7 +161,7 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
                 let path = format!("{}:backfill", at(&span.name));
                 let counted = client.foresee_by_field(&path, body).await?.value()?;
                 output::one(common.output, &counted)?;
-                return Ok(span.dry_run.exit(counted["moments"] != json!(0)));
+                return Ok(span.dry_run.exit(counted.get("moments") != Some(&json!(0))));
             }
             ask(&span.name, "backfill", body).await?
         }

@@ -192,7 +192,6 @@ impl AsyncWrite for Wrapped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
     use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
     fn letter() -> Message {
@@ -226,7 +225,8 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_a_mail_server_that_sends_a_byte_now_and_then() {
-        let (server, began) = (server(vec![b'2'], Duration::from_millis(50)).await, Instant::now());
+        let (server, began) =
+            (server(vec![b'2'], Duration::from_millis(50)).await, engine::Stopwatch::start());
 
         let untaken = server.deliver_within(&letter(), Duration::from_millis(300)).await.unwrap_err();
 

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 /// What came of one look at the documents at hand.
 enum Tried<T> {
     Needs(Vec<Key>),
-    Decided(Result<T, ActionError>, Changes, Option<Entry>),
+    Decided(Box<(Result<T, ActionError>, Changes, Option<Entry>)>),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
@@ -36,7 +36,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     let found = fetch(&*self.inner.store, keys).await?;
                     turn.value().learn(found);
                 }
-                Tried::Decided(result, changes, entry) => break (result, changes, entry),
+                Tried::Decided(decided) => break *decided,
             }
         };
         let (verdict, outcome) = oneshot::channel();
@@ -111,7 +111,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let puts: Vec<Put> = changes.writes.iter().map(put).collect();
         let writes = result.is_ok() && !(puts.is_empty() && changes.tasks.is_empty());
         let entry = if writes { audit_context::entry(&puts, changes.tasks.len(), now) } else { None };
-        Tried::Decided(result, changes, entry)
+        Tried::Decided(Box::new((result, changes, entry)))
     }
 
     /// Passes the turn on. The first decision of a batch sees to its commit, behind all that wait now; a full batch is

@@ -51,7 +51,6 @@ pub enum Unread {
 /// A client that follows no redirect, unpacks nothing, and gives up on whoever is slow.
 ///
 /// A caller may shorten the times, for all requests or for one, and add authorities.
-#[must_use]
 pub fn client() -> ClientBuilder {
     // Another part of the process may have installed one before; any will do.
     let _installed_before = rustls::crypto::ring::default_provider().install_default();

@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -103,7 +103,7 @@ async fn a_compressed_answer_is_refused_and_never_unpacked() {
 async fn nobody_waits_for_a_peer_that_sends_a_byte_now_and_then() {
     let (url, sent) = peer("HTTP/1.1 200 OK\r\n\r\n", vec![b'x'], Duration::from_millis(50)).await;
     let slow = client().no_proxy().timeout(Duration::from_millis(400)).build().unwrap();
-    let began = Instant::now();
+    let began = engine::Stopwatch::start();
 
     let read = body(slow.get(&url).send().await.unwrap(), LIMIT).await;
 
@@ -155,7 +155,7 @@ async fn of_a_child_that_never_stops_talking_little_is_kept_and_it_ends() {
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true).spawn().unwrap()
     };
-    let began = Instant::now();
+    let began = engine::Stopwatch::start();
 
     let endless = output(child("exec yes"), 100, Duration::from_millis(300)).await.unwrap();
     let (status, stdout, stderr) =
