@@ -75,10 +75,13 @@ async fn restored_with(damage: impl Fn(&Path)) -> (Restored, String) {
     (Restored { running, dir: copied, admin }, id)
 }
 
+/// What happens to a file.
+type Damage = fn(&Path);
+
 /// A backup tool may leave the file out, and a disk may damage it: neither starts work, and neither keeps the server from starting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_without_a_mark_of_its_place_or_with_a_damaged_one_is_held_and_released_as_it_says() {
-    let damages: [(&str, fn(&Path)); 2] = [
+    let damages: [(&str, Damage); 2] = [
         ("is missing", |place| fs::remove_file(place).unwrap()),
         ("cannot be read", |place| fs::write(place, b"\xff\xfe").unwrap()),
     ];
