@@ -1,7 +1,7 @@
 //! What people do about a delivery: try it now, give it up, or send it again.
 //!
 //! Decided on documents as they stand, so that whoever asks for it is on record in the commit that does it, as with every other
-//! change of documents ([`Engine::ledger`](engine::Engine::ledger)). What is being sent at this moment is left alone: nobody
+//! change of documents ([`Engine::transact`](engine::Engine::transact)). What is being sent at this moment is left alone: nobody
 //! could say whether it was taken.
 
 use super::{

@@ -71,7 +71,7 @@ impl<W: Workflow, O> ActBuilder<W, O> {
         self
     }
 
-    /// An attempt that does not call [`Call::beat`](crate::Call::beat) for this long counts as without an answer.
+    /// An attempt that does not call [`Call::heartbeat`](crate::Call::heartbeat) for this long counts as without an answer.
     pub fn heartbeat(mut self, limit: Duration) -> Self {
         self.act.heartbeat = Some(limit);
         self

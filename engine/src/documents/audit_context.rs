@@ -1,6 +1,6 @@
 //! On whose behalf documents are changed from outside of executions, as an entry of the journal.
 //!
-//! Set once, where a request is let in, around all that is done for it; [`Engine::ledger`](crate::Engine::ledger) reads
+//! Set once, where a request is let in, around all that is done for it; [`Engine::transact`](crate::Engine::transact) reads
 //! it, so that no caller in between can forget it. Invariant: the entry is part of the very commit that changes the
 //! documents.
 
@@ -30,7 +30,7 @@ tokio::task_local! {
 /// The longest reason that an entry keeps, in characters.
 const MAX_REASON_LENGTH: usize = 2_000;
 
-/// Does `work` on somebody's behalf: what it commits by [`Engine::ledger`](crate::Engine::ledger) is journalled as theirs,
+/// Does `work` on somebody's behalf: what it commits by [`Engine::transact`](crate::Engine::transact) is journalled as theirs,
 /// outside of any execution. Work that it spawns is not.
 pub async fn with_actor<F: Future>(of: AuditContext, work: F) -> F::Output {
     BEHALF.scope(of, work).await

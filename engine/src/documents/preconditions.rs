@@ -1,7 +1,7 @@
 //! What must still be so for documents to be changed from outside of executions: what whoever asked for the change had
 //! read.
 //!
-//! Set around the work by whoever lets a request in; [`Engine::ledger`](crate::Engine::ledger) reads it, so that no
+//! Set around the work by whoever lets a request in; [`Engine::transact`](crate::Engine::transact) reads it, so that no
 //! caller in between can forget it. Invariant: it is looked at by every decision that is to be kept, on the very
 //! documents that the commit rests on.
 
@@ -36,7 +36,7 @@ tokio::task_local! {
     static CONDITIONS: Vec<Precondition>;
 }
 
-/// Does `work`, in which [`Engine::ledger`](crate::Engine::ledger) changes nothing unless `condition` holds, and every one that is
+/// Does `work`, in which [`Engine::transact`](crate::Engine::transact) changes nothing unless `condition` holds, and every one that is
 /// in force around it. Work that it spawns is not bound.
 pub async fn with_precondition<F: Future>(condition: Precondition, work: F) -> F::Output {
     let mut all = current();

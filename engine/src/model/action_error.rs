@@ -20,7 +20,7 @@ pub struct ActionError {
     /// before, and it is not tried again before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// The last thing that the attempt said with [`Call::beat`](crate::Call::beat), or an earlier one if it said nothing.
+    /// The last thing that the attempt said with [`Call::heartbeat`](crate::Call::heartbeat), or an earlier one if it said nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beat: Option<String>,
     /// A limit of time was reached, and that is why there is no result or no further attempt.

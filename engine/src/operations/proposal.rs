@@ -203,7 +203,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The same, of a proposal as it was read: of no other one that has taken its place since.
     ///
     /// # Errors
-    /// As [`Engine::second`]; [`store::Error::Conflict`] when it is not the one that was read.
+    /// As [`Engine::approve_proposal`]; [`store::Error::Conflict`] when it is not the one that was read.
     pub async fn approve_proposal_as_read(
         &self,
         (proposal, read): (Proposal, Read),

@@ -1,6 +1,6 @@
 //! The hook by which tests make attempts go wrong.
 //!
-//! Called before each attempt, if [`Options::tap`](crate::Options::tap) is set.
+//! Called before each attempt, if [`Options::fault_injector`](crate::Options::fault_injector) is set.
 
 use crate::{ActionError, Call};
 use serde_json::Value;

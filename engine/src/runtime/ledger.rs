@@ -1,6 +1,6 @@
 //! Decisions on documents: fetches what a decision asks for, decides again, and commits on what was read.
 //!
-//! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::ledger`]. Invariant:
+//! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::transact`]. Invariant:
 //! a decision is committed only if every document that it read is unchanged.
 
 use super::decisions::{

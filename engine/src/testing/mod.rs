@@ -3,7 +3,7 @@
 //!
 //! One call does it: [`verify`]. A workflow passes when each run ends as it must: as if nothing had happened after a
 //! crash or a repetition; with the world as it was after a failure before the pivot; parked, and finished by a retry,
-//! after one behind it. [`Report::complaints`] names the action at fault.
+//! after one behind it. [`Report::violations`] names the action at fault.
 
 mod adapt_step;
 pub(crate) mod crash_store;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-/// How a process uses the database. Start from `PostgresOptions::at(url)`.
+/// How a process uses the database. Start from `PostgresOptions::for_url(url)`.
 #[derive(Clone)]
 pub struct PostgresOptions {
     /// Where it is, as `postgres://user@host:port/database?sslmode=verify-full`. Several hosts stand in one URL each.

@@ -69,7 +69,7 @@ impl PoolIndex {
     /// Counts a free node out.
     ///
     /// # Errors
-    /// As [`PoolIndex::take`].
+    /// As [`PoolIndex::remove_free`].
     pub(crate) fn delist(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         self.remove_free(view, node)?;
         let (count, _) = self.open(view, node)?;

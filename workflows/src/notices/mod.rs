@@ -1,7 +1,7 @@
 //! Who is told of what: the events that are told, how grave each is, and the routes from them to channels.
 //!
-//! Pure: a channel is a name here, and what it sends is not known. Whoever delivers asks [`Routes::shares`] once for each
-//! notification, and [`QuietHours::until`] before it sends. Described in `docs/notifications.md`.
+//! Pure: a channel is a name here, and what it sends is not known. Whoever delivers asks [`Routes::channel_shares`] once for each
+//! notification, and [`QuietHours::quiet_until`] before it sends. Described in `docs/notifications.md`.
 
 mod kind;
 mod quiet;

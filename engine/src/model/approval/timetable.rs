@@ -1,7 +1,7 @@
 //! The timetable of a ballot: its reminders, its escalations, the extension and the deadline. Pure.
 //!
 //! It follows from the [`Procedure`] and the times of the ballot alone, so it is the same after a restart and however
-//! late an alarm is delivered: [`Ballot::next`] says what comes next, [`Ballot::pass`] applies what is due.
+//! late an alarm is delivered: [`Ballot::next`] says what comes next, [`Ballot::advance_to`] applies what is due.
 
 use crate::{ApprovalChange, ApprovalHistoryEntry, Ballot, PlanDigest, Ruling};
 use std::time::Duration;

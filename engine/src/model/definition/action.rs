@@ -119,7 +119,7 @@ pub struct Call {
     pub attempt: u32,
     /// The fencing token: a target that can compare refuses a smaller one than it has seen.
     pub epoch: Epoch,
-    /// The last thing that an earlier attempt said with [`Call::beat`] and that was kept: how far it came. What was said by
+    /// The last thing that an earlier attempt said with [`Call::heartbeat`] and that was kept: how far it came. What was said by
     /// an attempt that ended with its process is lost.
     pub last_heartbeat: Option<String>,
     pub(crate) beats: Option<Arc<watch::Sender<Heartbeat>>>,
@@ -150,7 +150,7 @@ impl Call {
     }
 
     /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that. If the
-    /// attempt fails, the next one finds the last note in [`Call::last_beat`].
+    /// attempt fails, the next one finds the last note in [`Call::last_heartbeat`].
     pub fn heartbeat(&self, note: &str) {
         if let Some(beats) = &self.beats {
             beats.send_modify(|beat| {

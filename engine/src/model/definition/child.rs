@@ -97,7 +97,7 @@ pub struct ChildEnd<T> {
     pub outcome: Outcome,
     /// Where it ended, by the state's name.
     pub state: String,
-    /// What it had learnt by then: its data, or what [`Children::answer`](crate::Children::answer) takes of them.
+    /// What it had learnt by then: its data, or what [`Children::map_result`](crate::Children::map_result) takes of them.
     pub data: T,
 }
 

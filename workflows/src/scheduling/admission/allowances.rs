@@ -46,7 +46,7 @@ impl Cohort {
 /// Gives workspaces what they may use: their accounts, opened if they have none, and what follows: loans that lenders need
 /// back are moved to other lenders, and who waits for what became free is admitted. Called in the decision that writes the
 /// [`Quota`](crate::tenancy::Quota)s; needs the tenant to be registered. What a lowered quota leaves uncovered shows as
-/// [`Balance::over`](crate::tenancy::Balance::over).
+/// [`Balance::over_quota`](crate::tenancy::Balance::over_quota).
 ///
 /// # Errors
 /// What the view lacks; a permanent `cohort.full`.

@@ -2,7 +2,7 @@
 //!
 //! [`submit`] and [`finish`] are what clusters call; [`admit`] is the decision, pure, in six dimensions; the functions of a
 //! reclaim ([`fence`], [`release_victim`], [`grant`], [`unfence`]) are called by its workflow. All take a [`View`](engine::View), so they serve inside
-//! a workflow's ledger action and inside [`Engine::ledger`](engine::Engine::ledger) alike, and each is one commit: the decision, the
+//! a workflow's ledger action and inside [`Engine::transact`](engine::Engine::transact) alike, and each is one commit: the decision, the
 //! loans and the GPUs stand together or not at all.
 //!
 //! Invariant: after each of them every promise of `docs/admission.md` holds. The [`Cohort`](crate::tenancy::Cohort) is the
