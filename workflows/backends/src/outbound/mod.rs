@@ -1,7 +1,7 @@
 //! What is read from outside the process: answers over HTTP, lines of streams, and output of child processes.
 //!
 //! Called by every client of this crate and of `api`. Invariant: whatever a peer sends, no more than a stated number of bytes of it is held,
-//! and nobody waits for it longer than a stated time. Answers are read here and nowhere else; the test `tests/it/layers` sees to it.
+//! and nobody waits for it longer than a stated time. Answers are read only here, which `tests/it/outside.rs` checks.
 
 mod child;
 #[cfg(feature = "kubernetes")]
