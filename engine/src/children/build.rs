@@ -55,9 +55,9 @@ use std::{marker::PhantomData, time::Duration};
 /// fn step(&self, state: State) -> Step<Self> {
 ///     match state {
 ///         State::Travelling => children(self.stops.iter().map(|to| Leg { to: to.clone(), steps: 0 }))
-///             .answer(|leg| leg.steps)                  // what the parent learns of each; without it, all
-///             .cancelled()                              // turning back cancels each, and waits for its end
-///             .at_once(8)
+///             .map_result(|leg| leg.steps)              // what the parent learns of each child; the default is its data
+///             .cancel_on_undo()                         // compensation cancels each child and waits for its end
+///             .max_concurrent(8)
 ///             .within(3 * DAY)
 ///             .record(|me: &mut Self, leg: ChildEnd<u64>| me.steps += leg.data)
 ///             .then(State::There),
@@ -75,7 +75,7 @@ use std::{marker::PhantomData, time::Duration};
 /// - While another execution holds the guard of a child, its slot waits for that one, and says so.
 /// - A child that is [`Workflow::AUTHORISED_BY_PARENT`] is started only by a parent that is authorised itself, and whose plan
 ///   [covers](crate::Plan::covers) the child's.
-#[must_use = "say .cancelled() or .forward_only()"]
+#[must_use = "call .cancel_on_undo() or .forward_only()"]
 pub struct Children<W: Workflow, C, T> {
     children: Vec<C>,
     any_end: bool,
