@@ -1,6 +1,7 @@
 //! The conformance kit: the simulated platform holds what actuators promise, and the kit finds out who does not.
 
 mod flaws;
+mod in_process;
 mod proxy;
 mod simulated;
 
@@ -167,7 +168,7 @@ fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
 /// Whoever reads a table sees at once what is not known.
 #[tokio::test]
 async fn a_table_has_no_blank_cell_and_says_what_is_broken() {
-    let deaf = flaws::Flawed::with(flaws::Flaw::MakesNothing).await;
+    let deaf = flaws::Flawed::with(flaws::Flaw::MakesNothing);
     let whole = Through::a_proxy(Capability::Kubernetes).await;
     let wanted = |name: &str| name == "make.makes" || name == "look.absent";
     let table = kit::run_some(&deaf, wanted).await.and(kit::run_some(&whole, wanted).await);

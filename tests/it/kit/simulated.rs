@@ -1,5 +1,6 @@
 //! The simulated platform as subjects of the kit: in a world of its own behind HTTP, with the kit's proxy before it.
 
+use super::in_process::TroubledWorld;
 use async_trait::async_trait;
 use backends::simulated::{LocalWorld, RemoteWorld, Simulated};
 use engine::ActionError;
@@ -62,13 +63,21 @@ impl Capability {
     }
 }
 
-/// A capability of a world that is spoken to through the kit's proxy.
+/// Where trouble is had on the way to the world.
+enum Way {
+    /// A proxy in front of the world's server.
+    Proxy(Proxy),
+    /// A layer in this process. Needs no socket, so that the clock may be paused.
+    InProcess(Arc<TroubledWorld>),
+}
+
+/// A capability of a world that is called with trouble on the way.
 pub(super) struct Through {
     of: Capability,
     world: Arc<LocalWorld>,
     far: Simulated,
     near: Simulated,
-    proxy: Proxy,
+    way: Way,
     /// Keys have no amount: theirs are remembered here.
     amounts: Mutex<BTreeMap<String, u64>>,
 }
@@ -89,7 +98,14 @@ impl Through {
         let proxy = Proxy::with(&format!("http://{address}"), client, changes).await.unwrap();
         let far = Simulated::new(Arc::new(RemoteWorld::new(&proxy.url()).unwrap()));
         let near = Simulated::new(world.clone());
-        Self { of, world, far, near, proxy, amounts: Mutex::default() }
+        Self { of, world, far, near, way: Way::Proxy(proxy), amounts: Mutex::default() }
+    }
+
+    pub(super) fn in_process(of: Capability) -> Self {
+        let world = Arc::new(LocalWorld::new());
+        let troubled = Arc::new(TroubledWorld::before(world.clone()));
+        let (far, near) = (Simulated::new(troubled.clone()), Simulated::new(world.clone()));
+        Self { of, world, far, near, way: Way::InProcess(troubled), amounts: Mutex::default() }
     }
 
     fn associations(amount: u64) -> Associations {
@@ -243,7 +259,13 @@ impl Subject for Through {
     }
 
     async fn trouble(&self, next: Trouble) -> Result<(), &'static str> {
-        self.proxy.trouble(next).await.map_err(|_| "the proxy's port is taken")
+        match &self.way {
+            Way::Proxy(proxy) => proxy.trouble(next).await.map_err(|_| "the proxy's port is taken"),
+            Way::InProcess(troubled) => {
+                troubled.trouble(next);
+                Ok(())
+            }
+        }
     }
 
     fn excused(&self, case: &str) -> Option<&'static str> {

@@ -6,7 +6,7 @@
 //! workload's id.
 //!
 //! ```
-//! use workflows::reclaim::planner::*;
+//! use workflows::scheduling::planner::*;
 //!
 //! let h100 = Kind::gpu("h100");
 //! let mut snapshot = Snapshot::new();
