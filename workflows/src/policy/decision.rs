@@ -67,6 +67,8 @@ pub enum Judgement {
     Failed,
     /// People must look at it.
     AsksPeople,
+    /// Allowed, and perhaps not what was meant.
+    Warns,
 }
 
 /// One rule's part in a decision.
@@ -86,10 +88,13 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Whether it tells more than that there was nothing against it.
+    /// Whether it had a part in the verdict.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.verdict != Judgement::Passed
+        match self.verdict {
+            Judgement::Failed | Judgement::AsksPeople => true,
+            Judgement::Passed | Judgement::Warns => false,
+        }
     }
 }
 

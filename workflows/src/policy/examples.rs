@@ -3,7 +3,7 @@
 use crate::{
     placement::Candidate,
     policy::{
-        Judgement, OnboardingFacts, OnboardingRequest, PlatformPolicy,
+        OnboardingFacts, OnboardingRequest, PlatformPolicy,
         decisions::{PolicyQuestion, Ruling, rule},
         parsing::{
             document::{self, Item, Value},
@@ -72,7 +72,7 @@ pub fn test(text: &str) -> Result<Vec<Outcome>, Invalid> {
 impl Example {
     fn run(&self, policy: &PlatformPolicy) -> Outcome {
         let ruling = rule(&self.question, policy);
-        let counted = ruling.reasons.iter().filter(|reason| reason.verdict != Judgement::Passed);
+        let counted = ruling.reasons.iter().filter(|reason| reason.counts());
         let got = Expected {
             verdict: ruling.answer.verdict().into(),
             seats: self.expect.seats.as_ref().map(|_| sorted(ruling.answer.seats())),
@@ -87,7 +87,7 @@ impl Example {
 
 /// The rules that counted, with their details, for whoever mends a policy.
 fn because<T>(ruling: &Ruling<T>) -> String {
-    let counted = ruling.reasons.iter().filter(|reason| reason.verdict != Judgement::Passed);
+    let counted = ruling.reasons.iter().filter(|reason| reason.counts());
     let each = counted.map(|reason| {
         let by = reason.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
         format!("{}: {}{by}", reason.rule, reason.detail)

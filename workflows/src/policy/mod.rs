@@ -55,4 +55,4 @@ pub use tenant_request::{
 };
 pub(crate) use terms::pins;
 pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};
-pub use versions::{Difference, Published, check, diff, in_force, publish, version};
+pub use versions::{Difference, Published, check, diff, in_force, publish, version, warnings};

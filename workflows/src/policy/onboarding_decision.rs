@@ -84,6 +84,9 @@ impl<'a> Judge<'a> {
         );
         let detail = format!("the workspaces ask for {asked} GPUs of the {bought} bought");
         self.check("quota.within_entitlement", always("workspaces"), asked <= bought, detail);
+        for warning in request.warnings() {
+            self.note("quota.unpromised", always("workspaces"), Judgement::Warns, warning);
+        }
         let slices = tenant.isolation == Isolation::SharedSlices;
         let detail = format!(
             "isolation is {}, allow_gpu_sharing is {}",

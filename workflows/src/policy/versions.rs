@@ -144,6 +144,12 @@ pub fn check(text: &str) -> Vec<Finding> {
     read.err().map(|invalid| invalid.findings).unwrap_or_default()
 }
 
+/// What a valid request allows and perhaps does not mean; nothing for the other kinds of document.
+#[must_use]
+pub fn warnings(text: &str) -> Vec<String> {
+    OnboardingRequest::from_yaml(text).map(|request| request.warnings()).unwrap_or_default()
+}
+
 /// One key that two documents say differently.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {

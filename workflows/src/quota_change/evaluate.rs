@@ -151,8 +151,9 @@ impl<'a> Judge<'a> {
         let constraints = self.constraints(tenant);
         let (mut lacking, mut exceeds) = (0, false);
         if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
-            exceeds = self.entitled(more);
-            lacking = if self.policy.overcommit { 0 } else { facts.stand.lacking(more) };
+            exceeds = more > 0 && self.entitled(more);
+            let counts = more > 0 && !self.policy.overcommit;
+            lacking = if counts { facts.stand.lacking(more) } else { 0 };
             self.capacity(lacking, &constraints);
         }
         let (waived, seats) = match facts.direction {
@@ -208,18 +209,18 @@ impl<'a> Judge<'a> {
         let before = before.filter(|_| whole)?;
         let after = request.apply_to(&before, facts.direction);
         let field = if request.lines.contains_key("by") { "by" } else { "to" };
-        let (holds, word) = match (facts.direction, &after) {
-            (Direction::Increase, Some(after)) => (raises(&before, after), "more"),
-            (Direction::Decrease, Some(after)) => (after.nominal < before.nominal, "less"),
-            (Direction::Increase, None) => (false, "more"),
-            (Direction::Decrease, None) => (false, "less"),
+        let holds = after.as_ref().is_some_and(|after| facts.direction.allows(&before, after));
+        let (rule, word) = match facts.direction {
+            Direction::Increase => ("quota.raises", "more"),
+            Direction::Decrease => ("quota.lowers", "less"),
         };
         let to = after.map_or_else(|| "below nothing".to_owned(), |after| after.nominal.to_string());
-        let rule = match facts.direction {
-            Direction::Increase => "quota.raises",
-            Direction::Decrease => "quota.lowers",
+        let detail = if after == Some(before) {
+            format!("{to} is in force already, with these limits: name another amount, or a limit that changes")
+        } else {
+            format!("from {} to {to} must be {word}, or be a change of limits alone", before.nominal)
         };
-        self.check(rule, field, holds, format!("from {} to {to} must be {word}", before.nominal));
+        self.check(rule, field, holds, detail);
         Some((before, after?))
     }
 
@@ -371,13 +372,6 @@ impl<'a> Judge<'a> {
         let rule = if ended { "quota.ended" } else { "approval.in_use" };
         ((!over).then(|| rule.to_owned()), seats)
     }
-}
-
-/// Whether something rises, and nothing falls.
-fn raises(before: &Allowance, after: &Allowance) -> bool {
-    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    let (old, new) = (limit(before.borrowing_limit), limit(after.borrowing_limit));
-    after.nominal >= before.nominal && new >= old && (after.nominal > before.nominal || new > old)
 }
 
 /// As the tenant's other nodes.

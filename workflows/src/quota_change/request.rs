@@ -19,6 +19,21 @@ pub enum Direction {
     Decrease,
 }
 
+impl Direction {
+    /// Whether a change goes this way, or changes limits alone: these go up and down in either.
+    #[must_use]
+    pub fn allows(self, before: &Allowance, after: &Allowance) -> bool {
+        if after.nominal == before.nominal {
+            return after != before;
+        }
+        let limit = |allowance: &Allowance| allowance.borrowing_limit.unwrap_or(u64::MAX);
+        match self {
+            Self::Increase => after.nominal > before.nominal && limit(after) >= limit(before),
+            Self::Decrease => after.nominal < before.nominal,
+        }
+    }
+}
+
 /// How far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,6 +138,11 @@ impl QuotaRequest {
             (Change::By(by), Direction::Increase) => before.nominal.checked_add(by)?,
             (Change::By(by), Direction::Decrease) => before.nominal.checked_sub(by)?,
         };
+        if self.ended {
+            // It goes back to exactly what was agreed, and having no limit is a limit too.
+            let (borrowing_limit, lending_limit) = (self.borrowing_limit, self.lending_limit);
+            return Some(Allowance { nominal, borrowing_limit, lending_limit });
+        }
         let lending_limit = self.lending_limit.or(before.lending_limit);
         Some(Allowance {
             nominal,
@@ -131,6 +151,19 @@ impl QuotaRequest {
             lending_limit: lending_limit
                 .map(|limit| if self.lending_limit.is_some() { limit } else { limit.min(nominal) }),
         })
+    }
+
+    /// The way that leads from `before` to what is asked for, where that is an amount: down if the quota falls, or stays and a limit
+    /// falls.
+    #[must_use]
+    pub fn leads(&self, before: &Allowance) -> Direction {
+        let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        let falls = self.apply_to(before, Direction::Decrease).is_none_or(|after| {
+            let limits = limit(after.borrowing_limit) < limit(before.borrowing_limit)
+                || limit(after.lending_limit) < limit(before.lending_limit);
+            after.nominal < before.nominal || after.nominal == before.nominal && limits
+        });
+        if falls { Direction::Decrease } else { Direction::Increase }
     }
 
     /// The decreases that are due now that the temporary part of `quota` has ended.

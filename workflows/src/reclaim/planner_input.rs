@@ -75,6 +75,12 @@ pub(super) fn snapshot(
             snapshot.set_owned(kind, stock.pieces);
         }
     }
+    for resource in cohort.stock.keys().filter(|resource| resource.gpu().is_some()) {
+        let nominal = cohort.pool(resource).saturating_add(beyond_quota(cohort, demand, resource));
+        let Some(kind) = kind(resource).filter(|_| nominal > 0) else { continue };
+        let quota = Quota { nominal, borrowing_limit: None, lending_limit: None };
+        snapshot.set_cohort_quota(root, &kind, quota).map_err(|e| differ(&e))?;
+    }
     let own = preemption(policy);
     let chosen_from = |name: &WorkspaceName, account: &Account| {
         let within = *name == demand.workspace && own.within_workspace != PreemptPolicy::Never;
@@ -155,6 +161,22 @@ fn active_reclaim<'a>(
     cohort.reclaims.get(resource).filter(|reclaim| reclaim.workload.as_ref() == Some(&demand.name))
 }
 
+/// What is free of the demand's own quota beyond what Kueue's arithmetic leaves it, with what is set aside for it: no victim has to
+/// free that.
+fn beyond_quota(cohort: &Cohort, demand: &Workload, resource: &Resource) -> u64 {
+    if active_reclaim(cohort, resource, demand).is_none() {
+        return cohort.available_beyond_quota(&demand.workspace, resource);
+    }
+    let mut cohort = cohort.clone();
+    let account = cohort.accounts.get_mut(&demand.workspace);
+    let balance = account.and_then(|account| account.balances.get_mut(resource));
+    let aside = balance.map_or(0, |balance| std::mem::take(&mut balance.in_transit));
+    if let Some(stock) = cohort.stock.get_mut(resource) {
+        stock.free = stock.free.saturating_add(aside);
+    }
+    cohort.available_beyond_quota(&demand.workspace, resource)
+}
+
 /// What a workspace uses beside those listed, as one that never gives way: the sum is all that quota needs to know. What is set aside for
 /// the demand is not used: it is asked for.
 fn remainder(
@@ -190,7 +212,8 @@ fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -
         let unused = cohort
             .balances(resource)
             .map(|(_, balance)| i128::from(balance.allowance.nominal) - i128::from(balance.in_use()));
-        let short = unused.sum::<i128>() - i128::from(stock.free);
+        let unused = i128::from(cohort.pool(resource)) + unused.sum::<i128>();
+        let short = unused - i128::from(stock.free);
         if short > 0 {
             usage.insert(kind, u64::try_from(short).unwrap_or(u64::MAX).min(stock.resting));
         }

@@ -11,7 +11,10 @@ use crate::{
         planner_input, planner_settings,
         question::PlanningQuery,
     },
-    scheduling::planner::{self, Breach, Explanation, Plan, PlanAnswer},
+    scheduling::{
+        admission,
+        planner::{self, Breach, Explanation, Plan, PlanAnswer},
+    },
     tenancy::{
         Beneficiary, Cluster, Cohort, Compliance, NodeAllocation, OpenLoans, Resource, RunningEntry, Tenant,
         Workload, WorkloadState, WorkspaceName, WorkspaceQueue, workspace_key,
@@ -99,6 +102,11 @@ fn for_demand(
 ) -> Result<ChosenVictims, Undecided> {
     let demand = view.require::<Workload>(&Workload::key(question.tenant, name))?;
     if demand.state != WorkloadState::Waiting {
+        return Ok(ChosenVictims::nothing(PlanVerdict::Satisfied));
+    }
+    let begun = cohort.reclaims.get(question.resource);
+    let begun = begun.is_some_and(|reclaim| reclaim.workload.as_ref() == Some(&demand.name));
+    if !begun && !admission::lacks(view, &demand, question.resource)? {
         return Ok(ChosenVictims::nothing(PlanVerdict::Satisfied));
     }
     let snapshot = planner_input::snapshot(view, cohort, &demand, policy)?;

@@ -39,6 +39,7 @@ pub use quotas::cohort::{
 };
 pub use quotas::earmark::{Earmark, Earmarks};
 pub use quotas::flavor_quota::FlavorQuota;
+pub use quotas::lender::Lender;
 pub use quotas::loan::{Loan, LoanState, OpenLoan, OpenLoans};
 pub use quotas::quota::{Allowance, Quota, QuotaEnd, QuotaLimits};
 pub use quotas::reservation::Reservation;

@@ -108,11 +108,18 @@ const RULES: [output::Column; 6] = [
 ];
 
 fn check(common: &Common, file: &Path) -> Result<Exit, Failure> {
-    let findings = policy::check(&files::read(file)?);
+    let text = files::read(file)?;
+    let (findings, warnings) = (policy::check(&text), policy::warnings(&text));
     match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, &json!(findings))?,
+        format @ (Format::Json | Format::Yaml) => {
+            output::one(format, &json!(findings))?;
+            for warning in &warnings {
+                output::note(&format!("{}: warning: {warning}", file.display()));
+            }
+        }
         Format::Table if findings.is_empty() => {
-            output::say(&format!("{}: valid\n", file.display()))?;
+            let lines = warnings.iter().map(|warning| format!("{}: warning: {warning}\n", file.display()));
+            output::say(&format!("{}: valid\n{}", file.display(), lines.collect::<String>()))?;
         }
         Format::Table => {
             let lines = findings.iter().map(|finding| format!("{}: {finding}\n", file.display()));

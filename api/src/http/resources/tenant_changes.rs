@@ -26,7 +26,7 @@ use workflows::{
 };
 
 /// What `direction` means.
-const WAY: &str = "`increase` or `decrease`; where it is left out, the way that leads to `to`.";
+const WAY: &str = "`increase` or `decrease`; where it is left out, the way that leads to `to`; for a change of limits alone, down if one falls.";
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let change = Access::Tenant(Verb::ChangeQuota);
@@ -66,14 +66,13 @@ pub(in crate::http) struct QuotaChangeRequest {
 
 impl QuotaChangeRequest {
     fn way(&self, view: &mut View) -> Result<Direction, Undecided> {
-        let Change::To(to) = self.request.change else {
+        if matches!(self.request.change, Change::By(_)) {
             return Ok(self.direction.unwrap_or(Direction::Increase));
-        };
+        }
         let quota = view.get::<Quota>(&workspace_key(&self.request.tenant, &self.request.workspace))?;
         let stands = quota.as_ref().and_then(|quota| quota.allowances.get(&self.request.resource));
-        let lower = stands.is_some_and(|stands| to < stands.nominal);
-        let leads = if lower { Direction::Decrease } else { Direction::Increase };
-        Ok(self.direction.unwrap_or(leads))
+        let leads = stands.map(|stands| self.request.leads(stands));
+        Ok(self.direction.or(leads).unwrap_or(Direction::Increase))
     }
 }
 

@@ -105,7 +105,9 @@ impl Replay<'_> {
             }
             if !loan.state.is_ended() {
                 open.entry((loan.resource.clone(), loan.borrower)).or_default().0 += loan.amount;
-                open.entry((loan.resource, loan.lender)).or_default().1 += loan.amount;
+                if let Some(lender) = loan.lender.workspace() {
+                    open.entry((loan.resource, lender.clone())).or_default().1 += loan.amount;
+                }
             }
         }
         for (workspace, account) in &self.cohort.accounts {

@@ -131,7 +131,8 @@ impl InvariantChecks {
             }
         }
         for (resource, sum) in sums {
-            if sum.borrowed != sum.lent || sum.borrowed != sum.beyond {
+            let lent_in_all = sum.lent + cohort.pool_lent(resource);
+            if sum.borrowed != lent_in_all || sum.borrowed != sum.beyond {
                 let Sums { borrowed, lent, beyond, .. } = sum;
                 let what =
                     format!("{borrowed} {resource} are borrowed, {lent} lent, {beyond} beyond nominal");

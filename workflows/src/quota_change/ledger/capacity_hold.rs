@@ -70,6 +70,13 @@ impl LedgerAction for HoldCapacity {
             nodes: BTreeMap::new(),
             replaced: None,
         });
+        if amount == 0 {
+            // Limits alone take nothing of what there is.
+            let claim = claim_of(&tenant, &self.constraints, &mark.nodes);
+            marks.open.insert(call.execution, mark);
+            view.put(&marks)?;
+            return Ok(claim);
+        }
         let stand = quotas::gpu_holdings(view, &self.tenant, &tenant.workspaces, &self.resource)?;
         self.entitled(
             view,

@@ -67,6 +67,12 @@ impl LowerQuota {
             ends.then.remove(&self.resource);
         } else if let Some(then) = ends.then.get_mut(&self.resource) {
             then.nominal = then.nominal.min(self.after.nominal);
+            if self.before.borrowing_limit != self.after.borrowing_limit {
+                then.borrowing_limit = self.after.borrowing_limit;
+            }
+            if self.before.lending_limit != self.after.lending_limit {
+                then.lending_limit = self.after.lending_limit;
+            }
             then.lending_limit = then.lending_limit.map(|limit| limit.min(then.nominal));
         }
         (!ends.then.is_empty()).then_some(ends)

@@ -8,8 +8,8 @@ use crate::{
         AdmissionEffects, ReclaimDemand, decision::decide, skipped::Skipped, unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Account, AdmissionVerdict, Balance, QueuedWorkload, Resource, TenantId, WorkspaceName,
-        WorkspaceQueue, workspace_key,
+        Account, AdmissionVerdict, Amounts, Balance, QueuedWorkload, Resource, TenantId, Workload,
+        WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{Undecided, View};
@@ -82,6 +82,17 @@ pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDe
     Ok(late)
 }
 
+/// Returns true if a waiting workload lacks `resource`: quotas leave it too little, or what is free does not lie as it must. Only
+/// then is there anything to call back for it.
+///
+/// # Errors
+/// What the view lacks; a permanent `workspace.unknown`.
+pub(crate) fn lacks(view: &mut View, workload: &Workload, resource: &Resource) -> Result<bool, Undecided> {
+    let mut desk = AdmissionTx::open(view, &workload.tenant, [])?;
+    let lacking = desk.lacking(view, &workload.workspace, &workload.requests, workload.together)?;
+    Ok(lacking.contains(resource))
+}
+
 impl AdmissionTx {
     /// Admits whose turn it is, and says what demands remain.
     pub(super) fn admit_waiting(&mut self, view: &mut View) -> Result<(), Undecided> {
@@ -117,7 +128,7 @@ impl AdmissionTx {
             let decided = self.decide(
                 view,
                 &workload,
-                decide::DecisionOrigin::Now { cooling_until: waits.cooling_until },
+                decide::DecisionOrigin::Queued { cooling_until: waits.cooling_until },
             )?;
             if decided.admission.answer == AdmissionVerdict::Admit {
                 self.change_line(view, &workspace, |line| {
@@ -217,8 +228,8 @@ impl AdmissionTx {
         (borrows, had, Reverse(priority), waits.since, waits.workload.as_str())
     }
 
-    /// The first of each line inside its own quota whose kind is not being reclaimed, where somebody else uses more than
-    /// its own: each is a demand.
+    /// The first of each line inside its own quota that lacks a kind which is not being reclaimed, where somebody else uses more
+    /// than its own: each is a demand. A request that fits on what is free is none, whatever else it waits for.
     pub(super) fn demands(&mut self, view: &mut View) -> Result<(), Undecided> {
         let inside = |account: &Account, requests: &BTreeMap<Resource, u64>| {
             requests.iter().all(|(resource, amount)| {
@@ -240,10 +251,23 @@ impl AdmissionTx {
         for workspace in demanding {
             self.queue_of(view, &workspace)?;
             let account = self.account(&workspace)?;
+            let called = |waits: &QueuedWorkload| {
+                let mut kinds = waits.requests.iter().filter(|(_, amount)| **amount > 0);
+                inside(account, &waits.requests) && kinds.any(|(resource, _)| callable(&workspace, resource))
+            };
+            let waiting: Vec<_> =
+                self.loaded_queue(&workspace).iter().filter(|waits| called(waits)).cloned().collect();
+            let mut known: BTreeMap<(Amounts, u64), BTreeSet<Resource>> = BTreeMap::new();
             let mut first = BTreeSet::new();
-            for waits in self.loaded_queue(&workspace).iter().filter(|waits| inside(account, &waits.requests))
-            {
-                for (resource, wanted) in waits.requests.iter().filter(|(_, amount)| **amount > 0) {
+            for waits in &waiting {
+                let shape = (waits.requests.clone(), waits.together);
+                let lacking = match known.get(&shape) {
+                    Some(lacking) => lacking.clone(),
+                    None => self.lacking(view, &workspace, &waits.requests, waits.together)?,
+                };
+                known.insert(shape, lacking.clone());
+                let account = self.account(&workspace)?;
+                for (resource, wanted) in waits.requests.iter().filter(|(kind, _)| lacking.contains(*kind)) {
                     if !callable(&workspace, resource) {
                         continue;
                     }

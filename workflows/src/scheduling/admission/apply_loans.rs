@@ -51,7 +51,7 @@ impl AdmissionTx {
         }
     }
 
-    /// What others who may lend to `workspace` leave idle, and whether all who could ever lend are kept apart from it.
+    /// What the pool and others who may lend to `workspace` leave idle, and whether all who could ever lend are kept apart from it.
     pub(super) fn lendable(&self, workspace: &WorkspaceName, resource: &Resource) -> (u64, bool) {
         let forbid = self.forbids();
         let others = || self.cohort.balances(resource).filter(|(name, _)| *name != workspace);
@@ -60,8 +60,10 @@ impl AdmissionTx {
         let mut lenders = others()
             .filter(|(_, balance)| crate::scheduling::loans::arithmetic::lends(&balance.allowance) > 0)
             .peekable();
-        let kept_apart = lenders.peek().is_some() && !lenders.any(|lender| may(&lender));
-        (idle.fold(0, u64::saturating_add), kept_apart)
+        let pool = self.cohort.pool(resource);
+        let kept_apart = pool == 0 && lenders.peek().is_some() && !lenders.any(|lender| may(&lender));
+        let pool = pool.saturating_sub(self.cohort.pool_lent(resource));
+        (idle.fold(pool, u64::saturating_add), kept_apart)
     }
 
     /// The most that `workspace` could ever use with such an allowance, if nobody else used anything. Policy that keeps classes
@@ -81,7 +83,8 @@ impl AdmissionTx {
         let lenders = lenders.filter(|(name, _)| *name != workspace && !forbid(name, workspace));
         let lent =
             lenders.map(|(_, balance)| crate::scheduling::loans::arithmetic::lends(&balance.allowance));
-        potential.min(lent.fold(allowance.nominal, u64::saturating_add))
+        let own = allowance.nominal.saturating_add(self.cohort.pool(resource));
+        potential.min(lent.fold(own, u64::saturating_add))
     }
 
     /// Whether anything of `resource` is lent, or should be.
@@ -188,11 +191,11 @@ impl AdmissionTx {
     fn repeat(&mut self, loans: &OpenLoans) {
         for (name, account) in &mut self.cohort.accounts {
             let Some(balance) = account.balances.get_mut(&loans.resource) else { continue };
-            let sum = |of: &dyn Fn(&OpenLoan) -> &WorkspaceName| {
-                loans.open.iter().filter(|loan| of(loan) == name).map(|loan| loan.amount).sum()
+            let sum = |of: &dyn Fn(&OpenLoan) -> bool| {
+                loans.open.iter().filter(|loan| of(loan)).map(|loan| loan.amount).sum()
             };
-            balance.borrowed = sum(&|loan| &loan.borrower);
-            balance.lent = sum(&|loan| &loan.lender);
+            balance.borrowed = sum(&|loan| loan.borrower == *name);
+            balance.lent = sum(&|loan| loan.lender == *name);
         }
     }
 

@@ -4,19 +4,26 @@ use crate::{
     placement::best_fit,
     scheduling::admission::unit_of_work::{AdmissionTx, corrupt},
     tenancy::{
-        CapacityUsage, GpuKind, GpuUser, NodeId, NodeRoom, NodeUse, OpenLoan, Placed, Resource, Workload,
+        Amounts, CapacityUsage, GpuKind, GpuUser, NodeId, NodeRoom, NodeUse, OpenLoan, Placed, Resource, Workload,
         WorkspaceName,
     },
 };
 use engine::{Undecided, View};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Which GPUs, by node and kind.
 pub(super) type GpuChoice = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
 
 /// The kinds of GPU that are asked for, and how much of each.
 pub(super) fn kinds(workload: &Workload) -> impl Iterator<Item = (&GpuKind, u64)> {
-    let gpus = workload.requests.iter().filter_map(|(resource, amount)| Some((resource.gpu()?, *amount)));
+    gpus(&workload.requests)
+}
+
+fn gpus(requests: &Amounts) -> impl Iterator<Item = (&GpuKind, u64)> {
+    let gpus = requests.iter().filter_map(|(resource, amount)| Some((resource.gpu()?, *amount)));
     gpus.filter(|(_, amount)| *amount > 0)
 }
 
@@ -58,21 +65,42 @@ impl AdmissionTx {
         Ok(rooms)
     }
 
-    /// Where a workload could run, if it could.
+    /// Where a workload of a workspace could run, and the kinds of which it finds no place.
     pub(super) fn choose(
         &mut self,
         view: &mut View,
-        workload: &Workload,
-    ) -> Result<Option<GpuChoice>, Undecided> {
-        let mut choice = GpuChoice::new();
-        for (kind, amount) in kinds(workload) {
-            let rooms = self.rooms(view, kind, &workload.workspace)?;
-            let Some(chosen) = best_fit::choose(best_fit::each(&rooms), amount, workload.together) else {
-                return Ok(None);
-            };
-            choice.insert(kind.clone(), chosen);
+        workspace: &WorkspaceName,
+        requests: &Amounts,
+        together: u64,
+    ) -> Result<(GpuChoice, BTreeSet<GpuKind>), Undecided> {
+        let (mut choice, mut misfits) = (GpuChoice::new(), BTreeSet::new());
+        for (kind, amount) in gpus(requests) {
+            let rooms = self.rooms(view, kind, workspace)?;
+            match best_fit::choose(best_fit::each(&rooms), amount, together) {
+                Some(chosen) => _ = choice.insert(kind.clone(), chosen),
+                None => _ = misfits.insert(kind.clone()),
+            }
         }
-        Ok(Some(choice))
+        Ok((choice, misfits))
+    }
+
+    /// The resources of a request that a workspace cannot use now: quotas leave too little, or no free GPUs lie as they must.
+    /// A reclaim for anything else would evict for nothing.
+    pub(super) fn lacking(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        requests: &Amounts,
+        together: u64,
+    ) -> Result<BTreeSet<Resource>, Undecided> {
+        let short = |(resource, amount): &(&Resource, &u64)| {
+            **amount > self.cohort.available(workspace, resource)
+        };
+        let mut lacking: BTreeSet<Resource> =
+            requests.iter().filter(short).map(|(resource, _)| resource.clone()).collect();
+        let (_, misfits) = self.choose(view, workspace, requests, together)?;
+        lacking.extend(misfits.into_iter().map(Resource::Gpu));
+        Ok(lacking)
     }
 
     /// Gives the chosen GPUs to a workload, or sets them aside for it.

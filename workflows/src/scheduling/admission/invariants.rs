@@ -4,7 +4,7 @@
 use crate::{
     scheduling::loans::arithmetic::{lends, spare},
     tenancy::{
-        Admission, AdmissionVerdict, Cohort, GpuKind, Loan, NodeUse, Occupancy, OpenLoans, Resource,
+        Admission, AdmissionVerdict, Cohort, GpuKind, Lender, Loan, NodeUse, Occupancy, OpenLoans, Resource,
         RunningList, TenantId, Workload, WorkloadState, WorkspaceName, WorkspaceQueue,
     },
 };
@@ -242,6 +242,13 @@ impl InvariantChecker<'_> {
                 over += balance.over_quota();
                 idle += spare(&balance).saturating_sub(lent);
             }
+            let from_pool = open.iter().filter(|loan| loan.resource == *resource && loan.lender == Lender::Pool);
+            let from_pool: u64 = from_pool.map(|loan| loan.amount).sum();
+            let pool = self.state.cohort.pool(resource);
+            self.check("I-8", from_pool <= pool, || {
+                format!("{from_pool} of {resource} are lent of the pool, which has {pool}")
+            });
+            idle += pool.saturating_sub(from_pool);
             self.check("I-8", over == 0 || idle == 0, || {
                 format!("{over} of {resource} have no lender and {idle} idle")
             });

@@ -68,6 +68,7 @@ pub fn serve_nodes(
         let problem = format!("tenant {tenant} would have {listed} nodes in service");
         return Err(ActionError::permanent(codes::OCCUPANCY_FULL, problem).into());
     }
+    desk.settle_all(view)?;
     desk.admit_waiting(view)?;
     desk.save(view)
 }
@@ -118,6 +119,7 @@ pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Res
         desk.update_occupancy(&NodeUse { serving: false, ..node });
         desk.keep_node(id, None);
     }
+    desk.settle_all(view)?;
     desk.save(view)?;
     Ok(())
 }
@@ -188,6 +190,7 @@ pub fn cut_gpus(
             }
         }
     })?;
+    desk.settle_all(view)?;
     desk.admit_waiting(view)?;
     desk.save(view)
 }

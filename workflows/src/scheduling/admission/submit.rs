@@ -192,7 +192,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     let workload = request.workload(desk.now);
     desk.account(&request.workspace)?;
     desk.prefetch_request(view, &workload)?;
-    let decided = desk.decide(view, &workload, DecisionOrigin::Now { cooling_until: None })?;
+    let decided = desk.decide(view, &workload, DecisionOrigin::New)?;
     let (admission, placed) = match decided.admission.answer {
         AdmissionVerdict::Admit => {
             let admission = desk.admit(view, workload, decided)?;

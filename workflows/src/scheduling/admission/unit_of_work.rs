@@ -4,9 +4,9 @@ use crate::{
     policy::PolicyInForce,
     scheduling::admission::{AdmissionEffects, Rules, accounts::cohort_cell::CohortCell, codes},
     tenancy::{
-        Account, Admission, Balance, Cohort, LastObservation, Loan, LoanState, MonthlyUsage, NodeId, NodeUse,
-        Occupancy, OpenLoans, QueuedWorkload, Resource, RunningList, Tenant, TenantId, UsageCounters,
-        Workload, WorkspaceName, WorkspaceQueue, workspace_key,
+        Account, Admission, Balance, Cohort, Entitlement, LastObservation, Loan, LoanState, MonthlyUsage,
+        NodeId, NodeUse, Occupancy, OpenLoans, QueuedWorkload, Resource, RunningList, Tenant, TenantId,
+        UsageCounters, Workload, WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{ActionError, Entity, Undecided, View};
@@ -97,12 +97,13 @@ impl AdmissionTx {
             view.prefetch::<Occupancy>([id]),
             view.prefetch::<LastObservation>([id]),
             view.prefetch::<PolicyInForce>([policy]),
+            view.prefetch::<Entitlement>([id]),
         ];
         together(own.into_iter().chain(wants))?;
         let now = view.now();
         let cohort = view.get_shared::<Cohort>(id)?;
         let cohort = cohort.unwrap_or_else(|| Arc::new(Cohort::new(tenant.clone(), now)));
-        let (cohort, usages) = CohortCell::open(cohort, now);
+        let (cohort, usages) = CohortCell::open(cohort, view.get::<Entitlement>(id)?, now);
         Ok(Self {
             now,
             tenant: view.require::<Tenant>(id)?,

@@ -4,13 +4,13 @@
 //! than it leaves idle within its limit (I-8), as far as lenders go.
 
 use super::arithmetic::spare;
-use crate::tenancy::{Cohort, OpenLoan, Resource, WorkspaceName};
+use crate::tenancy::{Cohort, Lender, OpenLoan, Resource, WorkspaceName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A loan to be opened, or what an open one was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoanChange {
-    pub(crate) lender: WorkspaceName,
+    pub(crate) lender: Lender,
     pub(crate) borrower: WorkspaceName,
     pub(crate) amount: u64,
     /// The loan that it takes the place of, whose workload and terms it keeps; `None` for one that begins.
@@ -29,7 +29,7 @@ pub(crate) struct Settlement {
 }
 
 /// Settles the loans of `resource` with what the account says is used. Of what is given back, `ended`'s loans go first, then
-/// the newest; of lenders, the one with the most idle, then by name. Lenders that `forbid` keeps from a borrower never lend to it.
+/// the newest; of lenders, the pool first, then the workspace with the most idle, then by name. Lenders that `forbid` keeps from a borrower never lend to it.
 pub(crate) fn settle(
     cohort: &Cohort,
     resource: &Resource,
@@ -44,13 +44,13 @@ pub(crate) fn settle(
     table.settlement()
 }
 
-type LenderAndBorrower = (WorkspaceName, WorkspaceName);
+type LenderAndBorrower = (Lender, WorkspaceName);
 
 struct LoanTable<'a> {
     /// By borrower: what it takes beyond its nominal.
     wants: BTreeMap<&'a WorkspaceName, u64>,
     /// By lender: what it can lend in all.
-    spares: BTreeMap<&'a WorkspaceName, u64>,
+    spares: BTreeMap<Lender, u64>,
     open: &'a [OpenLoan],
     /// What is left of each open loan, in their order.
     left: Vec<u64>,
@@ -71,7 +71,11 @@ impl<'a> LoanTable<'a> {
     ) -> Self {
         Self {
             wants: cohort.balances(resource).map(|(name, balance)| (name, balance.over_nominal())).collect(),
-            spares: cohort.balances(resource).map(|(name, balance)| (name, spare(&balance))).collect(),
+            spares: cohort
+                .balances(resource)
+                .map(|(name, balance)| (Lender::Workspace(name.clone()), spare(&balance)))
+                .chain(std::iter::once((Lender::Pool, cohort.pool(resource))))
+                .collect(),
             open,
             left: open.iter().map(|loan| loan.amount).collect(),
             moved: vec![0; open.len()],
@@ -81,7 +85,7 @@ impl<'a> LoanTable<'a> {
         }
     }
 
-    fn sum(&self, of: impl Fn(&WorkspaceName, &WorkspaceName) -> bool) -> u64 {
+    fn sum(&self, of: impl Fn(&Lender, &WorkspaceName) -> bool) -> u64 {
         let old = self.open.iter().zip(&self.left).filter(|(loan, _)| of(&loan.lender, &loan.borrower));
         let fresh = self.fresh.iter().filter(|((lender, borrower), _)| of(lender, borrower));
         old.map(|(_, left)| *left).sum::<u64>().saturating_add(fresh.map(|(_, amount)| *amount).sum())
@@ -91,11 +95,11 @@ impl<'a> LoanTable<'a> {
         self.sum(|_, borrower| borrower == who)
     }
 
-    fn lent(&self, who: &WorkspaceName) -> u64 {
+    fn lent(&self, who: &Lender) -> u64 {
         self.sum(|lender, _| lender == who)
     }
 
-    fn idle(&self, lender: &WorkspaceName) -> u64 {
+    fn idle(&self, lender: &Lender) -> u64 {
         self.spares.get(lender).copied().unwrap_or(0).saturating_sub(self.lent(lender))
     }
 
@@ -134,11 +138,14 @@ impl<'a> LoanTable<'a> {
     /// Lenders take back what they need themselves or may no longer lend.
     fn take_back(&mut self) {
         let forbid = self.forbid;
-        self.shrink(u64::MAX, true, |loan| forbid(&loan.lender, &loan.borrower));
-        let spares: Vec<_> = self.spares.iter().map(|(name, spare)| (*name, *spare)).collect();
+        let forbidden = |lender: &Lender, borrower: &WorkspaceName| {
+            lender.workspace().is_some_and(|lender| forbid(lender, borrower))
+        };
+        self.shrink(u64::MAX, true, |loan| forbidden(&loan.lender, &loan.borrower));
+        let spares: Vec<_> = self.spares.iter().map(|(name, spare)| (name.clone(), *spare)).collect();
         for (lender, spare) in spares {
-            let excess = self.lent(lender).saturating_sub(spare);
-            self.shrink(excess, true, |loan| loan.lender == *lender);
+            let excess = self.lent(&lender).saturating_sub(spare);
+            self.shrink(excess, true, |loan| loan.lender == lender);
         }
     }
 
@@ -158,16 +165,18 @@ impl<'a> LoanTable<'a> {
     }
 
     /// The shortest chain of lenders, each but the last lending to somebody to whom the next could lend instead; the last
-    /// has something idle. Found breadth first, the most idle first.
-    fn path(&self, borrower: &WorkspaceName) -> Option<Vec<(WorkspaceName, Option<WorkspaceName>)>> {
-        let mut came: BTreeMap<WorkspaceName, Option<(WorkspaceName, WorkspaceName)>> = BTreeMap::new();
-        let mut wave: Vec<WorkspaceName> = self.lenders_of(borrower);
+    /// has something idle. Found breadth first; the pool comes first, then the most idle.
+    fn path(&self, borrower: &WorkspaceName) -> Option<Vec<(Lender, Option<WorkspaceName>)>> {
+        let mut came: BTreeMap<Lender, Option<(Lender, WorkspaceName)>> = BTreeMap::new();
+        let mut wave: Vec<Lender> = self.lenders_of(borrower);
         for lender in &wave {
             came.insert(lender.clone(), None);
         }
         while !wave.is_empty() {
             let best = wave.iter().filter(|lender| self.idle(lender) > 0);
-            let best = best.max_by_key(|lender| (self.idle(lender), std::cmp::Reverse((*lender).clone())));
+            let best = best.max_by_key(|lender| {
+                (**lender == Lender::Pool, self.idle(lender), std::cmp::Reverse((*lender).clone()))
+            });
             if let Some(last) = best {
                 let mut path = vec![(last.clone(), None)];
                 let mut at = last;
@@ -194,13 +203,16 @@ impl<'a> LoanTable<'a> {
         None
     }
 
-    fn lenders_of(&self, borrower: &WorkspaceName) -> Vec<WorkspaceName> {
-        let may = |lender: &&WorkspaceName| *lender != borrower && !(self.forbid)(lender, borrower);
-        let some = self.spares.iter().filter(|(_, spare)| **spare > 0).map(|(name, _)| *name);
+    fn lenders_of(&self, borrower: &WorkspaceName) -> Vec<Lender> {
+        let may = |lender: &&Lender| {
+            let workspace = lender.workspace();
+            workspace.is_none_or(|lender| lender != borrower && !(self.forbid)(lender, borrower))
+        };
+        let some = self.spares.iter().filter(|(_, spare)| **spare > 0).map(|(lender, _)| lender);
         some.filter(may).cloned().collect()
     }
 
-    fn borrowers_of(&self, lender: &WorkspaceName) -> BTreeSet<WorkspaceName> {
+    fn borrowers_of(&self, lender: &Lender) -> BTreeSet<WorkspaceName> {
         let old =
             self.open.iter().zip(&self.left).filter(|(loan, left)| loan.lender == *lender && **left > 0);
         let fresh = self.fresh.iter().filter(|((from, _), amount)| from == lender && **amount > 0);
@@ -211,7 +223,7 @@ impl<'a> LoanTable<'a> {
     fn shift(
         &mut self,
         borrower: &WorkspaceName,
-        path: &[(WorkspaceName, Option<WorkspaceName>)],
+        path: &[(Lender, Option<WorkspaceName>)],
         amount: u64,
     ) -> u64 {
         let mut amount = path.last().map_or(0, |(last, _)| amount.min(self.idle(last)));

@@ -236,6 +236,10 @@ pub struct Cohort {
     pub tenant: TenantId,
     /// By workspace.
     pub accounts: BTreeMap<WorkspaceName, Account>,
+    /// GPUs that the tenant bought, as in its [`Entitlement`](crate::tenancy::Entitlement), by resource. What no workspace
+    /// was promised of them is the tenant's [pool](Self::pool).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bought: Amounts,
     /// By kind of GPU.
     pub reclaims: BTreeMap<Resource, ActiveReclaim>,
     /// GPUs on the tenant's nodes, by kind.
@@ -261,6 +265,7 @@ impl Cohort {
         Self {
             tenant,
             accounts: BTreeMap::new(),
+            bought: Amounts::new(),
             reclaims: BTreeMap::new(),
             stock: BTreeMap::new(),
             since: now,

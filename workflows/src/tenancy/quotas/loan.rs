@@ -1,7 +1,7 @@
-//! A loan: GPUs of one workspace that another uses while they are idle. A row of its own, so that what is lent can be
+//! A loan: GPUs of one workspace, or of the tenant's pool, that another workspace uses while they are idle. A row of its own, so that what is lent can be
 //! shown, charged once, and called back.
 
-use crate::tenancy::{Resource, TenantId, WorkspaceName};
+use crate::tenancy::{Lender, Resource, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
@@ -46,7 +46,7 @@ pub struct Loan {
     /// Whose workspaces these are.
     pub tenant: TenantId,
     /// Who lends.
-    pub lender: WorkspaceName,
+    pub lender: Lender,
     /// Who borrows.
     pub borrower: WorkspaceName,
     /// What.
@@ -91,7 +91,7 @@ pub struct OpenLoan {
     /// Its number.
     pub number: u64,
     /// Who lends.
-    pub lender: WorkspaceName,
+    pub lender: Lender,
     /// Who borrows.
     pub borrower: WorkspaceName,
     /// The workload that runs on it.

@@ -3,6 +3,7 @@
 pub(crate) mod cohort;
 pub(crate) mod earmark;
 pub(crate) mod flavor_quota;
+pub(crate) mod lender;
 pub mod limit_names;
 pub(crate) mod loan;
 pub(crate) mod quota;

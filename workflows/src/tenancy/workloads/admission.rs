@@ -91,7 +91,7 @@ pub struct ResourceFacts {
     pub taken: u64,
     /// What is promised to it.
     pub reserved: u64,
-    /// What it could use more, by Kueue's arithmetic.
+    /// What it could use more, by Kueue's arithmetic, or as GPUs of its own quota are free.
     pub available: u64,
     /// What it could use if nobody used anything, and nothing were cut.
     pub potential: u64,
@@ -107,6 +107,9 @@ pub struct ResourceFacts {
     pub serving: u64,
     /// Those of them that nobody uses.
     pub free: u64,
+    /// The most of it that one of these nodes has, in use or not; `None` where there is none, or in older decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest: Option<u64>,
     /// Whether so many can be had there as they are asked for, together where they must be.
     pub fits: bool,
     /// A workload that has waited so long that no younger one may borrow before it.
@@ -138,6 +141,9 @@ pub struct AdmissionFacts {
     pub place: Option<(RegionId, ClusterId)>,
     /// Whether the list of who runs in its workspace has room for it.
     pub listable: bool,
+    /// It waits or ran before: a later quota has it wait, and never rejects it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
     /// How long ago the platform was seen; `None` for never.
     pub seen: Option<Duration>,
     /// By resource asked for.

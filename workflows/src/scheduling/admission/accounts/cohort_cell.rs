@@ -2,7 +2,7 @@
 
 use crate::{
     scheduling::admission::accounts::metering,
-    tenancy::{Balance, Cohort, MonthlyUsage},
+    tenancy::{Amounts, Balance, Cohort, Entitlement, MonthlyUsage, Resource},
 };
 use std::{
     ops::{Deref, DerefMut},
@@ -19,17 +19,24 @@ pub(in crate::scheduling::admission) struct CohortCell {
 }
 
 impl CohortCell {
-    /// Opens the account at `now`; months that ended are closed, and answered.
+    /// Opens the account at `now`; months that ended are closed, and answered. The account repeats what was bought, and those of
+    /// earlier versions learn it here.
     pub(in crate::scheduling::admission) fn open(
         cohort: Arc<Cohort>,
+        entitlement: Option<Entitlement>,
         now: Timestamp,
     ) -> (Self, Vec<MonthlyUsage>) {
         let mut books = Self { cohort, now, changed: false };
-        if !metering::month_ended(&books.cohort, now) {
-            return (books, Vec::new());
+        let mut usages = Vec::new();
+        if metering::month_ended(&books.cohort, now) {
+            books.changed = true;
+            usages = metering::count(Arc::make_mut(&mut books.cohort), now);
         }
-        books.changed = true;
-        let usages = metering::count(Arc::make_mut(&mut books.cohort), now);
+        let bought = entitlement.map(|line| (Resource::gpus(line.gpu_model), u64::from(line.gpus.0)));
+        let bought: Amounts = bought.into_iter().collect();
+        if books.cohort.bought != bought {
+            books.bought = bought;
+        }
         (books, usages)
     }
 

@@ -10,12 +10,12 @@ use crate::{
         unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        Admission, AdmissionFacts, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList, Workload,
+        Admission, AdmissionFacts, GpuKind, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList, Workload,
         WorkloadState, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// A decision not yet written down, and where the workload would run.
@@ -27,8 +27,10 @@ pub(in crate::scheduling::admission) struct PendingDecision {
 /// How a workload comes to be decided on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scheduling::admission) enum DecisionOrigin {
-    /// As any other.
-    Now {
+    /// It is a new request: the only one that may be rejected.
+    New,
+    /// It waits, or ran before.
+    Queued {
         /// It may not borrow until then.
         cooling_until: Option<Timestamp>,
     },
@@ -44,8 +46,9 @@ impl AdmissionTx {
         workload: &Workload,
         turn: DecisionOrigin,
     ) -> Result<PendingDecision, Undecided> {
-        let choice = self.choose(view, workload)?;
-        let grounds = self.facts(view, workload, turn, choice.is_some())?;
+        let (choice, misfits) = self.choose(view, &workload.workspace, &workload.requests, workload.together)?;
+        let choice = misfits.is_empty().then_some(choice);
+        let grounds = self.facts(view, workload, turn, &misfits)?;
         let (answer, weighed) = admit(&grounds, &self.rules);
         let json = serde_json::to_vec(&grounds).map_err(|e| ActionError::permanent("ledger.encode", e))?;
         let admission = Admission {
@@ -77,13 +80,13 @@ impl AdmissionTx {
         view: &mut View,
         workload: &Workload,
         turn: DecisionOrigin,
-        fits: bool,
+        misfits: &BTreeSet<GpuKind>,
     ) -> Result<AdmissionFacts, Undecided> {
         let mut resources = BTreeMap::new();
         for (resource, amount) in &workload.requests {
-            let mut ground = self.resource_facts(view, workload, resource, *amount, fits)?;
+            let mut ground = self.resource_facts(view, workload, resource, *amount, misfits)?;
             match turn {
-                DecisionOrigin::Now { .. } => {
+                DecisionOrigin::New | DecisionOrigin::Queued { .. } => {
                     let ahead = self.ahead(view, Claimant::new(workload, resource), resource, &ground)?;
                     ground.ahead = ahead.first().map(|(_, name)| name.clone());
                 }
@@ -99,8 +102,8 @@ impl AdmissionTx {
             resources.insert(resource.clone(), ground);
         }
         let cooling_until = match turn {
-            DecisionOrigin::Now { cooling_until } => cooling_until,
-            DecisionOrigin::Granted => None,
+            DecisionOrigin::Queued { cooling_until } => cooling_until,
+            DecisionOrigin::New | DecisionOrigin::Granted => None,
         };
         let part = RunningList::part_of(&workload.name);
         let listable = self.running_list(view, &workload.workspace, part)?.running.len() < RunningList::MOST;
@@ -119,6 +122,10 @@ impl AdmissionTx {
             cooling: cooling_until.is_some_and(|until| self.now < until),
             place: occupancy.map(|nodes| (nodes.region.clone(), nodes.cluster.clone())),
             listable,
+            queued: match turn {
+                DecisionOrigin::New => false,
+                DecisionOrigin::Queued { .. } | DecisionOrigin::Granted => true,
+            },
             seen: self.seen_at.map(|at| self.now.since(at)),
             resources,
         })
@@ -147,7 +154,7 @@ impl AdmissionTx {
         workload: &Workload,
         resource: &Resource,
         amount: u64,
-        fits: bool,
+        misfits: &BTreeSet<GpuKind>,
     ) -> Result<ResourceFacts, Undecided> {
         let workspace = &workload.workspace;
         let balance = self.effective(workspace, resource)?;
@@ -165,7 +172,6 @@ impl AdmissionTx {
         let Some(kind) = resource.gpu().cloned() else { return Ok(ground) };
         ground.reserved = account.reserved(resource, self.now);
         (ground.lendable, ground.kept_apart) = self.lendable(workspace, resource);
-        ground.uncovered = self.uncovered_with(view, workspace, resource, amount)?;
         let borrows = ground.taken.saturating_add(amount) > ground.allowance.nominal;
         if borrows && ground.lendable > 0 {
             ground.loans = u64::try_from(self.loans(view, resource)?.open.len()).unwrap_or(u64::MAX);
@@ -174,7 +180,12 @@ impl AdmissionTx {
         let sum = |of: &dyn Fn(&NodeRoom) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
         ground.serving = sum(&|room| room.capacity);
         ground.free = sum(&|room| room.assignable());
-        ground.fits = fits;
+        ground.largest = rooms().filter_map(|kinds| kinds.get(&kind)).map(|room| room.capacity).max();
+        ground.fits = !misfits.contains(&kind);
+        // A lender's own GPUs that are free are not held back by loans that no other lender can take over.
+        if borrows || amount > ground.free {
+            ground.uncovered = self.uncovered_with(view, workspace, resource, amount)?;
+        }
         Ok(ground)
     }
 

@@ -10,7 +10,7 @@ use crate::{
 
 /// Decides on a workload (S-37 to S-42). It is rejected only if it can never be admitted as it is: it asks for more than the
 /// nominal and the borrowing limit, or than all workspaces together, or policy forbids it. Else it waits until nothing stands
-/// in its way.
+/// in its way. A workload that waits or ran before is never rejected: quotas can be raised again.
 #[must_use]
 pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<DimensionFinding>) {
     let mut weighed = Vec::new();
@@ -22,7 +22,7 @@ pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<
         if resource.gpu().is_some() {
             weighed.push(scale.reservation());
             weighed.push(scale.borrowable());
-            weighed.push(scale.ownership());
+            weighed.push(scale.ownership(grounds.together));
             weighed.push(scale.availability(grounds.together));
             if let Err(why) = may_borrow {
                 weighed.push(scale.borrowing(why));
@@ -31,6 +31,9 @@ pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<
     }
     weighed.push(freshness(grounds, rules));
     weighed.extend(policy(grounds, rules));
+    for finding in weighed.iter_mut().filter(|finding| grounds.queued && finding.answer == AdmissionVerdict::Reject) {
+        finding.answer = AdmissionVerdict::Queue;
+    }
     let answer = weighed.iter().map(|finding| finding.answer).max_by_key(|answer| severity(*answer));
     (answer.unwrap_or(AdmissionVerdict::Admit), weighed)
 }
@@ -194,8 +197,17 @@ impl Evaluator<'_> {
         self.finding(Dimension::Borrowable, answer, borrow, limit, why)
     }
 
-    fn ownership(&self) -> DimensionFinding {
+    fn ownership(&self, together: u64) -> DimensionFinding {
         let (ground, resource, asked) = (self.facts, self.resource, self.requested);
+        let group = asked.min(together);
+        if let Some(largest) = ground.largest.filter(|largest| group > *largest) {
+            let why = format!(
+                "{group} of {resource} must lie on one node, and the largest of the tenant's nodes has {largest}: it waits until a \
+                 larger node joins; ask for fewer together to run now"
+            );
+            let answer = (AdmissionVerdict::Queue, "nodes.too_small");
+            return self.finding(Dimension::Ownership, answer, group, Some(largest), why);
+        }
         let short = ground.serving < asked;
         let answer =
             if short { (AdmissionVerdict::Queue, "nodes.too_few") } else { (AdmissionVerdict::Admit, "ok") };
@@ -210,10 +222,11 @@ impl Evaluator<'_> {
         } else if ground.free < asked {
             ((AdmissionVerdict::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
         } else if !ground.fits {
-            let why = format!(
-                "{} of {resource} are free, but not {together} together or not to be shared",
-                ground.free
-            );
+            let how = match together {
+                0 | 1 => "but not to be shared with those who use the rest of them".to_owned(),
+                _ => format!("but not {} together on one node", together.min(asked)),
+            };
+            let why = format!("{} of {resource} are free, {how}", ground.free);
             ((AdmissionVerdict::Queue, "gpus.fragmented"), why)
         } else {
             ((AdmissionVerdict::Admit, "ok"), format!("{} of {resource} are free", ground.free))

@@ -340,8 +340,8 @@ impl AdmissionTx {
         victim: &Workload,
     ) -> Result<(), Undecided> {
         let open = &self.loans(view, resource)?.open;
-        let lenders = open.iter().filter(|loan| loan.workload == victim.name).map(|loan| loan.lender.clone());
-        let lenders: BTreeSet<_> = lenders.collect();
+        let loans = open.iter().filter(|loan| loan.workload == victim.name);
+        let lenders: BTreeSet<_> = loans.filter_map(|loan| loan.lender.workspace().cloned()).collect();
         let (now, thrash) = (self.now, self.rules.thrash.clone());
         let account = self.account_mut(&victim.workspace)?;
         for times in account.reclaimed.values_mut() {
@@ -370,13 +370,8 @@ impl AdmissionTx {
         let evictions = workload.evictions.saturating_add(1);
         let mut workload =
             Workload { state: WorkloadState::Waiting, placed: Vec::new(), evictions, ..workload };
-        let decided = self.decide(view, &workload, DecisionOrigin::Now { cooling_until })?;
-        match decided.admission.answer {
-            AdmissionVerdict::Reject => workload.state = WorkloadState::Rejected,
-            AdmissionVerdict::Admit | AdmissionVerdict::Queue => {
-                self.insert_in_queue(view, &workload, cooling_until)?
-            }
-        }
+        let decided = self.decide(view, &workload, DecisionOrigin::Queued { cooling_until })?;
+        self.insert_in_queue(view, &workload, cooling_until)?;
         if decided.admission.answer != AdmissionVerdict::Admit {
             let admission = self.record(decided.admission);
             workload.decision = Admission::key(&self.tenant.id, admission.number);

@@ -19,6 +19,9 @@ impl AdmissionTx {
         if let Some(why) = self.waits_no_more(view, fence)? {
             return Ok(Some(why));
         }
+        if let Some(why) = self.fits_already(view, fence)? {
+            return Ok(Some(why));
+        }
         let before = self.cohort.clone();
         let objection = match self.may_not_go(view, fence, fresh)? {
             Some(why) => Some(why),
@@ -45,6 +48,16 @@ impl AdmissionTx {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a reclaim that begins is for a demand that fits on what is free: nobody is evicted for that.
+    fn fits_already(&mut self, view: &mut View, fence: &Fence) -> Result<Option<String>, Undecided> {
+        let begun = self.cohort.reclaims.contains_key(&fence.resource);
+        let Some(name) = fence.workload.as_ref().filter(|_| !begun) else { return Ok(None) };
+        let demand = self.need_workload(view, name)?;
+        let lacking = self.lacking(view, &demand.workspace, &demand.requests, demand.together)?;
+        let fits = !lacking.contains(&fence.resource);
+        Ok(fits.then(|| format!("{} of {name} fits on what is free", fence.resource)))
     }
 
     /// Why a victim may not be taken; if all may, they are gone from the account.
@@ -80,6 +93,9 @@ impl AdmissionTx {
             }
             let amount = victim.requests.get(resource).copied().unwrap_or(0);
             self.use_less(&victim.workspace, resource, amount)?;
+            if let Some(stock) = self.cohort.stock.get_mut(resource) {
+                stock.free = stock.free.saturating_add(amount);
+            }
         }
         Ok(None)
     }
@@ -132,6 +148,9 @@ impl AdmissionTx {
                 return Ok(Some(why));
             }
             self.use_more(workspace, resource, wanted.saturating_sub(aside))?;
+            if let Some(stock) = self.cohort.stock.get_mut(resource) {
+                stock.free = stock.free.saturating_sub(wanted.saturating_sub(aside));
+            }
         }
         Ok(None)
     }
