@@ -71,6 +71,7 @@ export function words(name) {
 
 /** A number with separators between thousands. */
 export function number(value, digits = 0) {
+  if (value === null || value === undefined) return '-';
   return Number(value).toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: 0 });
 }
 

@@ -312,7 +312,7 @@ function quota(spaces, quotas) {
         kind: 'number',
         cell: (row) => [
           number(row.use.borrowed),
-          row.allowance && h('span.faint', ` of ${number(row.allowance.borrowing_limit ?? 0)}`),
+          row.allowance && h('span.faint', ` of ${number(row.allowance.borrowing_limit)}`),
         ],
       },
       {
@@ -320,7 +320,7 @@ function quota(spaces, quotas) {
         kind: 'number',
         cell: (row) => [
           number(row.use.lent),
-          row.allowance && h('span.faint', ` of ${number(row.allowance.lending_limit ?? 0)}`),
+          row.allowance && h('span.faint', ` of ${number(row.allowance.lending_limit)}`),
         ],
       },
       {
@@ -335,7 +335,7 @@ function quota(spaces, quotas) {
               { value: Math.max(0, use.nominal - use.lent - (use.used - use.borrowed)), tone: 'free' },
             ],
             use.nominal + use.borrowed,
-            `own ${use.nominal}, used ${use.used}, borrowed ${use.borrowed}, lent ${use.lent}`,
+            `own ${number(use.nominal)}, used ${use.used}, borrowed ${use.borrowed}, lent ${use.lent}`,
           ),
       },
       {

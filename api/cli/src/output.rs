@@ -172,7 +172,7 @@ fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
 fn brief(value: &Value) -> String {
     let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
     if let Some((part, whole)) = parts("free", "gpus").or_else(|| parts("used", "nominal")) {
-        return sanitize(&format!("{part}/{whole}"));
+        return format!("{}/{}", scalar(part), scalar(whole));
     }
     match parts("own", "borrowed") {
         Some((own, borrowed)) => sanitize(&format!("{own}+{borrowed}")),

@@ -40,7 +40,8 @@ pub(crate) struct Workspace {
 /// What is used of a resource, in its unit.
 #[derive(JsonSchema)]
 pub(crate) struct Used {
-    nominal: u64,
+    /// `null` where there is no limit.
+    nominal: Option<u64>,
     used: u64,
     in_transit: u64,
     borrowed: u64,
@@ -87,6 +88,7 @@ pub(crate) struct Loan {
     id: String,
     number: u64,
     tenant: String,
+    /// A workspace, or `@pool`: what the tenant bought and promised to no workspace.
     lender: String,
     borrower: String,
     resource: String,

@@ -1,6 +1,7 @@
 //! Applying an inventory to the ledger, in one decision: all of a file or nothing.
 
 use super::{
+    folded_names,
     nodes::NodeRow,
     sites::{ClusterRow, RegionRow, SiteReport, Sites, presumed, regions_of},
 };
@@ -121,6 +122,14 @@ fn apply(
     refused: &mut Vec<String>,
 ) -> Result<Fate, Undecided> {
     let Some(old) = old else {
+        if let Some(other) = folded_names::same_name(view, &row.node)? {
+            refused.push(format!(
+                "line {}: node {} differs from node {other} in case alone; give it a name of its own",
+                row.line, row.node
+            ));
+            return Ok(Fate::Refused);
+        }
+        folded_names::list(view, &row.node)?;
         let mut node = fresh(row, home);
         shelves.enlist(view, &mut node)?;
         view.put(&node)?;
@@ -132,6 +141,7 @@ fn apply(
     }
     let mut node =
         Node { gpu: gpu(row), cpu_milli: row.cpu_milli, memory_mib: row.memory_mib, ..old.clone() };
+    folded_names::list(view, &row.node)?;
     if node == old {
         return Ok(Fate::Unchanged);
     }
@@ -191,6 +201,7 @@ fn fresh(row: &NodeRow, home: &Cluster) -> Node {
 /// The nodes of the rows, where they exist; everything that the decision needs is asked for in two rounds.
 fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Option<Node>>, Undecided> {
     view.prefetch::<Node>(rows.iter().map(|row| row.node.to_string()))?;
+    folded_names::prefetch(view, rows.iter().map(|row| &row.node))?;
     let models: BTreeSet<&GpuModel> = home.models.iter().chain(rows.iter().map(|row| &row.model)).collect();
     view.prefetch::<FreePool>(models.iter().map(|model| FreePool::key(&home.id, model)))?;
     let mut chunks = Vec::new();

@@ -1,6 +1,7 @@
 //! Nodes as CSV.
 
 use crate::{
+    fleet::folded_names::folded,
     policy::{Finding, Invalid, Spot},
     tenancy::{GpuModel, Gpus, Name, NameKind, NodeId},
 };
@@ -151,12 +152,19 @@ impl Cells<'_> {
 }
 
 fn twice(rows: &[NodeRow], findings: &mut Vec<Finding>) {
-    let mut seen: HashMap<&NodeId, u64> = HashMap::new();
+    let mut seen: HashMap<String, &NodeRow> = HashMap::new();
     for row in rows {
-        if let Some(first) = seen.insert(&row.node, row.line) {
-            let problem = format!("node {} stands on line {first} and again on line {}", row.node, row.line);
-            findings.push(finding(row.line, 1, "sn", problem, "keep one of the two rows"));
-            seen.insert(&row.node, first);
+        let first = *seen.entry(folded(&row.node)).or_insert(row);
+        if first.line == row.line {
+            continue;
+        }
+        let (here, there) = (row.line, first.line);
+        if first.node == row.node {
+            let problem = format!("node {} stands on line {there} and again on line {here}", row.node);
+            findings.push(finding(here, 1, "sn", problem, "keep one of the two rows"));
+        } else {
+            let problem = format!("node {} differs from {} on line {there} in case alone", row.node, first.node);
+            findings.push(finding(here, 1, "sn", problem, "give each node a name of its own"));
         }
     }
 }

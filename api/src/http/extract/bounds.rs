@@ -1,9 +1,10 @@
 //! How much a body may hold: counted before any of it is kept.
 //!
-//! Invariant: every list of a request has a bound, and so has the number of its values, whatever its type says.
+//! Invariant: every list of a request has a bound, and so has the number of its values, whatever its type says; no group names a
+//! field twice.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use std::{cell::Cell, fmt};
+use std::{cell::Cell, collections::BTreeSet, fmt};
 
 /// How many items a list may have.
 pub(in crate::http) const MOST_ITEMS: usize = 10_000;
@@ -119,8 +120,13 @@ impl<'de> Visitor<'de> for Count<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         self.one()?;
+        let mut names = BTreeSet::new();
         while let Some(name) = fields.next_key::<String>()? {
             fields.next_value_seed(Count { field: &name, seen: self.seen })?;
+            if let Some(name) = names.replace(name) {
+                let field: String = name.chars().take(64).collect();
+                return Err(A::Error::custom(format!("field `{field}` is given twice; write it once")));
+            }
         }
         Ok(())
     }
@@ -132,6 +138,13 @@ mod tests {
 
     fn refused(text: &str) -> String {
         serde_json::from_str::<Bounded>(text).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_field_that_is_given_twice_is_refused_at_any_depth() {
+        assert!(refused(r#"{"gpu/H100": 1, "gpu/H100": 2}"#).starts_with("field `gpu/H100` is given twice"));
+        assert!(refused(r#"[{"a": {"b": 1, "c": 2, "b": 1}}]"#).starts_with("field `b` is given twice"));
+        assert!(serde_json::from_str::<Bounded>(r#"[{"a": 1}, {"a": 1}, {"b": {"a": 1}}]"#).is_ok());
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn with<const N: usize>(mut value: Value, more: [(&str, Value); N]) -> Value {
 fn used(account: &Account) -> Value {
     let of = |balance: &Balance| {
         json!({
-            "nominal": balance.allowance.nominal,
+            "nominal": balance.allowance.limit(),
             "used": balance.used,
             "in_transit": balance.in_transit,
             "borrowed": balance.borrowed,

@@ -10,7 +10,7 @@ use crate::{
         unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Admission, AdmissionVerdict, Amounts, Checkpoint, Gpu, Layout, Placed, QueuedWorkload, Resource,
+        Admission, AdmissionVerdict, Amounts, Checkpoint, Cluster, ClusterKind, Gpu, Layout, Placed, QueuedWorkload, Resource,
         RunningList, TenantId, TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName,
         WorkspaceQueue, workspace_key,
     },
@@ -189,6 +189,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
         let problem = format!("tenant {} is {state} and takes no new work", request.tenant);
         return Err(ActionError::permanent(codes::TENANT_LEAVES, problem).into());
     }
+    desk.check_name(view, &request.name)?;
     let workload = request.workload(desk.now);
     desk.account(&request.workspace)?;
     desk.prefetch_request(view, &workload)?;
@@ -258,7 +259,30 @@ pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOu
     Ok(FinishOutcome { news })
 }
 
+/// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).
+fn is_dns_label(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let ends = text.chars().next().is_some_and(plain) && text.chars().next_back().is_some_and(plain);
+    ends && text.len() <= 63 && text.chars().all(|c| plain(c) || c == '-')
+}
+
 impl AdmissionTx {
+    /// Refuses a name that no object of the tenant's cluster can have.
+    fn check_name(&self, view: &mut View, name: &str) -> Result<(), Undecided> {
+        let Some(cluster) = self.tenant.cluster.as_ref().filter(|_| !is_dns_label(name)) else { return Ok(()) };
+        let kind = view.get::<Cluster>(cluster.as_str())?.map(|cluster| cluster.kind);
+        match kind {
+            Some(ClusterKind::Kubernetes) => {
+                let problem = format!(
+                    "name: {name:?} cannot name a workload on Kubernetes cluster {cluster}: use 1 to 63 lower-case letters, digits \
+                     and '-', beginning and ending with a letter or digit"
+                );
+                Err(ActionError::permanent(codes::INVALID, problem).into())
+            }
+            Some(ClusterKind::Slurm | ClusterKind::BareMetal) | None => Ok(()),
+        }
+    }
+
     /// Puts a workload in its line.
     fn queue(
         &mut self,

@@ -64,6 +64,12 @@ impl Allowance {
     /// As much as anybody wants, neither lent nor borrowed: what stands for a resource that no quota names.
     pub const UNLIMITED: Self = Self { nominal: u64::MAX, borrowing_limit: Some(0), lending_limit: Some(0) };
 
+    /// What is its own, if that is limited.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        Some(self.nominal).filter(|nominal| *nominal < Self::UNLIMITED.nominal)
+    }
+
     /// `most`, neither lent nor borrowed.
     #[must_use]
     pub fn fixed(most: u64) -> Self {

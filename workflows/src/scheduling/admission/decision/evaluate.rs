@@ -108,7 +108,8 @@ impl Evaluator<'_> {
 
     /// The most the workspace may use now; `None` for no limit but what there is.
     fn usage_limit(&self) -> Option<u64> {
-        self.facts.allowance.borrowing_limit.map(|limit| self.nominal().saturating_add(limit))
+        let own = self.facts.allowance.limit()?;
+        self.facts.allowance.borrowing_limit.map(|limit| own.saturating_add(limit))
     }
 
     /// What it would use beyond its nominal, with what it uses now.
