@@ -19,6 +19,13 @@ const INSTANT: Duration = Duration::from_millis(1);
 /// Workspace research runs on its own two GPUs and on one that production lends; then production asks for both of its own.
 async fn called_back() -> Stage {
     let stage = Stage::with_tenant("H100").await;
+    // Half of the node is out of service, so that nothing is free beside what the workspaces were promised.
+    stage.sees().await;
+    let node = stage.find::<Occupancy>("acme").await.unwrap().nodes.into_keys().next().unwrap();
+    for gpu in 4..8 {
+        let bar = |view: &mut View| admission::bar_gpu(view, &"acme".parse().unwrap(), &node, gpu, Some("it rests"));
+        stage.engine.transact(true, bar).await.unwrap();
+    }
     for (name, gpus) in [("own", 2), ("lent", 1)] {
         stage.runs("research", name, gpus).await;
         let tenant = "acme".parse().unwrap();

@@ -168,6 +168,7 @@ fn usual(told: &Notification) -> NotificationText {
         "execution.ended_late" => "Over",
         "schedule.failed" => "Failed",
         "certificate.issued" => "Certificate issued",
+        "workload.fits_no_node" => "Fits no node",
         "channel.test" => "Test",
         _ => told.kind.as_str(),
     };

@@ -41,16 +41,18 @@ fn quota_alone_can_stand_in_the_way() {
     assert_eq!((pods.value, pods.limit), (Some(2), Some(1)));
 }
 
+/// Only where nothing is free: an owner is never kept waiting beside idle GPUs.
 #[test]
-fn a_reservation_alone_can_stand_in_the_way() {
-    // More GPUs than quotas, so that what is lent is not all that is free.
-    let mut world = World::new(3).with(&[("a", gpus(8, None, None)), ("b", gpus(0, None, None))]);
+fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
+    let mut world = World::new(1).with(&[("a", gpus(8, None, None)), ("b", gpus(0, None, None))]);
     world.submit(&job("b", "borrower", 8)).unwrap();
 
     let lent = world.submit(&job("a", "owner", 4)).unwrap();
 
     assert_eq!(lent.admission.answer, AdmissionVerdict::Queue);
-    assert_eq!(against(&lent.admission), one(Dimension::Reservation, "reservation.lent"));
+    let busy = (Dimension::Availability, "gpus.busy".to_owned());
+    let lent_out = (Dimension::Reservation, "reservation.lent".to_owned());
+    assert_eq!(against(&lent.admission), [lent_out, busy]);
     assert_eq!(lent.news.demands.len(), 1, "and it is called back at once");
 }
 

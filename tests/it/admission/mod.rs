@@ -3,6 +3,7 @@
 mod again;
 mod dimensions;
 mod histories;
+mod idle;
 mod line;
 mod many;
 mod overdue;

@@ -60,21 +60,17 @@ fn borrower(world: &World, waits: &QueuedWorkload) -> bool {
 /// S-32, S-33: nobody waits for what is idle and may be had, counted here from the rows alone.
 pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
-    let rooms: Vec<u64> = world
-        .occupancy()
-        .nodes
-        .values()
-        .filter_map(|kinds| kinds.get(kind.gpu().unwrap()).map(|room| room.assignable()))
-        .collect();
-    // Kueue's root: what all lend while idle, less what is used of it.
-    let root: i64 = cohort
+    let rooms = rooms(world, kind);
+    // Kueue's root: the tenant's pool and what all lend while idle, less what is used of it.
+    let root: i64 = cohort.pool(kind).cast_signed();
+    let root: i64 = root + cohort
         .balances(kind)
         .map(|(_, b)| {
             let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
             let own = b.allowance.nominal - lends;
             lends.cast_signed() - b.in_use().saturating_sub(own).cast_signed()
         })
-        .sum();
+        .sum::<i64>();
     let rules = rules(world);
     let overdue = |waits: &QueuedWorkload| rules.aged_priority(world.books.now.since(waits.entered_at)).1;
     // Nobody waits behind one that could not be admitted if it were alone.
@@ -124,10 +120,9 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
             if (!own && helped) || old(name, account).into_iter().any(behind) {
                 continue;
             }
-            let there = kept.cast_signed() + root >= asks.cast_signed();
-            let groups = if waits.together > 1 { waits.together } else { 1 };
-            let (whole, rest) = (asks / groups, asks % groups);
-            let fits = rooms.iter().map(|room| room / groups).sum::<u64>() >= whole && rest == 0;
+            // Who asks for its own has whatever is free; who borrows has what Kueue leaves it.
+            let there = own || kept.cast_signed() + root >= asks.cast_signed();
+            let fits = fits(&rooms, &waits, kind);
             prop_assert!(
                 !((own || borrow) && there && fits),
                 "{} waits in {name} for {asks} of what is idle",
@@ -135,7 +130,26 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
             );
         }
     }
+    // Nobody is called back for one that fits on what is free.
+    for demand in world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0 {
+        let waiting = world.waiting(demand.workspace.as_str());
+        let waits = waiting.iter().find(|waits| waits.workload == demand.workload).unwrap();
+        prop_assert!(!fits(&rooms, waits, kind), "{} fits and is a demand", demand.workload);
+    }
     Ok(())
+}
+
+/// What is free on each node.
+fn rooms(world: &World, kind: &Resource) -> Vec<u64> {
+    let nodes = world.occupancy().nodes;
+    let kinds = nodes.values().filter_map(|kinds| kinds.get(kind.gpu().unwrap()));
+    kinds.map(|room| room.assignable()).collect()
+}
+
+/// Whether one that waits finds so many as it asks for, in groups where they must lie together.
+fn fits(rooms: &[u64], waits: &QueuedWorkload, kind: &Resource) -> bool {
+    let (asks, groups) = (waits.requests[kind], waits.together.max(1));
+    rooms.iter().map(|room| room / groups).sum::<u64>() >= asks / groups && asks.is_multiple_of(groups)
 }
 
 /// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes.
@@ -151,10 +165,11 @@ pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), Test
     for name in NAMES {
         let account = &cohort.accounts[&workspace(name)];
         let balance = account.balance(kind);
-        let inside = world
-            .waiting(name)
-            .iter()
-            .any(|waits| balance.in_use() + waits.requests[kind] <= balance.allowance.nominal);
+        let rooms = rooms(world, kind);
+        let inside = world.waiting(name).iter().any(|waits| {
+            let own = balance.in_use() + waits.requests[kind] <= balance.allowance.nominal;
+            own && !fits(&rooms, waits, kind)
+        });
         if inside && beyond(name) && account.admitting == AccountState::Open {
             prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");
         }

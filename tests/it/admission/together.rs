@@ -131,12 +131,12 @@ fn no_more_owners_are_served_than_nobody_has_to_approve() {
 #[test]
 fn what_people_approve_is_not_widened() {
     let mut world = World::new(9).with(&[
-        ("rest", gpus(52, None, None)),
+        ("rest", gpus(59, None, None)),
         ("a", gpus(9, None, None)),
         ("b", gpus(4, None, None)),
         ("borrower", gpus(0, None, None)),
     ]);
-    world.submit(&job("rest", "rest", 52)).unwrap();
+    world.submit(&job("rest", "rest", 59)).unwrap();
     world.submit(&WorkloadRequest { priority: -1, ..job("borrower", "large", 9) }).unwrap();
     for n in 0..4 {
         world.submit(&job("borrower", &format!("lent-{n}"), 1)).unwrap();
@@ -314,7 +314,7 @@ fn one_owner(nominal: u64, rest: &[u64], own: &[WorkloadRequest]) -> World {
 /// I-11, S-59: the loan is of whoever may borrow.
 #[test]
 fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_workspace_borrows() {
-    let mut world = one_owner(4, &[8], &[]);
+    let mut world = one_owner(4, &[12], &[]);
     world.submit(&WorkloadRequest { preemptible: false, ..job("a", "a-0", 4) }).unwrap();
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned));

@@ -82,10 +82,59 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(1));
 }
 
+/// The tenant bought no more than its workspaces were promised, so it has no pool that could lend.
+async fn all_promised() -> Stage {
+    let stage = Stage::with_tenant("H100").await;
+    let buy = |view: &mut engine::View| {
+        let bought = view.require::<Entitlement>("acme")?;
+        view.put(&Entitlement { gpus: Gpus(4), ..bought })
+    };
+    stage.engine.transact(true, buy).await.unwrap();
+    stage
+}
+
+#[tokio::test]
+async fn what_was_bought_and_promised_to_nobody_becomes_a_loan_and_is_no_excess() {
+    let stage = Stage::with_tenant("H100").await;
+    stage.runs("research", "train-1", 2).await;
+    let id = stage.decrease("to: 1").await;
+
+    stage.approve(id).await;
+
+    assert_eq!((stage.state(id).await.as_str(), stage.balance().await.over_quota()), ("Effective", 0));
+    let loans = stage.all::<Loan>().await;
+    assert_eq!((loans.len(), loans[0].lender.as_str(), loans[0].amount), (1, Lender::POOL, 1));
+}
+
+/// A limit is changed by itself, up and down, whichever way is named; people are asked.
+#[tokio::test]
+async fn limits_are_changed_by_themselves_in_either_direction() {
+    let stage = Stage::with_tenant("H100").await;
+    for (asks, down, expected) in [
+        ("to: 2\nborrowing_limit: 0", true, (Some(0), Some(1))),
+        ("to: 2\nborrowing_limit: 4", true, (Some(4), Some(1))),
+        ("to: 2\nborrowing_limit: 1\nlending_limit: 0", false, (Some(1), Some(0))),
+        ("by: 0\nlending_limit: 2", false, (Some(1), Some(2))),
+        ("by: 0\nlending_limit: 1", true, (Some(1), Some(1))),
+    ] {
+        let id = if down { stage.decrease(asks).await } else { stage.increase(asks).await };
+        assert_eq!(stage.state(id).await, "AwaitingApproval", "{asks}");
+        stage.approve(id).await;
+        assert_eq!(stage.state(id).await, "Effective", "{asks}");
+        let line = stage.quota("research").await.allowances[&gpu("H100")];
+        assert_eq!((line.nominal, line.borrowing_limit, line.lending_limit), (2, expected.0, expected.1), "{asks}");
+        assert_eq!(stage.balance().await.allowance, line, "the account says the same");
+        assert_eq!(stage.all::<Earmarks>().await, []);
+    }
+    for id in [stage.decrease("to: 2").await, stage.increase("to: 2\nborrowing_limit: 1").await] {
+        assert_eq!(stage.state(id).await, "Rejected", "nothing would change");
+    }
+}
+
 /// I-8: no use is left uncovered where another workspace lends it.
 #[tokio::test]
 async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
-    let stage = Stage::with_tenant("H100").await;
+    let stage = all_promised().await;
     stage.runs("research", "train-1", 2).await;
     let id = stage.decrease("to: 1").await;
 
@@ -100,7 +149,7 @@ async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
 
 #[tokio::test]
 async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_refuse() {
-    let stage = Stage::with_tenant("H100").await;
+    let stage = all_promised().await;
     stage.runs("production", "serve-1", 2).await;
     stage.runs("research", "train-1", 2).await;
     let id = stage.decrease("to: 1").await;

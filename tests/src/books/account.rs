@@ -142,6 +142,39 @@ impl World {
         self.decide(|view| admission::set_allowances(view, &tenant(), &all)).unwrap()
     }
 
+    /// Writes down that the tenant bought so many GPUs.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    pub fn buy(&mut self, count: u32) {
+        let bought = Entitlement {
+            tenant: tenant(),
+            gpu_model: "H100".parse().unwrap(),
+            gpus: Gpus(count),
+            region: None,
+            from: None,
+            to: None,
+        };
+        self.decide(|view| view.put(&bought)).unwrap();
+    }
+
+    /// Says what schedules the work of the tenant's cluster.
+    ///
+    /// # Panics
+    /// When the ledger refuses it.
+    pub fn on(&mut self, kind: ClusterKind) {
+        let cluster = Cluster {
+            id: "west-1".parse().unwrap(),
+            region: "eu-west".parse().unwrap(),
+            provider: String::new(),
+            kind,
+            tenancy: Tenancy::Shared,
+            backend: Cluster::SIMULATED.to_owned(),
+            models: BTreeSet::new(),
+        };
+        self.decide(|view| view.put(&cluster)).unwrap();
+    }
+
     /// Decides and applies.
     ///
     /// # Errors

@@ -119,6 +119,12 @@ pub const KINDS: &[NoticeKind] = &[
         "a sweep, or what else is built in, could not be done",
     ),
     kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
+    kind(
+        "workload.fits_no_node",
+        Severity::Warning,
+        MatterChange::Tells,
+        "a workload waits for a larger node than any that its tenant has",
+    ),
     kind("channel.test", Severity::Info, MatterChange::Tells, "somebody tries a channel"),
 ];
 

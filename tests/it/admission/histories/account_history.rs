@@ -30,6 +30,8 @@ pub(super) struct History {
     pub(super) kind: Resource,
     submitted: u32,
     reclaims: u8,
+    /// Whether it is written down what the tenant bought, so that there is a pool.
+    pub(super) buys: bool,
     /// What was used by each workload, counted from outside: GPU-milliseconds.
     pub(super) spent: u64,
 }
@@ -41,7 +43,7 @@ impl History {
         for (name, (nominal, borrowing, lending)) in NAMES.into_iter().zip(owned) {
             world.allow(name, WorkspaceClass::Batch, may_use(&kind, nominal, borrowing, lending));
         }
-        Self { world, kind, submitted: 0, reclaims: 0, spent: 0 }
+        Self { world, kind, submitted: 0, reclaims: 0, buys: false, spent: 0 }
     }
 
     /// The same in slices: one GPU of each node is cut into seven.
@@ -57,6 +59,16 @@ impl History {
         }
         history.world.see();
         history
+    }
+
+    /// The same where the tenant bought so many GPUs; nothing is written down for none.
+    pub(super) fn bought(mut self, count: u32) -> Self {
+        if count > 0 {
+            self.buys = true;
+            self.world.buy(count);
+            self.happen(&Event::Pass(1), false).unwrap();
+        }
+        self
     }
 
     /// The same when its last workspace has borrowed all that others lend: few histories come there by themselves, and without it

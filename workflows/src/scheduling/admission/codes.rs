@@ -29,6 +29,9 @@ pub const RECLAIM_NOT_OURS: &str = "reclaim.not_ours";
 /// The ledger's lists contradict each other.
 pub const BOOKS_DIFFER: &str = "ledger.books_differ";
 
+/// A finding of decisions: no node of the tenant has as many GPUs as must lie together.
+pub const NODES_TOO_SMALL: &str = "nodes.too_small";
+
 /// Code and remedy, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (COHORT_FULL, "split the tenant, or limit fewer resources: one tenant's workspaces are in one document"),

@@ -15,13 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 type RequestShape = (WorkspaceName, Amounts, u64, bool);
 
 /// Refusals that hold for a whole [`RequestShape`]; the others depend on more of a workload.
-const OF_A_SHAPE: [&str; 10] = [
+const OF_A_SHAPE: [&str; 11] = [
     "quota.used_up",
     "quota.slowed",
     "reservation.lent",
     "borrow.too_many",
     "borrow.none_idle",
     "nodes.too_few",
+    "nodes.too_small",
     "gpus.busy",
     "gpus.fragmented",
     "facts.stale",

@@ -15,7 +15,7 @@ use crate::{
         WorkspaceQueue, workspace_key,
     },
 };
-use engine::{ActionError, Undecided, View};
+use engine::{ActionError, Notification, Undecided, View};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
@@ -200,7 +200,12 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
             let placed = desk.need_workload(view, &request.name)?.placed;
             (admission, placed)
         }
-        AdmissionVerdict::Queue => (desk.queue(view, workload, decided)?, Vec::new()),
+        AdmissionVerdict::Queue => {
+            if let Some(notice) = fits_no_node(&workload, &decided.admission) {
+                view.put(&notice)?;
+            }
+            (desk.queue(view, workload, decided)?, Vec::new())
+        }
         AdmissionVerdict::Reject => {
             let admission = desk.record(decided.admission);
             let decision = Admission::key(&desk.tenant.id, admission.number);
@@ -257,6 +262,22 @@ pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOu
     desk.admit_waiting(view)?;
     let news = desk.save(view)?;
     Ok(FinishOutcome { news })
+}
+
+/// The notice that a workload waits for a node larger than any that the tenant has.
+fn fits_no_node(workload: &Workload, decided: &Admission) -> Option<Notification> {
+    let finding = decided.weighed.iter().find(|finding| finding.code == codes::NODES_TOO_SMALL)?;
+    let about = format!("{}/{}", workload.tenant, workload.name);
+    Some(Notification {
+        id: format!("{about}.{}", codes::NODES_TOO_SMALL),
+        kind: "workload.fits_no_node".into(),
+        reason: None,
+        tenant: workload.tenant.to_string(),
+        to: vec!["tenant_owner".into(), "platform_ops".into()],
+        text: format!("{about}: {}", finding.why),
+        about,
+        at: decided.at,
+    })
 }
 
 /// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).

@@ -1,7 +1,7 @@
 //! The decision itself: grounds and policy in, an answer in every dimension out. Pure.
 
 use crate::{
-    scheduling::admission::Rules,
+    scheduling::admission::{Rules, codes},
     tenancy::{
         Account, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, Resource, ResourceFacts,
         Tenant,
@@ -206,7 +206,7 @@ impl Evaluator<'_> {
                 "{group} of {resource} must lie on one node, and the largest of the tenant's nodes has {largest}: it waits until a \
                  larger node joins; ask for fewer together to run now"
             );
-            let answer = (AdmissionVerdict::Queue, "nodes.too_small");
+            let answer = (AdmissionVerdict::Queue, codes::NODES_TOO_SMALL);
             return self.finding(Dimension::Ownership, answer, group, Some(largest), why);
         }
         let short = ground.serving < asked;
