@@ -82,12 +82,12 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(1));
 }
 
-/// The tenant bought no more than its workspaces were promised, so it has no pool that could lend.
+/// The tenant bought no more than its workspaces are promised once research has one less, so it has no pool that could lend.
 async fn all_promised() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     let buy = |view: &mut engine::View| {
         let bought = view.require::<Entitlement>("acme")?;
-        view.put(&Entitlement { gpus: Gpus(4), ..bought })
+        view.put(&Entitlement { gpus: Gpus(3), ..bought })
     };
     stage.engine.transact(true, buy).await.unwrap();
     stage

@@ -231,48 +231,27 @@ impl AdmissionTx {
     /// The first of each line inside its own quota that lacks a kind which is not being reclaimed, where somebody else uses more
     /// than its own: each is a demand. A request that fits on what is free is none, whatever else it waits for.
     pub(super) fn demands(&mut self, view: &mut View) -> Result<(), Undecided> {
-        let inside = |account: &Account, requests: &BTreeMap<Resource, u64>| {
-            requests.iter().all(|(resource, amount)| {
-                let balance = account.balance(resource);
-                balance.in_use().saturating_add(*amount) <= balance.allowance.nominal
-            })
-        };
         let beyond = self.beyond_own_quota();
-        let callable = |name: &WorkspaceName, resource: &Resource| {
-            beyond.get(resource).is_some_and(|others| others.iter().any(|other| other != name))
+        let callable = |name: &WorkspaceName| -> BTreeSet<Resource> {
+            let others = |users: &BTreeSet<WorkspaceName>| users.iter().any(|user| user != name);
+            beyond.iter().filter(|(_, users)| others(users)).map(|(kind, _)| kind.clone()).collect()
         };
         let demanding = |(name, account): (&WorkspaceName, &Account)| {
-            let callable = account.least.keys().any(|resource| callable(name, resource));
+            let kinds = callable(name);
+            let lent = account.least.keys().any(|resource| kinds.contains(resource));
             let open = account.admitting == crate::tenancy::AccountState::Open;
-            (account.waiting > 0 && open && callable && inside(account, &account.least)).then(|| name.clone())
+            let demands = account.waiting > 0 && open && lent && inside(account, &account.least);
+            demands.then(|| (name.clone(), kinds))
         };
         let demanding: Vec<_> = self.cohort.accounts.iter().filter_map(demanding).collect();
         let mut found: BTreeMap<Resource, ReclaimDemand> = BTreeMap::new();
-        for workspace in demanding {
-            self.queue_of(view, &workspace)?;
+        for (workspace, kinds) in demanding {
+            let unmet = self.unmet(view, &workspace, &kinds)?;
             let account = self.account(&workspace)?;
-            let called = |waits: &QueuedWorkload| {
-                let mut kinds = waits.requests.iter().filter(|(_, amount)| **amount > 0);
-                inside(account, &waits.requests) && kinds.any(|(resource, _)| callable(&workspace, resource))
-            };
-            let waiting: Vec<_> =
-                self.loaded_queue(&workspace).iter().filter(|waits| called(waits)).cloned().collect();
-            let mut known: BTreeMap<(Amounts, u64), BTreeSet<Resource>> = BTreeMap::new();
-            let mut first = BTreeSet::new();
-            for waits in &waiting {
-                let shape = (waits.requests.clone(), waits.together);
-                let lacking = match known.get(&shape) {
-                    Some(lacking) => lacking.clone(),
-                    None => self.lacking(view, &workspace, &waits.requests, waits.together)?,
-                };
-                known.insert(shape, lacking.clone());
-                let account = self.account(&workspace)?;
-                for (resource, wanted) in waits.requests.iter().filter(|(kind, _)| lacking.contains(*kind)) {
-                    if !callable(&workspace, resource) {
-                        continue;
-                    }
-                    first.insert(waits.workload.clone());
-                    let demand = self.demand(&workspace, account, waits, resource, *wanted);
+            for (waits, lacking) in &unmet {
+                for resource in lacking {
+                    let wanted = waits.requests.get(resource).copied().unwrap_or(0);
+                    let demand = self.demand(&workspace, account, waits, resource, wanted);
                     let order =
                         |demand: &ReclaimDemand| (demand.deadline, demand.since, demand.workload.clone());
                     if found.get(resource).is_none_or(|other| order(&demand) < order(other)) {
@@ -280,12 +259,9 @@ impl AdmissionTx {
                     }
                 }
             }
-            let now = self.now;
-            if self
-                .loaded_queue(&workspace)
-                .iter()
-                .any(|waits| first.contains(&waits.workload) && waits.demanded_at.is_none())
-            {
+            let first: BTreeSet<&String> = unmet.iter().map(|(waits, _)| &waits.workload).collect();
+            if unmet.iter().any(|(waits, _)| waits.demanded_at.is_none()) {
+                let now = self.now;
                 self.change_line(view, &workspace, |line| {
                     for waits in line.waiting.iter_mut().filter(|waits| first.contains(&waits.workload)) {
                         waits.demanded_at = waits.demanded_at.or(Some(now));
@@ -295,6 +271,39 @@ impl AdmissionTx {
         }
         self.effects.demands = found.into_values().collect();
         Ok(())
+    }
+
+    /// Those that wait in a line inside its workspace's own quota, each with what it lacks of `kinds`.
+    fn unmet(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        kinds: &BTreeSet<Resource>,
+    ) -> Result<Vec<(QueuedWorkload, BTreeSet<Resource>)>, Undecided> {
+        self.queue_of(view, workspace)?;
+        let account = self.account(workspace)?;
+        let asks = |waits: &&QueuedWorkload| {
+            let mut some = waits.requests.iter().filter(|(_, amount)| **amount > 0);
+            inside(account, &waits.requests) && some.any(|(resource, _)| kinds.contains(resource))
+        };
+        let waiting: Vec<_> = self.loaded_queue(workspace).iter().filter(asks).cloned().collect();
+        let mut known: BTreeMap<(Amounts, u64), BTreeSet<Resource>> = BTreeMap::new();
+        let mut unmet = Vec::new();
+        for waits in waiting {
+            let shape = (waits.requests.clone(), waits.together);
+            let lacking = match known.get(&shape) {
+                Some(lacking) => lacking.clone(),
+                None => {
+                    let lacking = self.lacking(view, workspace, &waits.requests, waits.together)?;
+                    lacking.intersection(kinds).cloned().collect()
+                }
+            };
+            known.insert(shape, lacking.clone());
+            if !lacking.is_empty() {
+                unmet.push((waits, lacking));
+            }
+        }
+        Ok(unmet)
     }
 
     /// By kind of GPU that is not being reclaimed: the workspaces that use more than their own quota.
@@ -341,6 +350,14 @@ impl AdmissionTx {
 /// Whether there is enough of each.
 fn enough(there: &BTreeMap<Resource, u64>, asked: &BTreeMap<Resource, u64>) -> bool {
     asked.iter().all(|(resource, amount)| there.get(resource).is_some_and(|there| amount <= there))
+}
+
+/// Whether a workspace would use no more than its own with these amounts more.
+fn inside(account: &Account, requests: &Amounts) -> bool {
+    requests.iter().all(|(resource, amount)| {
+        let balance = account.balance(resource);
+        balance.in_use().saturating_add(*amount) <= balance.allowance.nominal
+    })
 }
 
 /// Whether one who waits would use more than its workspace's own.

@@ -223,8 +223,7 @@ impl InvariantChecker<'_> {
                     .map(|loan| loan.amount)
                     .sum()
             };
-            let mut over = 0;
-            let mut idle = 0;
+            let (mut over, mut idle) = (0, 0);
             for (name, balance) in self.state.cohort.balances(resource) {
                 let (lent, borrowed) = (of(true, name), of(false, name));
                 let sums = (lent, borrowed) == (balance.lent, balance.borrowed);
@@ -242,13 +241,7 @@ impl InvariantChecker<'_> {
                 over += balance.over_quota();
                 idle += spare(&balance).saturating_sub(lent);
             }
-            let from_pool = open.iter().filter(|loan| loan.resource == *resource && loan.lender == Lender::Pool);
-            let from_pool: u64 = from_pool.map(|loan| loan.amount).sum();
-            let pool = self.state.cohort.pool(resource);
-            self.check("I-8", from_pool <= pool, || {
-                format!("{from_pool} of {resource} are lent of the pool, which has {pool}")
-            });
-            idle += pool.saturating_sub(from_pool);
+            idle += self.pool(resource, &open);
             self.check("I-8", over == 0 || idle == 0, || {
                 format!("{over} of {resource} have no lender and {idle} idle")
             });
@@ -280,6 +273,15 @@ impl InvariantChecker<'_> {
                 format!("decision {} lets {} borrow", decision.number, decision.workload)
             });
         }
+    }
+
+    /// I-8: the pool lends no more than it has. Answers what of it idles.
+    fn pool(&mut self, resource: &Resource, open: &[&Loan]) -> u64 {
+        let lent = open.iter().filter(|loan| loan.resource == *resource && loan.lender == Lender::Pool);
+        let lent: u64 = lent.map(|loan| loan.amount).sum();
+        let pool = self.state.cohort.pool(resource);
+        self.check("I-8", lent <= pool, || format!("{lent} of {resource} are lent of the pool of {pool}"));
+        pool.saturating_sub(lent)
     }
 
     /// The lists that stand in for ranges say what the rows say.
