@@ -2,7 +2,9 @@
 
 use crate::{
     scheduling::admission::unit_of_work::AdmissionTx,
-    tenancy::{Loan, LoanState, OpenLoan, Resource, TenantId},
+    tenancy::{
+        Loan, LoanState, OpenLoan, Resource, TenantId, WorkspaceName, WorkspaceQueue, workspace_key,
+    },
 };
 use engine::{Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -28,13 +30,7 @@ pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<OverdueLoa
     let mut overdue = Vec::new();
     for resource in kinds {
         let now = desk.now;
-        let waits: Vec<_> = desk
-            .cohort
-            .accounts
-            .iter()
-            .filter(|(_, account)| account.waiting > 0 && account.least.contains_key(&resource))
-            .map(|(name, _)| name.clone())
-            .collect();
+        let waits = desk.lacking_workspaces(view, &resource)?;
         let loans = desk.loans(view, &resource)?;
         let due = loans
             .open
@@ -52,6 +48,29 @@ pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<OverdueLoa
 }
 
 impl AdmissionTx {
+    /// The workspaces of which a workload waits that lacks `resource`. For one that fits on what is free nothing is called back.
+    fn lacking_workspaces(
+        &mut self,
+        view: &mut View,
+        resource: &Resource,
+    ) -> Result<Vec<WorkspaceName>, Undecided> {
+        let waits = self.cohort.accounts.iter();
+        let waits = waits.filter(|(_, account)| account.waiting > 0 && account.least.contains_key(resource));
+        let waits: Vec<_> = waits.map(|(name, _)| name.clone()).collect();
+        view.prefetch::<WorkspaceQueue>(waits.iter().map(|name| workspace_key(&self.tenant.id, name)))?;
+        let mut lacking = Vec::new();
+        for workspace in waits {
+            let line = self.queue_of(view, &workspace)?.waiting.clone();
+            for waits in line.iter().filter(|waits| waits.requests.contains_key(resource)) {
+                if self.lacking(view, &workspace, &waits.requests, waits.together)?.contains(resource) {
+                    lacking.push(workspace);
+                    break;
+                }
+            }
+        }
+        Ok(lacking)
+    }
+
     /// Says that a loan is overdue, unless it is being called back already.
     fn mark_overdue(&mut self, view: &mut View, number: u64) -> Result<(), Undecided> {
         let key = Loan::key(&self.tenant.id, number);
