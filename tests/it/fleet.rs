@@ -36,6 +36,25 @@ fn the_real_inventory_is_imported_and_importing_it_again_changes_nothing() {
     assert!(books.longest() < 16 << 10, "{}", books.longest());
 }
 
+/// Kubernetes has no capitals in names of nodes, so both would be one node there.
+#[test]
+fn node_names_that_differ_in_case_alone_are_refused() {
+    let row = |name: &str| format!("{name},1,1,1,A\n");
+    let both = import(&mut Books::default(), &format!("{HEADER}{}{}", row("Node-A"), row("node-a")));
+    let why = both.unwrap_err();
+    assert!(why.contains("line 3, column 1: `sn`: node node-a differs from Node-A on line 2"), "{why}");
+    for (first, second) in [("Node-A", "node-a"), ("node-a", "Node-A"), ("NODE-a", "node-A")] {
+        let mut books = Books::default();
+        import(&mut books, &format!("{HEADER}{}", row(first))).unwrap();
+
+        let why = import(&mut books, &format!("{HEADER}{}", row(second))).unwrap_err();
+
+        assert!(why.contains(&format!("line 2: node {second} differs from node {first}")), "{why}");
+        let again = import(&mut books, &format!("{HEADER}{}", row(first))).unwrap();
+        assert_eq!((again.added, again.unchanged), (0, 1), "the same again changes nothing");
+    }
+}
+
 #[test]
 fn a_broken_row_is_named_by_line_and_column_and_nothing_is_applied() {
     let cases = [

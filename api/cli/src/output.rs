@@ -259,6 +259,13 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_without_a_limit_is_shown_with_a_dash() {
+        let items = [json!({ "id": "acme/research", "use": { "cpu_milli": { "used": 1, "nominal": null } } })];
+        let text = plain(&items, &[("id", "/id"), ("used/nominal", "/use")], None);
+        assert_eq!(text.lines().nth(1), Some("acme/research  cpu_milli 1/-"));
+    }
+
+    #[test]
     fn columns_stand_below_each_other_whatever_is_written_in_them() {
         let items = [json!({ "id": "深圳", "tenant": "a" }), json!({ "id": "e-1", "tenant": "b" })];
         let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
