@@ -165,7 +165,8 @@ fn active_reclaim<'a>(
 /// free that.
 fn beyond_quota(cohort: &Cohort, demand: &Workload, resource: &Resource) -> u64 {
     if active_reclaim(cohort, resource, demand).is_none() {
-        return cohort.available_beyond_quota(&demand.workspace, resource);
+        let asked = demand.requests.contains_key(resource);
+        return if asked { cohort.available_beyond_quota(&demand.workspace, resource) } else { 0 };
     }
     let mut cohort = cohort.clone();
     let account = cohort.accounts.get_mut(&demand.workspace);

@@ -224,7 +224,7 @@ impl Evaluator<'_> {
             ((AdmissionVerdict::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
         } else if !ground.fits {
             let how = match together {
-                0 | 1 => "but not to be shared with those who use the rest of them".to_owned(),
+                0 | 1 => "but not where this workspace may use them".to_owned(),
                 _ => format!("but not {} together on one node", together.min(asked)),
             };
             let why = format!("{} of {resource} are free, {how}", ground.free);
