@@ -6,6 +6,7 @@ use std::time::Duration;
 use store::ExecutionId;
 use tests::books::account::{World, fencing, gpus, h100, job, tenant, workspace};
 use workflows::{
+    policy,
     reclaim::{PlanVerdict, PlannedReclaim, Reclaim, ReclaimCause, preview},
     scheduling::admission::{self, FenceOutcome, VictimExit, WorkloadRequest},
     tenancy::*,
@@ -216,5 +217,21 @@ fn names_that_the_cluster_cannot_have_are_refused_at_the_door() {
     }
     for name in ["a", "a-2", "0", &"b".repeat(63)] {
         assert!(on(ClusterKind::Kubernetes).submit(&job("a", name, 1)).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn gpus_that_no_workspace_was_promised_are_warned_of() {
+    let text = |a: &str, b: &str| {
+        format!(
+            "name: lab2\ntenant: {{tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, \
+             allow_gpu_sharing: false}}\nworkspaces: [{{name: a, class: research{a}}}, {{name: b, class: dev{b}}}]\n\
+             entitlement: {{gpu_model: H100, gpus: 8}}\n"
+        )
+    };
+    let half = policy::warnings(&text(", quotas: {gpus: 2}", ", quotas: {gpus: 2}"));
+    assert!(half[0].starts_with("4 of the 8 GPUs bought are promised to no workspace"), "{half:?}");
+    for (a, b) in [(", quotas: {gpus: 2}", ", quotas: {gpus: 6}"), (", quotas: {gpus: 2}", "")] {
+        assert_eq!(policy::warnings(&text(a, b)), Vec::<String>::new());
     }
 }

@@ -1,7 +1,7 @@
 //! HTTP: workloads, loans, usage and reclaims.
 
 use super::{ACME, items, submit, with_acme};
-use crate::served::{Answer, seen};
+use crate::served::{Answer, Served, seen, shared};
 use serde_json::json;
 
 #[tokio::test]
@@ -32,6 +32,35 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
     assert_eq!((other.status.as_u16(), other.code()), (409, "workload.differs"));
     let nowhere = submit(&served, "nowhere", "x", 1).await;
     assert_eq!((nowhere.status.as_u16(), nowhere.code()), (404, "workspace.unknown"), "{}", nowhere.body);
+}
+
+/// Four of eight GPUs were promised; the others are lent to whoever comes, and an owner does not wait beside them.
+#[tokio::test]
+async fn what_was_bought_and_promised_to_nobody_is_lent_at_once() {
+    let served = Served::unobserved().await;
+    let id = served.onboard(&shared(ACME).replace("{gpus: 4}", "{gpus: 2}")).await;
+    assert_eq!(served.ended(&id).await["reason"], "completed");
+    seen(&served, ACME).await;
+
+    for (workspace, name, gpus) in [("research", "a1", 4), ("serving", "b1", 1), ("research", "a2", 2)] {
+        let answer = submit(&served, workspace, name, gpus).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["answer"]), (200, &json!("admit")), "{}", answer.body);
+    }
+
+    let loans = served.get("/v1/loans?tenant=acme&lender=@pool").await;
+    let lent: u64 = items(&loans).iter().map(|loan| loan["amount"].as_u64().unwrap()).sum();
+    assert_eq!(lent, 4, "{}", loans.body);
+    assert!(items(&served.get("/v1/executions?workflow=reclaim").await).is_empty());
+}
+
+#[tokio::test]
+async fn a_name_that_kubernetes_cannot_have_is_refused() {
+    let served = with_acme().await;
+    for name in ["Ax", "a_bx", "-a2x", &"b".repeat(64)] {
+        let refused = submit(&served, "research", name, 1).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (422, "workload.invalid"), "{}", refused.body);
+        assert_eq!(served.get(&format!("/v1/workloads/acme/{name}")).await.status, 404);
+    }
 }
 
 #[tokio::test]
