@@ -29,7 +29,8 @@ pub(crate) struct Settlement {
 }
 
 /// Settles the loans of `resource` with what the account says is used. Of what is given back, `ended`'s loans go first, then
-/// the newest; of lenders, the pool first, then the workspace with the most idle, then by name. Lenders that `forbid` keeps from a borrower never lend to it.
+/// the newest; of lenders, the pool first, then the workspace with the most idle, then by name. Lenders that `forbid` keeps from a
+/// borrower never lend to it.
 pub(crate) fn settle(
     cohort: &Cohort,
     resource: &Resource,
