@@ -23,7 +23,9 @@ async fn called_back() -> Stage {
     stage.sees().await;
     let node = stage.find::<Occupancy>("acme").await.unwrap().nodes.into_keys().next().unwrap();
     for gpu in 4..8 {
-        let bar = |view: &mut View| admission::bar_gpu(view, &"acme".parse().unwrap(), &node, gpu, Some("it rests"));
+        let bar = |view: &mut View| {
+            admission::bar_gpu(view, &"acme".parse().unwrap(), &node, gpu, Some("it rests"))
+        };
         stage.engine.transact(true, bar).await.unwrap();
     }
     for (name, gpus) in [("own", 2), ("lent", 1)] {

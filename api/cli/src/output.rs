@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn a_resource_without_a_limit_is_shown_with_a_dash() {
-        let items = [json!({ "id": "acme/research", "use": { "cpu_milli": { "used": 1, "nominal": null } } })];
+        let items =
+            [json!({ "id": "acme/research", "use": { "cpu_milli": { "used": 1, "nominal": null } } })];
         let text = plain(&items, &[("id", "/id"), ("used/nominal", "/use")], None);
         assert_eq!(text.lines().nth(1), Some("acme/research  cpu_milli 1/-"));
     }

@@ -21,7 +21,10 @@ fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseErr
     let sum = |of: &dyn Fn(&UsageCounters) -> u64| all().map(of).sum::<u64>();
     prop_assert_eq!(sum(&|spent| spent.consumed()), history.spent);
     let (borrowed, lent) = (sum(&|spent| spent.borrowed), sum(&|spent| spent.lent));
-    prop_assert!(borrowed == lent || history.buys && borrowed > lent, "what the pool lends is credited to nobody");
+    prop_assert!(
+        borrowed == lent || history.buys && borrowed > lent,
+        "what the pool lends is credited to nobody"
+    );
     // The account is counted up when it changes; since then all has been as it says.
     let stock = world.cohort().stock[&history.kind];
     let since = world.books.now.0 - world.cohort().counted.0;

@@ -121,7 +121,9 @@ fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
     let fenced = world.decide(|view| admission::fence(view, &fence)).unwrap();
     assert_eq!(fenced, FenceOutcome::Done { aside: 4, wanted: 6 });
     for victim in &victims {
-        world.decide(|view| admission::release_victim(view, &tenant(), by, victim, VictimExit::Evicted)).unwrap();
+        world
+            .decide(|view| admission::release_victim(view, &tenant(), by, victim, VictimExit::Evicted))
+            .unwrap();
     }
     world.decide(|view| admission::grant(view, &tenant(), &h100(), by)).unwrap();
     assert_eq!(world.workload("b1").state, WorkloadState::Admitted);

@@ -63,14 +63,15 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
     let rooms = rooms(world, kind);
     // Kueue's root: the tenant's pool and what all lend while idle, less what is used of it.
     let root: i64 = cohort.pool(kind).cast_signed();
-    let root: i64 = root + cohort
-        .balances(kind)
-        .map(|(_, b)| {
-            let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
-            let own = b.allowance.nominal - lends;
-            lends.cast_signed() - b.in_use().saturating_sub(own).cast_signed()
-        })
-        .sum::<i64>();
+    let root: i64 = root
+        + cohort
+            .balances(kind)
+            .map(|(_, b)| {
+                let lends = b.allowance.lending_limit.unwrap_or(u64::MAX).min(b.allowance.nominal);
+                let own = b.allowance.nominal - lends;
+                lends.cast_signed() - b.in_use().saturating_sub(own).cast_signed()
+            })
+            .sum::<i64>();
     let rules = rules(world);
     let overdue = |waits: &QueuedWorkload| rules.aged_priority(world.books.now.since(waits.entered_at)).1;
     // Nobody waits behind one that could not be admitted if it were alone.

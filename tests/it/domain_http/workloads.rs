@@ -44,7 +44,12 @@ async fn what_was_bought_and_promised_to_nobody_is_lent_at_once() {
 
     for (workspace, name, gpus) in [("research", "a1", 4), ("serving", "b1", 1), ("research", "a2", 2)] {
         let answer = submit(&served, workspace, name, gpus).await;
-        assert_eq!((answer.status.as_u16(), &answer.body["answer"]), (200, &json!("admit")), "{}", answer.body);
+        assert_eq!(
+            (answer.status.as_u16(), &answer.body["answer"]),
+            (200, &json!("admit")),
+            "{}",
+            answer.body
+        );
     }
 
     let loans = served.get("/v1/loans?tenant=acme&lender=@pool").await;

@@ -92,6 +92,8 @@ impl World for TroubledWorld {
     async fn call(&self, request: Request) -> Result<Response, ActionError> {
         let changing = request.verb.changes() && !request.dry_run;
         let deadline = Duration::from_millis(request.deadline_ms);
-        tokio::time::timeout(deadline, self.carry(request, changing)).await.unwrap_or_else(|_| Err(lost(changing)))
+        tokio::time::timeout(deadline, self.carry(request, changing))
+            .await
+            .unwrap_or_else(|_| Err(lost(changing)))
     }
 }

@@ -122,7 +122,11 @@ async fn limits_are_changed_by_themselves_in_either_direction() {
         stage.approve(id).await;
         assert_eq!(stage.state(id).await, "Effective", "{asks}");
         let line = stage.quota("research").await.allowances[&gpu("H100")];
-        assert_eq!((line.nominal, line.borrowing_limit, line.lending_limit), (2, expected.0, expected.1), "{asks}");
+        assert_eq!(
+            (line.nominal, line.borrowing_limit, line.lending_limit),
+            (2, expected.0, expected.1),
+            "{asks}"
+        );
         assert_eq!(stage.balance().await.allowance, line, "the account says the same");
         assert_eq!(stage.all::<Earmarks>().await, []);
     }

@@ -163,7 +163,8 @@ fn twice(rows: &[NodeRow], findings: &mut Vec<Finding>) {
             let problem = format!("node {} stands on line {there} and again on line {here}", row.node);
             findings.push(finding(here, 1, "sn", problem, "keep one of the two rows"));
         } else {
-            let problem = format!("node {} differs from {} on line {there} in case alone", row.node, first.node);
+            let problem =
+                format!("node {} differs from {} on line {there} in case alone", row.node, first.node);
             findings.push(finding(here, 1, "sn", problem, "give each node a name of its own"));
         }
     }

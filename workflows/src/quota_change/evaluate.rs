@@ -216,7 +216,9 @@ impl<'a> Judge<'a> {
         };
         let to = after.map_or_else(|| "below nothing".to_owned(), |after| after.nominal.to_string());
         let detail = if after == Some(before) {
-            format!("{to} is in force already, with these limits: name another amount, or a limit that changes")
+            format!(
+                "{to} is in force already, with these limits: name another amount, or a limit that changes"
+            )
         } else {
             format!("from {} to {to} must be {word}, or be a change of limits alone", before.nominal)
         };

@@ -4,8 +4,8 @@ use crate::{
     placement::best_fit,
     scheduling::admission::unit_of_work::{AdmissionTx, corrupt},
     tenancy::{
-        Amounts, CapacityUsage, GpuKind, GpuUser, NodeId, NodeRoom, NodeUse, OpenLoan, Placed, Resource, Workload,
-        WorkspaceName,
+        Amounts, CapacityUsage, GpuKind, GpuUser, NodeId, NodeRoom, NodeUse, OpenLoan, Placed, Resource,
+        Workload, WorkspaceName,
     },
 };
 use engine::{Undecided, View};
@@ -93,9 +93,8 @@ impl AdmissionTx {
         requests: &Amounts,
         together: u64,
     ) -> Result<BTreeSet<Resource>, Undecided> {
-        let short = |(resource, amount): &(&Resource, &u64)| {
-            **amount > self.cohort.available(workspace, resource)
-        };
+        let short =
+            |(resource, amount): &(&Resource, &u64)| **amount > self.cohort.available(workspace, resource);
         let mut lacking: BTreeSet<Resource> =
             requests.iter().filter(short).map(|(resource, _)| resource.clone()).collect();
         let (_, misfits) = self.choose(view, workspace, requests, together)?;

@@ -2,9 +2,7 @@
 
 use crate::{
     scheduling::admission::unit_of_work::AdmissionTx,
-    tenancy::{
-        Loan, LoanState, OpenLoan, Resource, TenantId, WorkspaceName, WorkspaceQueue, workspace_key,
-    },
+    tenancy::{Loan, LoanState, OpenLoan, Resource, TenantId, WorkspaceName, WorkspaceQueue, workspace_key},
 };
 use engine::{Undecided, View};
 use serde::{Deserialize, Serialize};

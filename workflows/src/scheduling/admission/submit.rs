@@ -10,9 +10,9 @@ use crate::{
         unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Admission, AdmissionVerdict, Amounts, Checkpoint, Cluster, ClusterKind, Gpu, Layout, Placed, QueuedWorkload, Resource,
-        RunningList, TenantId, TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName,
-        WorkspaceQueue, workspace_key,
+        Admission, AdmissionVerdict, Amounts, Checkpoint, Cluster, ClusterKind, Gpu, Layout, Placed,
+        QueuedWorkload, Resource, RunningList, TenantId, TenantState, Workload, WorkloadClass, WorkloadState,
+        WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
 use engine::{ActionError, Notification, Undecided, View};
@@ -290,7 +290,9 @@ fn is_dns_label(text: &str) -> bool {
 impl AdmissionTx {
     /// Refuses a name that no object of the tenant's cluster can have.
     fn check_name(&self, view: &mut View, name: &str) -> Result<(), Undecided> {
-        let Some(cluster) = self.tenant.cluster.as_ref().filter(|_| !is_dns_label(name)) else { return Ok(()) };
+        let Some(cluster) = self.tenant.cluster.as_ref().filter(|_| !is_dns_label(name)) else {
+            return Ok(());
+        };
         let kind = view.get::<Cluster>(cluster.as_str())?.map(|cluster| cluster.kind);
         match kind {
             Some(ClusterKind::Kubernetes) => {

@@ -96,8 +96,7 @@ impl Cohort {
     pub fn available_beyond_quota(&self, workspace: &WorkspaceName, resource: &Resource) -> u64 {
         let Some(account) = self.accounts.get(workspace) else { return 0 };
         let balance = account.balance(resource);
-        self.available_within(&balance, resource)
-            .saturating_sub(self.available_by_quota(&balance, resource))
+        self.available_within(&balance, resource).saturating_sub(self.available_by_quota(&balance, resource))
     }
 
     /// What of a workspace's own nominal quota it does not use and is free on the tenant's nodes.

@@ -10,8 +10,8 @@ use crate::{
         unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        Admission, AdmissionFacts, GpuKind, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList, Workload,
-        WorkloadState, WorkspaceName,
+        Admission, AdmissionFacts, GpuKind, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList,
+        Workload, WorkloadState, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -46,7 +46,8 @@ impl AdmissionTx {
         workload: &Workload,
         turn: DecisionOrigin,
     ) -> Result<PendingDecision, Undecided> {
-        let (choice, misfits) = self.choose(view, &workload.workspace, &workload.requests, workload.together)?;
+        let (choice, misfits) =
+            self.choose(view, &workload.workspace, &workload.requests, workload.together)?;
         let choice = misfits.is_empty().then_some(choice);
         let grounds = self.facts(view, workload, turn, &misfits)?;
         let (answer, weighed) = admit(&grounds, &self.rules);

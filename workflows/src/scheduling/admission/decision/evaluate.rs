@@ -31,7 +31,9 @@ pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<
     }
     weighed.push(freshness(grounds, rules));
     weighed.extend(policy(grounds, rules));
-    for finding in weighed.iter_mut().filter(|finding| grounds.queued && finding.answer == AdmissionVerdict::Reject) {
+    for finding in
+        weighed.iter_mut().filter(|finding| grounds.queued && finding.answer == AdmissionVerdict::Reject)
+    {
         finding.answer = AdmissionVerdict::Queue;
     }
     let answer = weighed.iter().map(|finding| finding.answer).max_by_key(|answer| severity(*answer));
