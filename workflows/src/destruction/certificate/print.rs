@@ -179,8 +179,9 @@ pub fn summary(entry: &CertificateEntry) -> String {
     said.extend(record.scrub.as_ref().map(|scrub| format!("GPU memory: {}", scrub.claim())));
     said.extend(record.verification.as_ref().map(|verified| {
         let (checked, wrong) = (verified.checked, verified.mismatches + verified.unreadable);
+        let credentials = verified.verified_as.map(|by| format!(" {}", by.phrase())).unwrap_or_default();
         format!(
-            "Verified by {} ({}): {checked} looked at, {wrong} wrong or unreadable",
+            "Verified by {} ({}){credentials}: {checked} looked at, {wrong} wrong or unreadable",
             actor(&verified.actor),
             verified.method
         )

@@ -5,13 +5,18 @@
 use super::{
     Certificate, CertificateEntry, FORMAT, checked_json, envelope::Envelope, problem::Problem, rules,
 };
-use crate::signing::{Digest, PublicKey, canonical::value, dsse::pae};
+use crate::{
+    destruction::sanitisation::record::SanitisationOutcome,
+    platform::VerifiedAs,
+    signing::{Digest, PublicKey, canonical::value, dsse::pae},
+};
 use base64::{
     Engine as _,
     engine::general_purpose::{GeneralPurpose, STANDARD},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What came of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -280,8 +285,9 @@ impl Verification {
         proves.extend(certificate.approvals.iter().flat_map(codes_of_parties));
         let sound = self.assets.len().saturating_sub(certificate.exceptions);
         proves.push(format!(
-            "{sound} of {} assets have a record that counts: sanitised, verified and accepted by another than who did it; or destroyed before two witnesses; or exempt by a named rule.",
-            self.assets.len()
+            "{sound} of {} assets have a record that counts{}.",
+            self.assets.len(),
+            self.counted()
         ));
         if certificate.exceptions > 0 {
             proves.push(format!(
@@ -290,6 +296,30 @@ impl Verification {
             ));
         }
         proves
+    }
+
+    /// How the records that count came to count: what each group of them says of itself, and no more.
+    fn counted(&self) -> String {
+        let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
+        let sound = self.assets.iter().filter(|entry| entry.exception.is_none());
+        for record in sound.filter_map(|entry| entry.record.as_ref()) {
+            let verified = record.verification.as_ref().and_then(|verification| verification.verified_as);
+            let group = match (&record.result, verified) {
+                (SanitisationOutcome::PhysicallyDestroyed { .. }, _) => "destroyed before two witnesses",
+                (SanitisationOutcome::NotApplicable { .. }, _) => "exempt by a named rule",
+                (_, Some(VerifiedAs::Verifier)) => "sanitised, and looked at with other credentials",
+                (_, Some(VerifiedAs::Platform)) => {
+                    "sanitised, and looked at with the platform's own credentials"
+                }
+                (_, Some(VerifiedAs::Mixed)) => {
+                    "sanitised, and looked at partly with other credentials, partly with the platform's own"
+                }
+                (_, None) => "sanitised and verified; with whose credentials is not recorded",
+            };
+            *groups.entry(group).or_default() += 1;
+        }
+        let named: Vec<_> = groups.iter().map(|(group, count)| format!("{count} {group}")).collect();
+        if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) }
     }
 
     /// What it does not prove, in words.
