@@ -152,7 +152,19 @@ fn signatures(page: &mut String, verification: &Verification) {
         "<p>{} The page itself is no proof; the signed file is. Verify it with <code>tenure certificate verify</code>.</p>",
         escape(&said)
     );
+    for line in fingerprints(verification) {
+        let _ = writeln!(page, "<p>{}</p>", escape(&line));
+    }
     page.push_str("<table class=\"sign\"><tr><th>Filed by (name, position)</th><td></td></tr><tr><th>Date, place</th><td></td></tr><tr><th>Signature</th><td></td></tr></table>\n");
+}
+
+/// The key of each signature, and whether the signature was verified with it.
+fn fingerprints(verification: &Verification) -> Vec<String> {
+    let line = |key: &String| {
+        let verified = if verification.signed_by.contains(key) { "verified" } else { "NOT verified here" };
+        format!("Signed with the key of fingerprint {key}: {verified}. Compare the fingerprint with the issuer's.")
+    };
+    verification.named_keys.iter().map(line).collect()
 }
 
 /// What became of an asset, in one sentence that claims no more than was observed.
@@ -228,6 +240,9 @@ pub fn text(verification: &Verification) -> Option<String> {
             names.join(" and "),
             approval.plan_digest
         );
+    }
+    for line in fingerprints(verification) {
+        let _ = writeln!(text, "{line}");
     }
     let _ = writeln!(text, "destruction began {}", certificate.pivot_at);
     let _ =

@@ -25,6 +25,8 @@ pub struct Verification {
     pub problems: Vec<Problem>,
     /// The ids of the keys whose signatures fit.
     pub signed_by: Vec<String>,
+    /// The fingerprints of the keys that its signatures name, whether they fit or not.
+    pub named_keys: Vec<String>,
     /// The cover, if it can be read.
     pub certificate: Option<Certificate>,
     /// The assets, as far as they can be read.
@@ -40,6 +42,8 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     problems.extend(cover.problems.into_iter().map(|(field, problem)| Problem { field, problem }));
     let cover_changed = !problems.is_empty();
     let signed_by = signatures(&parts, keys, cover_changed, &mut problems);
+    let named = parts.envelope.iter().flat_map(|envelope| &envelope.signatures);
+    let named_keys = named.map(|signature| signature.keyid.clone()).collect();
     let certificate: Option<Certificate> = typed(cover.content.as_ref(), "the cover", &mut problems);
     let mut assets = Vec::new();
     let mut all_read = true;
@@ -63,7 +67,7 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     }
     problems.sort();
     problems.dedup();
-    Verification { problems, signed_by, certificate, assets }
+    Verification { problems, signed_by, named_keys, certificate, assets }
 }
 
 /// What an envelope holds, decoded as far as it goes.
