@@ -4,6 +4,7 @@ use crate::{
     domain_http::{SITES, items},
     served::{NODES, Ran, Running, Served, files_with, large, small, tenure},
 };
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 

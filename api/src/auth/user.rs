@@ -156,6 +156,10 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             "the first admin cannot be removed; delete the file admin.token and restart to replace the token";
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
+    if super::bootstrap::is_last_administrator(&**engine.store(), name).await? {
+        let why = format!("{name} is the last administrator: give another a credential of their own first");
+        return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
+    }
     // Another of the same name is somebody else, and takes over neither seats nor delegations.
     let groups = super::groups_of(&**engine.store(), name).await?;
     let delegations = crate::auth::collections::all::<Delegation>(&**engine.store()).await?;
@@ -267,7 +271,7 @@ pub(super) fn generate_token() -> Result<Token, Error> {
 }
 
 /// Writes the token where only the owner of the process can read it, whole or not at all.
-fn keep(file: &Path, token: &Token) -> io::Result<()> {
+pub(super) fn keep(file: &Path, token: &Token) -> io::Result<()> {
     let part = file.with_extension("token.part");
     match fs::remove_file(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
