@@ -1,4 +1,4 @@
-//! `tenure cluster`: the key by which a cluster of its own is known.
+//! `tenure cluster`: the key by which a cluster is known, a tenant's own or one that tenants share.
 
 use crate::{
     client::{Body, Client, escape},
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// What is done about a cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
-    /// See and change the key of a tenant's own cluster.
+    /// See and change the key of a cluster.
     #[command(subcommand)]
     Key(Key),
 }

@@ -192,8 +192,10 @@ async fn cluster(
     let own = document::<ClusterKey>(app, named).await?;
     let standing = |key: &ClusterKey| key.status_of(how.at, |hash| token.matches(hash));
     if let Some((key, standing)) = own.and_then(|key| standing(&key).map(|standing| (key, standing))) {
-        let (whose, law) = (key.tenant.to_string(), app.access.law());
-        let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
+        // A cluster that tenants share acts for the platform, whose name among tenants is empty.
+        let tenant = key.tenant.as_ref().map(ToString::to_string);
+        let whose = tenant.clone().unwrap_or_default();
+        let caller = Caller::new(format!("cluster {named}"), Vec::new(), tenant, app.access.law());
         let over = match standing {
             ClusterKeyStatus::Holds => None,
             ClusterKeyStatus::Revoked => Some(format!("the key of cluster {named} was revoked")),
@@ -219,7 +221,7 @@ async fn cluster(
     }
     let Some(other) = key_of(app, &token).await? else { return Ok(None) };
     tracing::warn!(
-        code = "auth.cross_cluster_attempt", key_of = %other.cluster, tenant = %other.tenant, at = path,
+        code = "auth.cross_cluster_attempt", key_of = %other.cluster, at = path,
         "the key of one cluster was used on another"
     );
     let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
