@@ -5,7 +5,7 @@ use crate::auth::{
     provenance::FIRST_START,
     stored_token::{NewToken, StoredToken, ends},
 };
-use engine::{ActionError, CredentialAct, Engine, Entity, Error, Undecided, View};
+use engine::{ActionError, CredentialAct, Engine, Entity, Error, RemovedUser, Undecided, View};
 use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -187,6 +187,9 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             forget_tokens(view, &user)?;
             // Their sessions are of nobody from here on.
             view.delete::<User>(name)?;
+            let before = view.get::<RemovedUser>(name)?;
+            let before = before.unwrap_or_else(|| RemovedUser { name: name.into(), ..RemovedUser::default() });
+            view.put(&before.removed_again(view.now()))?;
             Ok(true)
         })
         .await

@@ -282,5 +282,7 @@ fn voter(vote: &RecordedVote) -> String {
     let claim = vote.claim.map(|claim| format!(", credential {}{by}", claim.name())).unwrap_or_default();
     let tie = vote.not_separate.as_ref();
     let tie = tie.map(|tie| format!(", separation not enforced: {}", tie.describe(&vote.name)));
-    format!("{}{whose} ({}){claim}{alone}{}", vote.name, vote.roles.join(", "), tie.unwrap_or_default())
+    let removed = vote.removed_on.map(|day| format!(", removed on {day}")).unwrap_or_default();
+    let tie = tie.unwrap_or_default();
+    format!("{}{whose} ({}){claim}{alone}{tie}{removed}", vote.name, vote.roles.join(", "))
 }

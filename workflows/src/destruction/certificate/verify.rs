@@ -238,6 +238,14 @@ fn not_separate(approval: &super::RecordedApproval) -> impl Iterator<Item = Stri
     })
 }
 
+/// Which voters were users no more when the certificate was issued.
+fn removed_since(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
+    approval.votes.iter().filter_map(|vote| {
+        let day = vote.removed_on?;
+        Some(format!("{} voted in {} at {}, and was removed on {day}.", vote.name, approval.gate, vote.at))
+    })
+}
+
 /// Which voters hold a credential by a code that somebody made who asked or voted too, and could have used it themselves.
 fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     let is_party = |name: &String| {
@@ -287,6 +295,7 @@ impl Verification {
         }));
         proves.extend(certificate.approvals.iter().flat_map(not_separate));
         proves.extend(certificate.approvals.iter().flat_map(codes_of_parties));
+        proves.extend(certificate.approvals.iter().flat_map(removed_since));
         let sound = self.assets.len().saturating_sub(certificate.exceptions);
         proves.push(format!(
             "{sound} of {} assets have a record that counts{}.",
