@@ -276,3 +276,39 @@ pub fn find_tie(vote: &Vote, asked: &[Person], votes: &[Vote]) -> Option<Tie> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+
+    fn person(name: &str, controlled_by: &[&str], granted_by: &[&str]) -> Person {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let provenance = Provenance {
+            controlled_by: set(controlled_by),
+            granted_by: set(granted_by),
+            ..Provenance::default()
+        };
+        Person::new(name, ["ops"]).with_provenance(Some(Box::new(provenance)))
+    }
+
+    #[test]
+    fn who_seconds_or_releases_counts_as_who_votes_does() {
+        let people = [
+            person("ada", &[], &[]),
+            person("bob", &["ada"], &[]),
+            person("cy", &[], &["ada"]),
+            person("dee", &["bob"], &["cy"]),
+            person("eve", &[], &[]),
+        ];
+        for one in &people {
+            for other in &people {
+                let asked = std::slice::from_ref(other);
+                let vote = Vote::new(one.clone(), Verdict::Approve, "", Timestamp(0));
+                assert_eq!(find_tie_between(one, asked), find_tie(&vote, asked, &[]), "{one:?} {other:?}");
+            }
+        }
+        assert!(find_tie_between(&people[1], &people[..1]).is_some());
+        assert!(find_tie_between(&people[4], &people[..1]).is_none());
+    }
+}
