@@ -1,6 +1,6 @@
 //! Machines as hardware: their devices, what is on them, and the environment in which they are scrubbed.
 
-use crate::platform::CallMetadata;
+use crate::platform::{CallMetadata, VerifiedAs};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
