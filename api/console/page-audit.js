@@ -31,7 +31,8 @@ const day = (text, later = 0) =>
 
 export function render(root) {
   const { params } = here();
-  const { tenant: whose, from, to, event, text = '', actor = '' } = params;
+  const { tenant: whose, from, to, event, actor, kind, oldest, text = '' } = params;
+  const order = oldest === 'yes' ? 'oldest' : 'newest';
   const meant = { tenant: whose, from: day(from), to: day(to, 1) };
   show(
     root,
@@ -49,14 +50,16 @@ export function render(root) {
       { name: 'from', label: 'from', kind: 'date' },
       { name: 'to', label: 'to, with that day', kind: 'date' },
       { name: 'event', label: 'event', hint: 'access.denied' },
-      { name: 'actor', label: 'actor, on this page' },
+      { name: 'actor', label: 'actor', hint: 'olga' },
+      { name: 'kind', label: 'kind', kind: 'select', options: ['person', 'service', 'engine'] },
+      { name: 'oldest', label: 'oldest first', kind: 'check' },
       { name: 'text', label: 'text, on this page', wide: true, hint: 'voted, eu1-h100-01, an execution’s id…' },
     ]),
     h(
       'p.note',
       { key: 'note' },
-      'Tenant, time and event are asked of the server; actor and text narrow the page that is shown. The oldest comes first. ',
-      !whose && 'Without a tenant: one tenant after the other.',
+      'The server filters by everything but text, which narrows the page that is shown. The newest entry comes first. ',
+      !whose && order === 'oldest' && 'Oldest first, without a tenant: one tenant after the other.',
     ),
     slot('list'),
     slot('proof'),
@@ -92,16 +95,14 @@ export function render(root) {
   return [
     list(into(root, 'list'), {
       path: '/v1/audit',
-      params: { ...meant, event },
+      params: { ...meant, event, actor, kind, order },
       columns,
       size: 100,
       every: 8000,
       caption: 'Audit',
       none: empty('Nothing is on record for this.', 'Widen the time, or leave the tenant out.'),
       pick: (items) =>
-        items.filter(
-          (row) => (!actor || row.actor === actor) && (!needle || JSON.stringify(row).toLowerCase().includes(needle)),
-        ),
+        items.filter((row) => !needle || JSON.stringify(row).toLowerCase().includes(needle)),
     }),
     watch(
       (signal) => get('/v1/audit/checkpoints', { limit: 1000 }, { signal }),

@@ -49,9 +49,10 @@ pub use model::approval::delegation::VoteDelegation;
 pub use model::approval::procedure::{
     ApprovalChange, ApprovalHistoryEntry, BreakGlass, Escalation, Procedure, Reminders,
 };
+pub use model::approval::removed_user::RemovedUser;
 pub use model::approval::ruling::Ruling;
 pub use model::approval::separation::{
-    Claim, CredentialAct, CredentialRecords, Provenance, Separation, Tie, TieKind, find_tie,
+    Claim, CredentialAct, CredentialRecords, Provenance, Separation, Tie, TieKind, find_tie, find_tie_between,
 };
 pub use model::approval::vote::{Person, Seat, Verdict, Vote};
 pub use model::authorisation::{Authorisation, Authoriser};

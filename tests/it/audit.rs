@@ -4,6 +4,7 @@ use crate::{
     domain_http::{SITES, items},
     served::{NODES, Ran, Running, Served, files_with, large, small, tenure},
 };
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
@@ -219,4 +220,63 @@ async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
     let admin = served.admin.clone();
     let told = audit(&served, &admin, "&tenant=acme", |entries| has(entries, "admin forgot execution")).await;
     assert!(has(&told, "asked for onboarding of tenant/acme"), "its audit outlives it");
+}
+
+/// S-15. What did one person do, newest first: of the API and the command line, on every page size.
+#[tokio::test]
+async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
+    let (served, auditor) = stage().await;
+    let all = audit(&served, &auditor, "", |entries| has(entries, "and ended: completed")).await;
+
+    let asked = |query: &str| format!("/v1/audit?limit=1000{query}");
+    let of_olga = served.get_as(&auditor, &asked("&actor=olga")).await;
+    assert!(!items(&of_olga).is_empty() && items(&of_olga).iter().all(|entry| entry["actor"] == "olga"));
+    for kind in ["person", "service", "engine"] {
+        let found = served.get_as(&auditor, &asked(&format!("&kind={kind}"))).await;
+        assert!(items(&found).iter().all(|entry| entry["kind"] == kind), "{kind}: {}", found.body);
+    }
+    let people = served.get_as(&auditor, &asked("&kind=person")).await;
+    assert!(items(&people).len() < all.len(), "the engine does most of it");
+    assert!(items(&people).iter().any(|entry| entry["actor"] == "olga"));
+
+    let newest = served.get_as(&auditor, &asked("&order=newest")).await;
+    let numbers = |page: &[Value]| page.iter().map(|entry| entry["number"].as_u64().unwrap()).collect::<Vec<_>>();
+    let mut oldest = numbers(&all);
+    oldest.reverse();
+    assert_eq!(numbers(items(&newest)), oldest);
+    let (mut paged, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = served.get_as(&auditor, &format!("/v1/audit?limit=3&order=newest{cursor}")).await;
+        paged.extend(numbers(items(&page)));
+        let Some(next) = page.body["next"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(paged, oldest);
+
+    let ended = all.iter().find(|entry| entry["outcome"] == "completed").unwrap();
+    assert!(ended["actuated_at"].is_string() && ended["cluster"].is_string(), "{ended}");
+    assert_eq!(ended["approved"][0]["by"][0]["name"], "olga", "{ended}");
+    let says = ended["says"].as_str().unwrap();
+    assert!(says.contains(" olga approved onboarding of tenant/acme for cluster "), "{says}");
+    assert!(says.ends_with(", outcome completed"), "{says}");
+
+    for wrong in ["&kind=people", "&order=up"] {
+        assert_eq!(served.get_as(&auditor, &asked(wrong)).await.code(), "query.invalid");
+    }
+    let listed = served.run(&["audit", "list", "--tenant", "acme", "--actor", "olga", "--kind", "person", "--newest-first"]);
+    assert!(listed.exit == 0 && listed.out.contains("olga") && !listed.out.contains("engine "), "{listed:?}");
+}
+
+/// An auditor verifies without the favour of an operator: the key and its fingerprint come from the server.
+#[tokio::test]
+async fn an_auditor_is_served_the_public_key_and_its_fingerprint() {
+    let (served, auditor) = stage().await;
+    let pem = served.run(&["certificate", "key"]).out;
+    let keys = served.get_as(&auditor, "/v1/keys").await;
+    assert_eq!(keys.status, 200, "{}", keys.body);
+    assert_eq!(items(&keys)[0]["pem"], pem);
+    let shown = served.run(&["--token", &auditor, "keys", "show"]);
+    let fingerprint = items(&keys)[0]["id"].as_str().unwrap();
+    assert!(shown.out.contains(fingerprint) && shown.out.contains(pem.trim()), "{shown:?}");
+    assert_eq!(served.send(served.ask(Method::GET, "/v1/keys")).await.status, 401);
 }

@@ -54,6 +54,7 @@ fn verification() -> workflows::destruction::Verification {
         unreadable: 0,
         tool: Tool { name: "sampler".into(), version: "1.0".into(), command: "sample --seed 42".into() },
         actor: Actor::program("verifier"),
+        verified_as: None,
         at: at(120),
     }
 }

@@ -104,11 +104,32 @@ async fn a_rotation_that_is_repeated_under_its_key_makes_no_second_key() {
         let said = answer.body["errors"][0].to_string();
         assert!(said.contains("/overlap") && said.contains(why), "{said}");
     }
-    assert_eq!(
-        served.get("/v1/clusters/eu-1/key").await.code(),
-        "resource.not_found",
-        "tenants share that one"
-    );
+    assert_eq!(served.get("/v1/clusters/nowhere/key").await.code(), "resource.not_found");
+}
+
+/// Each registered cluster pushes its facts by a key of its own; no token of the platform has to lie on its nodes.
+#[tokio::test]
+async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
+    let served = with_sites().await;
+    let undrawn = served.get("/v1/clusters/eu-1/key").await.body;
+    assert_eq!((&undrawn["state"], &undrawn["tenant"]), (&json!("not_drawn"), &json!(null)), "{undrawn}");
+    let file = served.dir.path().join("eu-1.key");
+    let drawn = served.run(&["cluster", "key", "rotate", "eu-1", "--token-file", file.to_str().unwrap()]);
+    assert_eq!(drawn.exit, 0, "{drawn:?}");
+    let first = std::fs::read_to_string(&file).unwrap().trim().to_owned();
+    assert!(first.starts_with("tn_") && !drawn.out.contains(&first) && !drawn.err.contains(&first), "{drawn:?}");
+
+    let none = json!({ "nodes": {} });
+    let facts_of = |cluster: &str| format!("/v1/clusters/{cluster}/facts");
+    assert_eq!(served.json_as(&first, &facts_of("eu-1"), none.clone()).await.status, 200);
+    let (other, _) = with_its_own(&served, "own-1", "uno").await;
+    let crossed = served.json_as(&first, &facts_of(&other), none.clone()).await;
+    assert_eq!(crossed.code(), "auth.cross_cluster_attempt", "{}", crossed.body);
+    assert_eq!(served.get_as(&first, "/v1/tenants").await.code(), "auth.forbidden", "it opens nothing else");
+
+    let second = served.run(&["cluster", "key", "rotate", "eu-1", "--overlap", "0"]).out.trim().to_owned();
+    assert_eq!(served.json_as(&first, &facts_of("eu-1"), none.clone()).await.code(), "auth.bad_token");
+    assert_eq!(served.json_as(&second, &facts_of("eu-1"), none).await.status, 200);
 }
 
 #[tokio::test]

@@ -229,3 +229,80 @@ async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
     let page = served.run(&["approvals", "show", &approval]).out;
     assert!(page.contains("separation:   not enforced"), "{page}");
 }
+
+/// What somebody agreed to who is gone is on the certificate with the day on which they went.
+#[tokio::test]
+async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_on_the_certificate() {
+    let (served, id) = leaving("false").await;
+    let mut tokens = Vec::new();
+    for (name, role) in VOTERS {
+        served.user(name, &[role], None).await;
+        tokens.push(served.claimed(&served.code(name).await));
+    }
+    let approval = served.asked(&id).await["waiting_for"]["approval"]["id"].as_str().unwrap().to_owned();
+    for token in &tokens[..2] {
+        assert_eq!(served.agree(token, &id).await.status, 200);
+    }
+    assert_eq!(served.run(&["user", "remove", "d1"]).exit, 0);
+    served.user("d1", &["dpo"], None).await;
+    let votes = served.votes(&approval).await;
+    let of = |name: &str| votes.as_array().unwrap().iter().find(|vote| vote["person"] == name).unwrap().clone();
+    assert!(of("d1")["removed"] == true && of("d1")["removed_at"].is_string(), "{votes}");
+    assert!(of("o2")["removed"] == false && of("o2")["removed_at"].is_null(), "{votes}");
+    served.exported(&id).await;
+    for token in &tokens[2..] {
+        assert_eq!(served.agree(token, &id).await.status, 200);
+    }
+
+    let proves = served.certified(&id).await;
+
+    assert!(proves.contains("d1 voted in AwaitingApproval at ") && proves.contains("was removed on "), "{proves}");
+    assert!(!proves.contains("o2 voted in AwaitingApproval at "), "{proves}");
+    let shown = served.run(&["certificate", "show", "acme.json"]).out;
+    assert!(shown.contains(", removed on 20"), "{shown}");
+    assert!(shown.contains("Signed with the key of fingerprint sha256:"), "{shown}");
+}
+
+#[tokio::test]
+async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_of_votes() {
+    let served =
+        Served::start_with(&[("TENURE_TRIAL", "false"), ("TENURE_ENGINE_SECOND_PERSON", "pause")]);
+    served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    let id = served.onboard(&large("acme")).await;
+    served.asked(&id).await;
+    let roles = ["platform_ops", "compliance", "dpo", "security"];
+    let puppet = served.user("puppet", &roles, None).await;
+
+    let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" });
+    let placed = served.json_as(&served.admin, "/v1/holds", hold).await;
+    assert_eq!(placed.status, 201, "{}", placed.body);
+    let release = json!({ "reason": "settled" });
+    refused(&served.json_as(&puppet, "/v1/holds/acme/case-9:release", release.clone()).await);
+
+    let pause = format!("/v1/executions/{id}:pause");
+    let proposed = served.json_as(&served.admin, &pause, json!({ "reason": "look" })).await;
+    assert_eq!(proposed.status, 202, "{}", proposed.body);
+    let second = format!("/v1/proposals/{}:second", proposed.body["proposal"].as_str().unwrap());
+    refused(&served.json_as(&puppet, &second, json!({})).await);
+
+    let own = served.claimed(&served.code("puppet").await);
+    assert_eq!(served.json_as(&own, &second, json!({})).await.status, 200);
+    assert_eq!(served.json_as(&own, "/v1/holds/acme/case-9:release", release).await.status, 200);
+}
+
+/// The placer's user may be gone by then: what counts is what their credential was when they placed it.
+#[tokio::test]
+async fn a_hold_of_a_user_of_ones_own_making_is_not_released_once_that_user_is_removed() {
+    let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
+    served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
+    let id = served.onboard(&large("acme")).await;
+    served.asked(&id).await;
+    let puppet = served.user("puppet", &["compliance", "dpo", "security"], None).await;
+    let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" });
+    let placed = served.json_as(&puppet, "/v1/holds", hold).await;
+    assert_eq!(placed.status, 201, "{}", placed.body);
+    assert_eq!(served.run(&["user", "remove", "puppet"]).exit, 0);
+
+    let release = json!({ "reason": "settled" });
+    refused(&served.json_as(&served.admin, "/v1/holds/acme/case-9:release", release).await);
+}

@@ -137,3 +137,69 @@ async fn a_service_may_ask_and_never_decides() {
     let kinds: Vec<_> = users["items"].as_array().unwrap().iter().map(|user| &user["kind"]).collect();
     assert_eq!(kinds, ["person", "person", "service"], "{users}");
 }
+
+/// It is for setting up, and ends once somebody administers by a credential that nobody else has had in hand.
+#[tokio::test]
+async fn the_first_admins_token_ends_once_there_is_another_administrator() {
+    let served = Served::start();
+    let issued = served.user("root", &["admin"], None).await;
+    assert!(lets_in(&served, &issued).await && lets_in(&served, &served.admin).await, "who drew it can have it");
+    let code = served.json_as(&served.admin, "/v1/users/root:enrol", json!({})).await.body["code"].clone();
+    let own = served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
+    let own = own.body["token"].as_str().unwrap().to_owned();
+    assert!(lets_in(&served, &served.admin).await, "root has not been let in yet");
+    assert!(lets_in(&served, &own).await);
+
+    let ended = served.get("/v1/tenants").await;
+    assert_eq!((ended.status.as_u16(), ended.code()), (401, "auth.bad_token"), "{}", ended.body);
+    let told = ended.body["detail"].as_str().unwrap();
+    assert!(told.contains("root administers") && told.contains("admin.token"), "{told}");
+
+    let last = served.send(served.ask(Method::DELETE, "/v1/users/root").bearer_auth(&own)).await;
+    assert_eq!(last.code(), "user.is_admin", "nobody is locked out: {}", last.body);
+    let only = served.ask(Method::DELETE, "/v1/users/root/tokens/enrolled").bearer_auth(&own);
+    assert_eq!(served.send(only).await.code(), "user.is_admin");
+    assert!(lets_in(&served, &own).await);
+}
+
+#[tokio::test]
+async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let served = Served::start();
+    let first = served.user("robot", &["platform_ops"], None).await;
+    let file = served.dir.path().join("robot.token");
+    let name = file.to_str().unwrap();
+    let ran = served.run(&["user", "token", "rotate", "robot", "first", "--token-file", name]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let second = std::fs::read_to_string(&file).unwrap().trim().to_owned();
+    assert!(second.starts_with("tn_") && !ran.out.contains(&second) && !ran.err.contains(&second), "{ran:?}");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!lets_in(&served, &first).await && lets_in(&served, &second).await);
+    let again = served.run(&["user", "token", "rotate", "robot", "first", "--token-file", name]);
+    assert!(again.exit != 0 && lets_in(&served, &second).await, "nothing is drawn that cannot be kept: {again:?}");
+
+    for arguments in [
+        &["user", "token", "add", "robot", "ci", "--token-file"][..],
+        &["user", "add", "cron", "--role", "platform_ops", "--token-file"],
+        &["user", "enrol", "robot", "--token-file"],
+        &["agent", "key", "--token-file"],
+    ] {
+        let file = served.dir.path().join(format!("{}.secret", arguments[1..arguments.len() - 1].join("-")));
+        let ran = served.run(&[arguments, &[file.to_str().unwrap()]].concat());
+        assert_eq!(ran.exit, 0, "{arguments:?}: {ran:?}");
+        let secret = std::fs::read_to_string(&file).unwrap();
+        assert!(secret.len() > 20 && !ran.out.contains(secret.trim()), "{arguments:?}: {ran:?}");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{arguments:?}");
+    }
+}
+
+/// The file from which the next start takes it is rotated too.
+#[tokio::test]
+async fn the_first_admins_token_is_rotated_with_its_file() {
+    let served = Served::start();
+    let rotated = served.json_as(&served.admin, "/v1/users/admin/tokens/first:rotate", json!({})).await;
+    assert_eq!(rotated.status, 200, "{}", rotated.body);
+    assert!(!lets_in(&served, &served.admin).await && lets_in(&served, &token(&rotated)).await);
+    let listed = served.run(&["user", "list", "-o", "json"]);
+    assert_eq!(listed.exit, 0, "the command line takes it from the file: {listed:?}");
+}

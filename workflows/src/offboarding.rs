@@ -250,12 +250,15 @@ impl Workflow for Offboarding {
             // Other eyes look whether it is gone. What is left is deleted once more; then people have to look.
             Verifying => act(self.verification())
                 .forward_only()
+                .record(Self::verified)
                 .on_failure(actuator_codes::REMAINS, DeletingAgain)
                 .then(ValidatingData),
             DeletingAgain => {
                 act_each(self.deletions()).nothing_to_undo().destroys().within(DAY).then(VerifyingAgain)
             }
-            VerifyingAgain => act(self.verification()).forward_only().then(ValidatingData),
+            VerifyingAgain => {
+                act(self.verification()).forward_only().record(Self::verified).then(ValidatingData)
+            }
             ValidatingData => act(self.validation(true)).forward_only().then(Dismantling),
 
             // What held it: queues, namespaces, accounts, names.
@@ -273,7 +276,9 @@ impl Workflow for Offboarding {
             FilingDismantled => {
                 act(self.filing()).forward_only().record(Self::filed).then(VerifyingDismantled)
             }
-            VerifyingDismantled => act(self.last_look()).forward_only().then(ValidatingDismantled),
+            VerifyingDismantled => {
+                act(self.last_look()).forward_only().record(Self::verified).then(ValidatingDismantled)
+            }
             ValidatingDismantled => act(self.validation(false)).forward_only().then(ReturningNodes),
 
             // Nodes that are clean are everybody's again; the others stay the tenant's.

@@ -154,6 +154,9 @@ pub(crate) enum Command {
     /// See who did what, and verify a file of it without a server.
     #[command(subcommand)]
     Audit(commands::audit::Audit),
+    /// See the public keys that verify certificates and the audit.
+    #[command(subcommand)]
+    Keys(commands::keys::Keys),
     /// See what a tenant used, with list prices; write it to a file.
     #[command(subcommand)]
     Usage(commands::usage::Usage),

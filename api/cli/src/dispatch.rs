@@ -64,6 +64,7 @@ pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, F
         Command::Reclaim(command) => commands::reclaim::run(common, command),
         Command::Certificate(command) => commands::certificate::run(common, command),
         Command::Audit(command) => commands::audit::run(common, command),
+        Command::Keys(command) => commands::keys::run(common, command),
         Command::Usage(command) => commands::usage::run(common, command),
         Command::Retention(command) => block_on(commands::retention::run(common, command)),
         Command::Config(command) => commands::config::run(common, &command),

@@ -13,6 +13,7 @@ mod execution;
 mod output;
 mod parse;
 mod resources;
+mod secret;
 mod settings;
 
 pub use command::all_commands as commands;

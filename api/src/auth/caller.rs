@@ -67,6 +67,8 @@ pub(crate) enum Denied {
     NoToken,
     /// Its token is not, or no longer, known; whose it was, if it proves that.
     BadToken(Option<String>),
+    /// It was the first admin's, and this other administrator's own credential has ended it.
+    BootstrapEnded(String),
     /// The store could not be asked.
     Store(store::Error),
 }
@@ -189,6 +191,9 @@ pub(crate) async fn authenticate(
     }
     let Some(token) = Token::parse(text) else { return Err(Denied::BadToken(None)) };
     let (whose, admitted) = match read::<StoredToken>(store, &token.id).await? {
+        Some(StoredToken { ended_by: Some(by), hash, .. }) if token.matches(&hash) => {
+            return Err(Denied::BootstrapEnded(by));
+        }
         Some(kept) if token.matches(&kept.hash) => {
             let admitted = caller_of_token(store, &kept, law, now).await?;
             (Some(kept.user), admitted)

@@ -50,6 +50,9 @@ pub(crate) struct StoredToken {
     /// When it was found to have expired. It stays so, also where the clock is set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expired_at: Option<Timestamp>,
+    /// The administrator whose own credential ended it, of the first admin's first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_by: Option<String>,
 }
 
 fn is_issued(claim: &Claim) -> bool {
@@ -79,6 +82,7 @@ impl StoredToken {
             ends_at: None,
             used_at: None,
             expired_at: None,
+            ended_by: None,
         }
     }
 
@@ -270,6 +274,7 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
     user: &str,
     token: &str,
 ) -> Result<bool, Error> {
+    let is_last = super::bootstrap::is_last_administrator(&**engine.store(), user).await?;
     engine
         .transact(true, |view| {
             let Some(mut user) = view.get::<User>(user)? else { return Ok(false) };
@@ -285,6 +290,13 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
             let Some(id) = meant else { return Ok(false) };
             if user.name == ADMIN && user.token == id {
                 let why = "the first admin's first token cannot be removed; delete the file admin.token and restart to replace it";
+                return Err(ActionError::permanent("user.is_admin", why).into());
+            }
+            if is_last && user.all_tokens().count() == 1 {
+                let why = format!(
+                    "it is the only token of {}, the last administrator: rotate it, or draw another first",
+                    user.name
+                );
                 return Err(ActionError::permanent("user.is_admin", why).into());
             }
             if user.token == id {

@@ -5,7 +5,7 @@ use crate::auth::{
     provenance::FIRST_START,
     stored_token::{NewToken, StoredToken, ends},
 };
-use engine::{ActionError, CredentialAct, Engine, Entity, Error, Undecided, View};
+use engine::{ActionError, CredentialAct, Engine, Entity, Error, RemovedUser, Undecided, View};
 use program::token::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,6 +156,10 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             "the first admin cannot be removed; delete the file admin.token and restart to replace the token";
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
+    if super::bootstrap::is_last_administrator(&**engine.store(), name).await? {
+        let why = format!("{name} is the last administrator: give another a credential of their own first");
+        return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
+    }
     // Another of the same name is somebody else, and takes over neither seats nor delegations.
     let groups = super::groups_of(&**engine.store(), name).await?;
     let delegations = crate::auth::collections::all::<Delegation>(&**engine.store()).await?;
@@ -183,6 +187,9 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             forget_tokens(view, &user)?;
             // Their sessions are of nobody from here on.
             view.delete::<User>(name)?;
+            let before = view.get::<RemovedUser>(name)?;
+            let before = before.unwrap_or_else(|| RemovedUser { name: name.into(), ..RemovedUser::default() });
+            view.put(&before.removed_again(view.now()))?;
             Ok(true)
         })
         .await
@@ -267,7 +274,7 @@ pub(super) fn generate_token() -> Result<Token, Error> {
 }
 
 /// Writes the token where only the owner of the process can read it, whole or not at all.
-fn keep(file: &Path, token: &Token) -> io::Result<()> {
+pub(super) fn keep(file: &Path, token: &Token) -> io::Result<()> {
     let part = file.with_extension("token.part");
     match fs::remove_file(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

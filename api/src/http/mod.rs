@@ -4,6 +4,7 @@
 //! does not. Described in `docs/http-api.md`, and by the server itself at `/openapi.json`.
 
 mod address;
+mod another_person;
 mod credentials;
 mod extract;
 pub(crate) mod middleware;

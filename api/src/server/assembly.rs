@@ -141,6 +141,7 @@ pub(super) fn assemble(
         requests,
         stopping: AtomicBool::new(false),
         closing: AtomicBool::new(false),
+        bootstrap_ended: AtomicBool::new(false),
         working: AtomicBool::new(false),
         freed,
         told: Notify::new(),

@@ -80,6 +80,8 @@ pub(crate) struct ServerState {
     pub(crate) stopping: AtomicBool,
     /// Set once it changes nothing any more: `http.grace` later.
     pub(crate) closing: AtomicBool,
+    /// Whether the first admin's token is known to have ended.
+    pub(crate) bootstrap_ended: AtomicBool,
     /// Set while the engine works.
     pub(crate) working: AtomicBool,
     /// Rung whenever capacity may have become free.

@@ -77,6 +77,9 @@ pub(crate) struct Cast {
     pub(crate) not_separate: Option<String>,
     /// The voter's user was removed since.
     pub(crate) removed: bool,
+    /// When; `null` while the user is there, or where an earlier version did not write it down.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) removed_at: Option<String>,
 }
 
 /// What somebody decided alone, for others to review.

@@ -65,6 +65,8 @@ pub(crate) struct AuditEntry {
     previous: Option<String>,
     at: Time,
     actor: String,
+    /// `person`, `service` or `engine`; `null` where nobody is known.
+    kind: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     roles: Option<Vec<String>>,
     event: String,
@@ -74,12 +76,27 @@ pub(crate) struct AuditEntry {
     #[schemars(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
     subject: String,
+    /// The one cluster that it is about.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    /// The one workspace that it is about.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    workspace: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
+    /// When it took effect.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    actuated_at: Option<Time>,
+    /// Of a vote: the approval.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    approval: Option<String>,
+    /// Of the end of an execution: who approved it.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    approved: Option<Vec<Object>>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
@@ -94,6 +111,19 @@ pub(crate) struct AuditEntry {
     #[schemars(skip_serializing_if = "Option::is_none")]
     denied: Option<Object>,
     journal: Object,
+}
+
+/// A public key with which this server signs certificates and the audit.
+#[derive(JsonSchema)]
+pub(crate) struct PublicKeyRow {
+    /// What names the key in signatures: the SHA-256 of its SubjectPublicKeyInfo.
+    id: String,
+    /// `ed25519`.
+    algorithm: String,
+    /// The key.
+    pem: String,
+    /// What it signs.
+    signs: Vec<String>,
 }
 
 /// The signed heads of the audit.

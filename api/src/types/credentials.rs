@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClusterKey {
     pub(crate) cluster: String,
-    /// The tenant that holds it.
-    pub(crate) tenant: String,
-    /// Counts the keys that the cluster has had, from 1.
+    /// The tenant that holds it; `null` of a cluster that tenants share.
+    pub(crate) tenant: Option<String>,
+    /// Counts the keys that the cluster has had, from 1; 0 while none was drawn.
     pub(crate) version: u32,
     /// `in_force`, `revoked`, or `not_drawn`: nobody was handed one yet.
     pub(crate) state: &'static str,

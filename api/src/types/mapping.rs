@@ -240,6 +240,7 @@ pub(crate) fn approval(case: &ApprovalRecord, separation: Separation) -> Approva
         issued_by: provenance(vote).and_then(|provenance| provenance.issued_by.clone()),
         not_separate: vote.tie.as_ref().map(|tie| tie.describe(&vote.person.name)),
         removed: false,
+        removed_at: None,
     });
     Approval {
         id: case.id.clone(),

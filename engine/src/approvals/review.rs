@@ -1,7 +1,7 @@
 //! The review of a decision that somebody took alone. Pure.
 
 use crate::{
-    ActionError, ApprovalRecord, Entity, PlanDigest, Vote, VoteDelegation, model::documents::collection,
+    ActionError, ApprovalRecord, Entity, PlanDigest, Provenance, Vote, VoteDelegation, model::documents::collection,
 };
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
@@ -27,6 +27,9 @@ pub struct Review {
     pub requested_by: String,
     /// Who decided alone.
     pub by: String,
+    /// Where the credential came from by which they did; none where that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_from: Option<Provenance>,
     /// Why.
     pub reason: String,
     /// When.
@@ -80,6 +83,7 @@ impl Review {
             digest: case.digest.clone(),
             requested_by: case.requested_by.clone(),
             by: vote.person.name.clone(),
+            decided_from: vote.person.provenance.as_deref().cloned(),
             reason: vote.reason.clone(),
             at: vote.at,
             outcome: None,

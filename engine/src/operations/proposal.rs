@@ -2,7 +2,7 @@
 //! seen.
 
 use crate::{
-    Attribution, Edge, Engine, Error, Event, Refusal,
+    Attribution, Edge, Engine, Error, Event, Provenance, Refusal,
     model::documents::{collection, parse::parse},
     runtime::commit::ExtraWrites,
 };
@@ -31,6 +31,9 @@ pub struct Proposal {
     pub command: Event,
     /// Who gave it.
     pub by: String,
+    /// Where the credential came from by which it was given; none where that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_from: Option<Provenance>,
     /// Why.
     pub reason: String,
     /// When.
@@ -146,6 +149,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
         event: Event,
         revision: Option<Revision>,
     ) -> Result<CommandResult, Error> {
+        self.command_from(id, event, revision, None).await
+    }
+
+    /// The same, given by a credential that came from there: who agrees to it is held against that.
+    ///
+    /// # Errors
+    /// As [`Engine::command`].
+    pub async fn command_from(
+        &self,
+        id: ExecutionId,
+        event: Event,
+        revision: Option<Revision>,
+        given_from: Option<Provenance>,
+    ) -> Result<CommandResult, Error> {
         if !self.needs_second_person(&event) {
             let taken = match revision {
                 Some(revision) => self.deliver_at(id, event, revision).await,
@@ -174,6 +191,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             state: record.state,
             command: event,
             by: order.by,
+            given_from,
             reason: order.reason,
             at: now,
         };

@@ -2,7 +2,7 @@
 
 use super::{
     commit::writer::{Work, Writer},
-    folder::watermark,
+    folder::{boot, watermark},
     maintenance,
     open_report::Report,
     shared::{RunMode, Shared},
@@ -158,9 +158,15 @@ fn end_threads(shared: &Arc<Shared>, run_mode: RunMode, threads: Vec<JoinHandle<
             tracing::warn!("HEAD in {} could not be written: {error}", shared.dir.display());
         }
     }
-    drop(lock_unpoisoned(&shared.deliveries));
+    let synced = lock_unpoisoned(&shared.deliveries).sync();
     if panicked {
         return Err(Error::Unavailable { why: "a thread of the store ended in a panic".into() });
+    }
+    if run_mode == RunMode::Drain {
+        // Last of all. Where it fails, the next start in another run of the machine asks about every task first.
+        if let Err(error) = synced.and_then(|()| boot::closed(&shared.dir)) {
+            tracing::warn!("BOOT in {} could not be written: {error}", shared.dir.display());
+        }
     }
     Ok(())
 }

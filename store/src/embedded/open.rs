@@ -5,7 +5,7 @@ use super::{
     commit::writer::{self, Inbox, Writer},
     event::EventCount,
     folder::{
-        deliveries, failed,
+        boot, deliveries, failed,
         identity::{self, Provenance},
         lock::Lock,
         space::Space,
@@ -58,15 +58,21 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     }
     let unknown = |error: io::Error| failed("tell the place of", dir, &error);
     let doubt = place_in_doubt(dir, &options);
+    let lost_writes = boot::may_have_lost_writes(dir);
     let more = if doubt.is_some() { RESTORED_OPENS } else { 0 };
     let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options, more)?;
     let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;
+    if lost_writes {
+        // How often each was handed out was never synced: who asks once too often does nothing twice.
+        tasks.count_all();
+    }
     // The first opening may have ended before it marked its place, and without a commit there is nothing to perform.
     let doubt = doubt.filter(|_| sequence > Sequence(0));
     let held = load_hold(dir, doubt, &mut tasks).map_err(unknown)?;
     let deliveries =
         deliveries::Log::open(dir, &tasks).map_err(|error| failed("rewrite deliveries in", dir, &error))?;
+    boot::opened(dir).map_err(|error| failed("write BOOT in", dir, &error))?;
     let head = watermark::Writer::open(dir).map_err(|error| failed("open HEAD in", dir, &error))?;
     head.write(watermark::Watermark { sequence, opens })
         .map_err(|error| failed("write HEAD in", dir, &error))?;

@@ -114,6 +114,70 @@ async fn deliveries_and_epochs_outlive_a_kill() {
     store.close().await.unwrap();
 }
 
+/// Nothing of `deliveries.log` is synced, so a power cut may take all of it, or leave what it said long before.
+#[tokio::test]
+async fn after_a_power_cut_every_task_counts_as_handed_out_before() {
+    for cut in ["all", "half a row", "nothing"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open(folder.path(), options());
+        store.commit(nth(1)).await.unwrap();
+        let first = store.lease("a", Timestamp(1), TTL, 9).await.unwrap().remove(0);
+        assert_eq!(first.deliveries, 1);
+        store.kill().await;
+        drop(store);
+        let log = std::fs::OpenOptions::new().write(true).open(folder.path().join("deliveries.log")).unwrap();
+        match cut {
+            "all" => log.set_len(0).unwrap(),
+            "half a row" => log.set_len(20).unwrap(),
+            _ => {}
+        }
+        std::fs::write(folder.path().join("BOOT"), "open 00000000-0000-0000-0000-000000000000\n").unwrap();
+
+        let (store, _) = open(folder.path(), options());
+
+        let again = store.lease("b", Timestamp(1), TTL, 9).await.unwrap().remove(0);
+        assert_eq!(again.deliveries, 2, "{cut}");
+        store.close().await.unwrap();
+    }
+}
+
+/// A store of an earlier version has no `BOOT`, and one whose file is damaged says nothing either.
+#[tokio::test]
+async fn what_does_not_say_that_nothing_was_lost_counts_as_lost() {
+    for said in [None, Some(""), Some("open"), Some("clos")] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = open(folder.path(), options());
+        store.commit(nth(1)).await.unwrap();
+        store.kill().await;
+        drop(store);
+        let boot = folder.path().join("BOOT");
+        match said {
+            Some(said) => std::fs::write(&boot, said).unwrap(),
+            None => std::fs::remove_file(&boot).unwrap(),
+        }
+
+        let (store, _) = open(folder.path(), options());
+
+        assert_eq!(store.lease("a", Timestamp(1), TTL, 9).await.unwrap().remove(0).deliveries, 2, "{said:?}");
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_was_closed_asks_about_nothing_in_the_next_run_of_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path(), options());
+    store.commit(nth(1)).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    assert_eq!(std::fs::read_to_string(folder.path().join("BOOT")).unwrap(), "closed\n");
+
+    let (store, _) = open(folder.path(), options());
+
+    assert_eq!(store.lease("a", Timestamp(1), TTL, 9).await.unwrap().remove(0).deliveries, 1);
+    store.close().await.unwrap();
+}
+
 /// What was put off untried counts as untried after a kill too, or it would be asked about as if it had been tried.
 #[tokio::test]
 async fn a_task_handed_back_counts_over_a_kill_as_it_was_handed_back() {

@@ -9,7 +9,7 @@ use crate::{
     Error, Record, Sequence, TaskId,
     embedded::{
         IMPORTING,
-        folder::{deliveries, identity, lock::Lock},
+        folder::{boot, deliveries, identity, lock::Lock},
         format::{codec, envelope::Kind, key},
         journal::segment,
         maintenance,
@@ -58,6 +58,7 @@ pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
     if imported.is_ok() {
         // The hold, if there is one, is on the disk by now: the place of the import itself is not in doubt.
         identity::record(dir).map_err(unwritable)?;
+        boot::closed(dir).map_err(unwritable)?;
         fs::remove_file(&marker).map_err(unwritable)?;
         segment::sync_folder(dir).map_err(unwritable)?;
     }
@@ -73,6 +74,7 @@ fn clear(dir: &Path) -> io::Result<()> {
     }
     deliveries::remove(dir)?;
     maintenance::remove(dir)?;
+    boot::remove(dir)?;
     if dir.join("PLACE").exists() {
         fs::remove_file(dir.join("PLACE"))?;
     }

@@ -22,6 +22,7 @@ fn placing(id: &str) -> PlaceHold {
         scope: HoldScope::Tenant,
         reason: "case 12 O 34/26".into(),
         placed_by: "lea".into(),
+        placed_from: None,
         review_at: None,
     }
 }

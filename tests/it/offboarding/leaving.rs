@@ -114,7 +114,7 @@ async fn a_volume_goes_by_its_key_and_its_record_says_so() {
     let records = stage.records().await;
     let record = records.iter().find(|record| record.asset.as_str() == format!("pv:{volume}")).unwrap();
     assert_eq!((record.technique, record.passes()), (Technique::LuksErase, Ok(())));
-    assert_eq!(record.verification.as_ref().unwrap().method, VerificationMethod::DecryptProbe);
+    assert_eq!(record.verification.as_ref().unwrap().method, VerificationMethod::ObservedAbsent);
     assert_eq!(record.key, None);
 }
 

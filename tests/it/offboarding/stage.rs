@@ -140,6 +140,7 @@ impl Stage {
             scope: HoldScope::Tenant,
             reason: "litigation".into(),
             placed_by: "lena".into(),
+            placed_from: None,
             review_at: None,
         };
         self.engine.transact(true, |view| hold.place(view)).await.unwrap()

@@ -230,7 +230,7 @@ impl Tester {
             self.codes.insert(answer.code().to_owned());
         }
         let takes_key = self.said.parameters(operation).any(|one| one["name"] == "Idempotency-Key");
-        let shows = ["addUser", "askForTenant", "enrolUser", "issueToken", "rotateClusterKey"];
+        let shows = ["addUser", "askForTenant", "enrolUser", "issueToken", "rotateClusterKey", "rotateToken"];
         let is_secret = shows.contains(&operation["operationId"].as_str().unwrap());
         if *method == Method::POST
             && !["agent", "near", "open"].contains(&operation["x-tenure-access"].as_str().unwrap())

@@ -7,18 +7,31 @@ use crate::{
     audit::{
         chain::{ChainHead, Cursor, SealedHead, chain_of, head, put, read},
         checkpoint::{CHECKPOINT_TYPE, Checkpoint, SealedCheckpoint, sign},
+        entry::ActorKind,
         render::{ExecutionContext, audit_entry, policy_of},
+        whereabouts::Whereabouts,
     },
     platform::Platform,
     signing::Signer,
 };
 use engine::{AuditContext, Engine, Entity, Error};
+use serde::Deserialize;
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},
     sync::Arc,
     time::Duration,
 };
-use store::{Commit, Entry, ExecutionId, Put, Sequence, Store, Timestamp};
+use store::{Commit, Entry, ExecutionId, Key, Put, Sequence, Store, Timestamp};
+
+/// The server's list of users, by name.
+const USERS: &str = "users";
+
+/// What the audit needs to know of a user.
+#[derive(Deserialize)]
+struct KnownUser {
+    #[serde(default)]
+    kind: String,
+}
 
 /// The most journal entries that are sealed by one commit, unless one commit wrote more.
 const BATCH: usize = 256;
@@ -130,13 +143,14 @@ impl<P: Send + Sync + 'static> Auditor<P> {
     async fn chain_entries(&self, batch: &[(u32, Entry)]) -> Result<(Vec<Put>, Vec<String>), Error> {
         let mut known: BTreeMap<ExecutionId, ExecutionContext> = BTreeMap::new();
         let mut heads: BTreeMap<String, Option<ChainHead>> = BTreeMap::new();
-        let mut documents = Vec::new();
+        let (mut documents, mut users) = (Vec::new(), BTreeMap::new());
         for (place, of) in batch {
             let known = match known.entry(of.execution) {
                 Slot::Occupied(found) => found.into_mut(),
                 Slot::Vacant(free) => free.insert(self.execution_context(of.execution).await?),
             };
             let mut entry = audit_entry(of, *place, known);
+            entry.kind = ActorKind::of(&of.actor, &of.event, self.is_service(&of.actor, &mut users).await?);
             let chain = chain_of(&entry.tenant).to_owned();
             let before = match heads.remove(&chain) {
                 Some(before) => before,
@@ -152,6 +166,23 @@ impl<P: Send + Sync + 'static> Auditor<P> {
             documents.push(put(head)?);
         }
         Ok((documents, heads.into_keys().collect()))
+    }
+
+    /// Whether the list of users calls this name a service; `None` if it has no such user.
+    async fn is_service(
+        &self,
+        name: &str,
+        seen: &mut BTreeMap<String, Option<bool>>,
+    ) -> Result<Option<bool>, Error> {
+        if let Some(known) = seen.get(name) {
+            return Ok(*known);
+        }
+        let found = self.store().document(&Key::new(USERS, name)).await?;
+        let known = found.map(|user| {
+            serde_json::from_slice::<KnownUser>(&user.body).is_ok_and(|user| user.kind == "service")
+        });
+        seen.insert(name.to_owned(), known);
+        Ok(known)
     }
 
     /// What is known of an execution beside its journal. One that cannot be decoded is told without its plan.
@@ -171,10 +202,13 @@ impl<P: Send + Sync + 'static> Auditor<P> {
             None => None,
         };
         // Of one that only another version of the software can read, no plan is known until people were asked about it.
-        let stands = stands
-            .filter(|(_, shown)| !shown.digest.0.is_empty())
-            .map(|(_, shown)| (shown.digest.0, policy_of(&shown.plan.decides)));
-        Ok(ExecutionContext { record, cases: self.engine.approval_records(id).await?, current_plan: stands })
+        let stands = stands.map(|(_, shown)| shown);
+        let whereabouts = stands.as_ref().map(|shown| Whereabouts::of_plan(&shown.plan)).unwrap_or_default();
+        let current_plan = stands
+            .filter(|shown| !shown.digest.0.is_empty())
+            .map(|shown| (shown.digest.0, policy_of(&shown.plan.decides)));
+        let cases = self.engine.approval_records(id).await?;
+        Ok(ExecutionContext { record, cases, current_plan, whereabouts })
     }
 
     /// Commits what was decided on the cursor as it was read; false when another has moved it.

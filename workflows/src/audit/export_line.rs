@@ -12,7 +12,9 @@ use serde_json::Value;
 /// What the header calls the format.
 pub(super) const FORMAT: &str = "tenure-audit";
 /// The version of the format that is written.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The oldest version that is read. Version 2 has further fields of entries.
+pub(super) const OLDEST: u32 = 1;
 /// What the signature of the last line is of.
 pub(super) const END_TYPE: &str = "application/vnd.tenure.audit-export+json";
 

@@ -10,18 +10,23 @@ mod chain;
 mod checkpoint;
 mod denial;
 mod entry;
+mod event_text;
 mod export;
 mod export_line;
+mod listing;
 mod render;
+mod sentence;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod whereabouts;
 
 pub use auditor::{Auditor, Lag, Pace};
 pub use chain::{ChainHead, Cursor, PLATFORM, SealedHead, cursor, entries, head};
 pub use checkpoint::{Checkpoint, SealedCheckpoint, checkpoints};
 pub use denial::{Denial, Denied};
-pub use entry::{EffectivePlan, Entry, JournalRef, PlanSource};
+pub use entry::{ActorKind, Approver, Consent, EffectivePlan, Entry, JournalRef, PlanSource};
 pub use export::{MOST_ENTRIES, Period, export};
 pub use export_line::{End, Header};
+pub use listing::{JournalPlace, newest_first};
 pub use verify::{Problem, Verification, verify};

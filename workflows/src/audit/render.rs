@@ -5,17 +5,17 @@
 use crate::{
     audit::{
         denial::{Denial, Denied},
-        entry::{EffectivePlan, Entry, JournalRef, PlanSource},
+        entry::{Approver, Consent, EffectivePlan, Entry, JournalRef, PlanSource},
+        event_text::{EventText, shortened, texts, what},
+        sentence::sentence,
+        whereabouts::Whereabouts,
     },
     policy::PolicyRef,
     signing::Digest,
 };
-use engine::{ApprovalRecord, AuditContext};
+use engine::{ApprovalRecord, AuditContext, Verdict};
 use serde_json::{Value, json};
 use store::Record;
-
-/// The longest reason that is kept, in characters.
-const LONGEST_REASON: usize = 2_000;
 
 /// What is known of an execution beside its journal.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,8 @@ pub(super) struct ExecutionContext {
     pub(super) cases: Vec<ApprovalRecord>,
     /// The plan as it stands: its digest, and the policy it names.
     pub(super) current_plan: Option<(String, Option<PolicyRef>)>,
+    /// Where it acts, by that plan.
+    pub(super) whereabouts: Whereabouts,
 }
 
 /// The entry without its place in a chain.
@@ -44,35 +46,62 @@ pub(super) fn audit_entry(of: &store::Entry, place: u32, known: &ExecutionContex
     let subject = record.map_or_else(String::new, |record| record.subject.clone());
     let workflow = record.map(|record| record.workflow.clone());
     let ended = ended(of, &detail, record);
-    let thing = match &workflow {
-        Some(workflow) => format!("{workflow} of {subject}"),
-        None => format!("execution {}", of.execution),
+    let took_effect = match &ended {
+        Some(ended) => ended == COMPLETED,
+        None => of.event == "settled" && what.outcome.as_deref() == Some("done"),
     };
-    let mut says = format!("{} {}", of.actor, what.did.replace("{}", &thing));
-    if of.from != of.to && !of.from.is_empty() && !of.to.is_empty() {
-        says.push_str(&format!(", which went from {} to {}", of.from, of.to));
-    }
-    if let Some(ended) = &ended {
-        says.push_str(&format!(" and ended: {ended}"));
-    }
-    if let Some(reason) = &what.reason {
-        says.push_str(&format!("; because: {reason}"));
-    }
-    Entry {
+    let approved = if ended.is_some() { consents(of, known) } else { Vec::new() };
+    let approval = voted_on(&what, known).map(|case| case.id.clone());
+    let entry = Entry {
         tenant: record.map_or_else(String::new, |record| record.tenant.clone()),
         roles: what.roles,
-        says,
         execution: Some(of.execution.to_string()),
         workflow,
         subject,
+        cluster: known.whereabouts.cluster.clone(),
+        workspace: known.whereabouts.workspace.clone(),
         from: named(&of.from),
         to: named(&of.to),
-        outcome: ended.or(what.outcome),
+        outcome: ended.clone().or(what.outcome),
+        actuated_at: took_effect.then(|| of.at.into()),
+        approval,
+        approved,
         reason: what.reason,
         plan,
         policy,
         ..bare(of, place)
-    }
+    };
+    Entry { says: sentence(&entry, &what.did, ended.as_deref()), ..entry }
+}
+
+/// How an execution ends that did what it was asked for.
+const COMPLETED: &str = "completed";
+
+/// The approval that a vote is of.
+fn voted_on<'a>(what: &EventText, known: &'a ExecutionContext) -> Option<&'a ApprovalRecord> {
+    let digest = what.digest.as_ref()?;
+    known.cases.iter().find(|case| case.digest.0 == *digest)
+}
+
+/// The approvals that were granted by then, each with who agreed.
+fn consents(of: &store::Entry, known: &ExecutionContext) -> Vec<Consent> {
+    let granted = known.cases.iter().filter(|case| case.ruling.as_deref() == Some("granted"));
+    let by_then = granted.filter(|case| case.opened_at <= of.at);
+    by_then
+        .map(|case| Consent {
+            approval: case.id.clone(),
+            by: case
+                .votes
+                .iter()
+                .filter(|vote| vote.verdict == Verdict::Approve)
+                .map(|vote| Approver {
+                    name: vote.person.name.clone(),
+                    roles: vote.principal().roles.clone(),
+                })
+                .collect(),
+            at: case.closed_at.unwrap_or(of.at).into(),
+        })
+        .collect()
 }
 
 /// What every entry says alike.
@@ -83,15 +112,21 @@ fn bare(of: &store::Entry, place: u32) -> Entry {
         previous: None,
         at: of.at.into(),
         actor: of.actor.clone(),
+        kind: None,
         roles: Vec::new(),
         event: of.event.clone(),
         says: String::new(),
         execution: None,
         workflow: None,
         subject: String::new(),
+        cluster: None,
+        workspace: None,
         from: None,
         to: None,
         outcome: None,
+        actuated_at: None,
+        approval: None,
+        approved: Vec::new(),
         reason: None,
         plan: None,
         policy: None,
@@ -133,11 +168,15 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     };
     let reason = shortened(&text("reason"));
     let because = reason.as_ref().map(|why| format!("; because: {why}")).unwrap_or_default();
+    let whereabouts = Whereabouts::of_documents(wrote.iter().chain(&removed));
     Entry {
         tenant: whose(wrote.iter().chain(&removed)),
-        says: format!("{} called {} at {}, {changed}{because}", of.actor, text("asked"), text("at")),
+        says: format!("{} called {} at {}{whereabouts}, {changed}{because}", of.actor, text("asked"), text("at")),
         subject: text("at"),
+        cluster: whereabouts.cluster,
+        workspace: whereabouts.workspace,
         outcome: Some("done".into()),
+        actuated_at: Some(of.at.into()),
         reason,
         wrote,
         removed,
@@ -232,108 +271,6 @@ fn whose<'a>(documents: impl Iterator<Item = &'a String>) -> String {
     }
 }
 
-/// What happened, as a part of the sentence in which `{}` stands for the execution.
-#[derive(Default)]
-struct EventText {
-    did: String,
-    roles: Vec<String>,
-    outcome: Option<String>,
-    reason: Option<String>,
-    digest: Option<String>,
-}
-
-fn what(of: &store::Entry, detail: &Value) -> EventText {
-    let event = detail.pointer("/event").unwrap_or(detail);
-    // A command that a second person agreed to is told as the command it is.
-    let second = event.pointer("/seconded/by").and_then(Value::as_str);
-    let event = event.pointer("/seconded/event").unwrap_or(event);
-    let told = told_of(of, detail, event);
-    match second {
-        Some(second) => EventText { did: format!("{}, with the consent of {second}", told.did), ..told },
-        None => told,
-    }
-}
-
-fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> EventText {
-    let inner = event.get(&of.event).unwrap_or(&Value::Null);
-    let text = |at: &str| inner.pointer(at).and_then(Value::as_str).map(ToOwned::to_owned);
-    let plain = |did: &str| EventText { did: did.into(), ..EventText::default() };
-    let order =
-        |did: &str| EventText { reason: text("/reason").as_deref().and_then(shortened), ..plain(did) };
-    match of.event.as_str() {
-        "started" => match text("/parent/execution") {
-            Some(parent) => plain(&format!("started {{}} as a part of execution {parent}")),
-            None => plain("asked for {}"),
-        },
-        "voted" => voted(inner),
-        "cancel_requested" => order("asked to turn back {}"),
-        "pause_requested" => order("paused {}"),
-        "resume_requested" => order("resumed {}"),
-        "retry_requested" => order("asked to try again in {}"),
-        "terminate_requested" => order("closed by force {}"),
-        "repaired" => repaired(inner),
-        "settled" => settled(inner, of),
-        "deadline_passed" => plain("saw a deadline pass in {}"),
-        "overdue" => plain("saw the promised end pass of {}"),
-        "signalled" => plain(&format!("told of {} to {{}}", text("/name").unwrap_or_default())),
-        "fenced" => EventText {
-            outcome: Some("refused".into()),
-            ..plain("was refused a late result, its lease had ended, of {}")
-        },
-        "child_started" => {
-            let child = detail.get("child").and_then(Value::as_str).unwrap_or_default();
-            plain(&format!("started execution {child} as a part of {{}}"))
-        }
-        "passed" => {
-            let by = detail.get("by").and_then(Value::as_str).unwrap_or("what its workflow says");
-            plain(&format!("decided by {by:?} in {{}}"))
-        }
-        other => order(&format!("noted {} in {{}}", other.replace('_', " "))),
-    }
-}
-
-fn voted(inner: &Value) -> EventText {
-    let text = |at: &str| inner.pointer(at).and_then(Value::as_str).map(ToOwned::to_owned);
-    let roles = texts(inner.pointer("/vote/person/roles"));
-    let (did, outcome) = match text("/vote/verdict").as_deref() {
-        Some("approve") => ("approved", "approved"),
-        Some("refuse") => ("refused", "refused"),
-        Some(_) | None => ("voted on", "voted"),
-    };
-    let acting = if roles.is_empty() { String::new() } else { format!(", as {},", roles.join(" and ")) };
-    EventText {
-        did: format!("{did}{acting} the plan of {{}}"),
-        roles,
-        outcome: Some(outcome.into()),
-        reason: text("/vote/reason").as_deref().and_then(shortened),
-        digest: text("/digest"),
-    }
-}
-
-/// A repair by its kind; neither the patch nor an answer that was put in by hand.
-fn repaired(inner: &Value) -> EventText {
-    let text = |at: &str| inner.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let kind = text("/repair/kind").unwrap_or("another way").replace('_', " ");
-    let slot = inner.pointer("/repair/slot").and_then(Value::as_u64);
-    let slot = slot.map(|slot| format!(" of slot {slot}")).unwrap_or_default();
-    let words = [text("/order/reason"), text("/repair/evidence")];
-    let words: Vec<&str> = words.into_iter().flatten().collect();
-    EventText {
-        did: format!("repaired {{}} by {kind}{slot}"),
-        reason: shortened(&words.join("; shown by: ")),
-        ..EventText::default()
-    }
-}
-
-fn settled(inner: &Value, of: &store::Entry) -> EventText {
-    let code = inner.pointer("/result/Err/code").and_then(Value::as_str);
-    let did = match code {
-        None => format!("did a part of {} in {{}}", of.from),
-        Some(code) => format!("failed at a part of {} ({code}) in {{}}", of.from),
-    };
-    EventText { did, outcome: Some(code.unwrap_or("done").to_owned()), ..EventText::default() }
-}
-
 /// How the execution ended, if this entry ended it.
 fn ended(of: &store::Entry, detail: &Value, record: Option<&Record>) -> Option<String> {
     let turned = detail.get("phase").and_then(Value::as_str)?;
@@ -365,16 +302,6 @@ fn under(
 /// The policy that a plan names.
 pub(super) fn policy_of(decides: &Value) -> Option<PolicyRef> {
     serde_json::from_value(decides.get("policy")?.clone()).ok()
-}
-
-fn texts(of: Option<&Value>) -> Vec<String> {
-    let items = of.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    items.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
-}
-
-fn shortened(reason: &str) -> Option<String> {
-    let text: String = reason.chars().take(LONGEST_REASON).collect();
-    (!text.trim().is_empty()).then_some(text)
 }
 
 fn named(state: &str) -> Option<String> {

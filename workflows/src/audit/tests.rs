@@ -1,6 +1,7 @@
 //! The promises of an audit, on journals made for them.
 
 mod damage;
+mod newest;
 mod rendering;
 mod sealing;
 mod vector;

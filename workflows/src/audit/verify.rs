@@ -5,7 +5,7 @@ use crate::{
         chain::{ChainHead, chain_of},
         checkpoint::{CHECKPOINT_TYPE, Checkpoint, fits},
         entry::Entry,
-        export_line::{Content, END_TYPE, End, FORMAT, Header, Read, VERSION, read},
+        export_line::{Content, END_TYPE, End, FORMAT, Header, OLDEST, Read, VERSION, read},
     },
     signing::{Digest, PublicKey, dsse::Signature},
 };
@@ -171,10 +171,10 @@ impl FileCheck<'_> {
         if self.found.header.is_some() {
             return self.problem("a second header");
         }
-        if header.format != FORMAT || header.version != VERSION {
+        if header.format != FORMAT || !(OLDEST..=VERSION).contains(&header.version) {
             let (format, version) = (&header.format, header.version);
             self.problem(&format!(
-                "{format} {version} is not {FORMAT} {VERSION}: verify it with its own version"
+                "{format} {version} is not {FORMAT} {OLDEST} to {VERSION}: verify it with its own version"
             ));
         }
         self.found.header = Some(header);

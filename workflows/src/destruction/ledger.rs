@@ -122,6 +122,9 @@ pub struct PlaceHold {
     pub reason: String,
     /// Who orders it.
     pub placed_by: String,
+    /// Where the credential comes from by which they do; none of a workflow.
+    #[serde(default)]
+    pub placed_from: Option<engine::Provenance>,
     /// When somebody must look at it again.
     pub review_at: Option<Moment>,
 }
@@ -138,6 +141,7 @@ impl PlaceHold {
             scope: self.scope.clone(),
             reason: self.reason.clone(),
             placed_by: self.placed_by.clone(),
+            placed_from: self.placed_from.clone(),
             placed_at: view.now().into(),
             review_at: self.review_at,
         };

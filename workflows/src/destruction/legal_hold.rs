@@ -8,7 +8,7 @@ use crate::{
     signing::{Digest, Moment},
     tenancy::{TenantId, WorkspaceName},
 };
-use engine::Entity;
+use engine::{Entity, Provenance};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use store::ExecutionId;
@@ -103,6 +103,9 @@ pub struct Hold {
     pub reason: String,
     /// Who ordered it.
     pub placed_by: String,
+    /// Where the credential came from by which they did; none where that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed_from: Option<Provenance>,
     /// When.
     pub placed_at: Moment,
     /// When somebody must look at it again. It does not end by itself.
@@ -253,7 +256,8 @@ impl Holds {
         check_text("reason", &hold.reason, Self::LONGEST_REASON)?;
         check_text("placed_by", &hold.placed_by, 256)?;
         if let Some(there) = self.open.iter().find(|there| there.id == hold.id) {
-            let same = Hold { placed_at: there.placed_at, ..hold.clone() } == *there;
+            let (placed_at, placed_from) = (there.placed_at, there.placed_from.clone());
+            let same = Hold { placed_at, placed_from, ..hold.clone() } == *there;
             let taken = || HoldError::Taken { tenant: self.tenant.clone(), id: hold.id.clone() };
             return if same { Ok(self.clone()) } else { Err(taken()) };
         }

@@ -206,6 +206,7 @@ impl IncidentResponse {
             scope: HoldScope::Tenant,
             reason: self.evidence.clone(),
             placed_by: self.detector.clone(),
+            placed_from: None,
             review_at: None,
         };
         self.tenants().into_iter().map(hold).collect()

@@ -1,13 +1,16 @@
-//! Keys of dedicated clusters. Secrets are drawn where people are admitted; only their hashes come here.
+//! Keys of clusters. Secrets are drawn where people are admitted; only their hashes come here.
 
 use super::codes;
 use crate::{
     duration,
-    tenancy::{ClusterId, ClusterKey, KeyScope, PreviousKey, Tenant, TenantId, TenantState},
+    tenancy::{
+        Cluster, ClusterId, ClusterKey, KeyScope, PreviousKey, Tenancy, Tenant, TenantId, TenantState,
+    },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use store::Timestamp;
 
 /// The cluster is nobody's any more, so that no key follows its last one.
 pub const KEY_ORPHANED: &str = "cluster_key.orphaned";
@@ -40,17 +43,19 @@ impl LedgerAction for IssueClusterKey {
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<IssuedKey, Undecided> {
         let before = view.get::<ClusterKey>(self.cluster.as_str())?;
-        if let Some(stands) = before.as_ref().filter(|key| key.revoked_at.is_none()) {
-            if stands.tenant == self.tenant {
+        let stands = before.as_ref().filter(|key| key.revoked_at.is_none());
+        // The platform's key, of before the cluster was anybody's, ends here.
+        if let Some((stands, tenant)) = stands.and_then(|key| Some((key, key.tenant.as_ref()?))) {
+            if *tenant == self.tenant {
                 return Ok(IssuedKey { version: stands.version });
             }
-            let problem = format!("cluster {} has a key of tenant {}", self.cluster, stands.tenant);
+            let problem = format!("cluster {} has a key of tenant {tenant}", self.cluster);
             return Err(ActionError::permanent(codes::KEY_TAKEN, problem).into());
         }
         let version = before.map_or(0, |key| key.version).saturating_add(1);
         view.put(&ClusterKey {
             cluster: self.cluster.clone(),
-            tenant: self.tenant.clone(),
+            tenant: Some(self.tenant.clone()),
             version,
             hash: self.hash.clone(),
             scopes: vec![KeyScope::PushFacts, KeyScope::PullCommands],
@@ -81,7 +86,7 @@ impl LedgerAction for RevokeClusterKey {
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
         let found = view.get::<ClusterKey>(self.cluster.as_str())?;
-        let ours = |key: &ClusterKey| key.tenant == self.tenant && key.revoked_at.is_none();
+        let ours = |key: &ClusterKey| key.tenant.as_ref() == Some(&self.tenant) && key.revoked_at.is_none();
         let Some(key) = found.filter(ours) else { return Ok(()) };
         let key = key.into_revoked(view.now(), None, None);
         view.put(&key)
@@ -101,19 +106,49 @@ pub struct KeySuccession {
     pub by: String,
 }
 
-/// Issues the key that follows a cluster's present one, or one that was revoked. It may be used for what that one may.
-///
-/// # Errors
-/// `cluster_key.overlaps` while two keys hold, since a third would cut off who uses the first; `cluster_key.orphaned` where the
-/// cluster is nobody's any more; `ledger.missing` where it never had a key.
-pub fn rotate_cluster_key(
-    view: &mut View,
-    cluster: &ClusterId,
-    next: &KeySuccession,
-) -> Result<ClusterKey, Undecided> {
-    let key = view.require::<ClusterKey>(cluster.as_str())?;
-    let now = view.now();
-    let holder = view.get::<Tenant>(key.tenant.as_str())?;
+/// The key of a registered cluster that no tenant has, so that no secret of it was drawn yet: the platform holds it.
+#[must_use]
+pub fn undrawn_cluster_key(cluster: &Cluster) -> Option<ClusterKey> {
+    let is_of_tenant = match &cluster.tenancy {
+        Tenancy::Shared | Tenancy::Dedicated { tenant: None } => false,
+        Tenancy::Dedicated { tenant: Some(_) } => true,
+    };
+    (!is_of_tenant).then(|| ClusterKey {
+        cluster: cluster.id.clone(),
+        tenant: None,
+        version: 0,
+        hash: None,
+        scopes: vec![KeyScope::PushFacts, KeyScope::PullCommands],
+        created_at: Timestamp(0),
+        issued_by: None,
+        earlier: None,
+        revoked_at: None,
+        revoked_by: None,
+        revoked_for: None,
+    })
+}
+
+/// The key that the cluster has, also if none was drawn yet.
+fn present_key(view: &mut View, cluster: &ClusterId) -> Result<ClusterKey, Undecided> {
+    if let Some(key) = view.get::<ClusterKey>(cluster.as_str())? {
+        return Ok(key);
+    }
+    let undrawn = view.get::<Cluster>(cluster.as_str())?.as_ref().and_then(undrawn_cluster_key);
+    undrawn.map_or_else(|| view.require::<ClusterKey>(cluster.as_str()), Ok)
+}
+
+/// Refuses to issue a key of a cluster to who holds it no longer.
+fn check_holder(view: &mut View, key: &ClusterKey) -> Result<(), Undecided> {
+    let cluster = &key.cluster;
+    let Some(tenant) = &key.tenant else {
+        let found = view.get::<Cluster>(cluster.as_str())?;
+        if found.as_ref().and_then(undrawn_cluster_key).is_some() {
+            return Ok(());
+        }
+        let problem = format!("cluster {cluster} is not the platform's: its tenant has its key");
+        return Err(ActionError::permanent(KEY_ORPHANED, problem).into());
+    };
+    let holder = view.get::<Tenant>(tenant.as_str())?;
     let holds = |tenant: &Tenant| match tenant.state {
         TenantState::Onboarding | TenantState::Active | TenantState::Leaving => {
             tenant.cluster.as_ref() == Some(cluster)
@@ -121,9 +156,26 @@ pub fn rotate_cluster_key(
         TenantState::Destroying | TenantState::Closed => false,
     };
     if !holder.is_some_and(|tenant| holds(&tenant)) {
-        let problem = format!("cluster {cluster} is no longer of tenant {}, who held its key", key.tenant);
+        let problem = format!("cluster {cluster} is no longer of tenant {tenant}, who held its key");
         return Err(ActionError::permanent(KEY_ORPHANED, problem).into());
     }
+    Ok(())
+}
+
+/// Issues the key that follows a cluster's present one, or one that was revoked, or the first of a cluster that tenants share. It may
+/// be used for what that one may.
+///
+/// # Errors
+/// `cluster_key.overlaps` while two keys hold, since a third would cut off who uses the first; `cluster_key.orphaned` where the
+/// cluster is nobody's any more; `ledger.missing` where there is no such cluster.
+pub fn rotate_cluster_key(
+    view: &mut View,
+    cluster: &ClusterId,
+    next: &KeySuccession,
+) -> Result<ClusterKey, Undecided> {
+    let key = present_key(view, cluster)?;
+    let now = view.now();
+    check_holder(view, &key)?;
     let earlier = match key.overlapping_key(now) {
         _ if next.overlap.is_zero() => None,
         Some(earlier) if next.lost => {
@@ -190,7 +242,7 @@ mod tests {
     use engine::{Entity as _, HOUR};
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
-    use store::{Document, ExecutionId, Key, Sequence, Timestamp};
+    use store::{Document, ExecutionId, Key, Sequence};
 
     fn cluster() -> ClusterId {
         "own-1".parse().unwrap()
@@ -298,5 +350,35 @@ mod tests {
             let issued = rotate_cluster_key(&mut view, &cluster(), &next("two", HOUR, false));
             assert_eq!(issued.map_err(code).err().as_deref(), (!may).then_some(KEY_ORPHANED), "{state}");
         }
+    }
+
+    /// A shared cluster in a region, and its key if it has one.
+    fn shared(key: Option<&Value>) -> View {
+        let cluster = json!({
+            "id": "eu-1", "region": "eu", "provider": "own", "kind": "kubernetes", "tenancy": "shared",
+            "backend": "simulated", "models": [],
+        });
+        let document = |collection: &str, body: Option<&Value>| {
+            let key = Key::new(collection, "eu-1");
+            let body = body.map(|body| serde_json::to_vec(body).unwrap());
+            (key.clone(), body.map(|body| Document { key, version: Sequence(1), body }))
+        };
+        let known = [document(ClusterKey::COLLECTION, key), document(Cluster::COLLECTION, Some(&cluster))];
+        View::new(Timestamp(3_600_000), BTreeMap::from(known))
+    }
+
+    #[test]
+    fn a_shared_cluster_has_a_key_that_the_platform_draws_and_rotates() {
+        let id: ClusterId = "eu-1".parse().unwrap();
+        let mut view = shared(None);
+        let first = rotate_cluster_key(&mut view, &id, &next("one", HOUR, false)).unwrap();
+        assert_eq!((first.version, &first.tenant, first.hash.as_deref()), (1, &None, Some("one")));
+        assert!(first.overlapping_key(Timestamp(3_600_000)).is_none(), "none held before");
+        assert_eq!(first.scopes, [KeyScope::PushFacts, KeyScope::PullCommands]);
+
+        let mut view = shared(Some(&json!(first)));
+        let second = rotate_cluster_key(&mut view, &id, &next("two", HOUR, false)).unwrap();
+        let holds = Some(ClusterKeyStatus::Holds);
+        assert_eq!(statuses(&second, 0, &["one", "two"]), [holds, holds]);
     }
 }

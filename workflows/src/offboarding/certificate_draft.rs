@@ -15,9 +15,9 @@ const NOT_CHECKED: [(&str, &str); 3] = [
     ("copies that the tenant exported or published itself", "they are outside of the platform"),
     (
         "snapshots of the key store that predate the destruction",
-        "a restore would bring keys back: see each key's own date",
+        "a restore would bring keys back; a key's record names a day only where its store told one",
     ),
-    ("backups of control planes", "they hold names and configuration, and expire by their own rotation"),
+    ("backups of control planes", "no backend looks at them, or knows when they expire"),
 ];
 
 impl Offboarding {
@@ -51,6 +51,7 @@ impl Offboarding {
             shredded: Vec::new(),
             removed: Vec::new(),
             kept: Vec::new(),
+            verified: std::collections::BTreeMap::new(),
             clean: Vec::new(),
             quarantined: std::collections::BTreeMap::new(),
             assembled: None,

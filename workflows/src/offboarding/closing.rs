@@ -116,7 +116,7 @@ impl LedgerAction for CloseTenant {
         }
         if let Some(cluster) = &tenant.cluster {
             let key = view.get::<ClusterKey>(cluster.as_str())?;
-            let ours = |key: &ClusterKey| key.tenant == tenant.id && key.revoked_at.is_none();
+            let ours = |key: &ClusterKey| key.tenant.as_ref() == Some(&tenant.id) && key.revoked_at.is_none();
             if let Some(key) = key.filter(ours) {
                 let key = key.into_revoked(view.now(), None, None);
                 view.put(&key)?;

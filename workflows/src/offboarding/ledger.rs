@@ -189,7 +189,7 @@ impl LedgerAction for StayOn {
 fn allow(view: &mut View, tenant: &Tenant, scopes: Vec<Allowed>) -> Result<(), Undecided> {
     let Some(cluster) = &tenant.cluster else { return Ok(()) };
     let key = view.get::<ClusterKey>(cluster.as_str())?;
-    match key.filter(|key| key.tenant == tenant.id && key.revoked_at.is_none()) {
+    match key.filter(|key| key.tenant.as_ref() == Some(&tenant.id) && key.revoked_at.is_none()) {
         Some(key) => view.put(&ClusterKey { scopes, ..key }),
         None => Ok(()),
     }

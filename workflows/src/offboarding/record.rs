@@ -6,7 +6,7 @@ use crate::{
         certificate::{AssembledCertificate, CertificateSignature, LegalBasis},
     },
     offboarding::node_sanitisation::SanitisationDemands,
-    platform::{NodeDevices, ObservedResource, ResourceAdmission, Shredded, TenantResource},
+    platform::{NodeDevices, ObservedResource, ResourceAdmission, Shredded, TenantResource, VerifiedSystems},
     policy::{ApprovalGate, PolicyRef},
     signing::{Digest, Moment},
     tenancy::{
@@ -131,6 +131,9 @@ pub struct Offboarding {
     pub removed: Vec<crate::platform::Removed>,
     /// What cannot be removed before a day that its store names.
     pub kept: Vec<TenantResource>,
+    /// With whose credentials the last look for what was removed was made, by system.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub verified: VerifiedSystems,
     /// Nodes that came out clean.
     pub clean: Vec<NodeId>,
     /// Nodes that did not, each with what is missing.

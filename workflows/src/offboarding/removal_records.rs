@@ -6,7 +6,7 @@ use crate::{
         Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
         Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
     },
-    platform::{RemovalFate, Removed, Shredded, TenantResource},
+    platform::{RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -47,7 +47,6 @@ impl LedgerAction for FileRecords {
         let now = Moment::from(view.now());
         let plain = |asset: &Asset| SanitisationRecord {
             ended_at: Some(now),
-            tool: tool("remove, and look that it is gone"),
             ..SanitisationRecord::begun(
                 asset,
                 Technique::Nothing,
@@ -58,6 +57,8 @@ impl LedgerAction for FileRecords {
             )
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
+        // Only where a key was destroyed is what remains behind one that is gone.
+        let has_key = self.targets.iter().any(|target| target.kind == AssetType::Key);
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
@@ -67,7 +68,7 @@ impl LedgerAction for FileRecords {
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(of_thing(plain(asset), target, &removed.fate));
+            made.push(of_thing(plain(asset), target, &removed.fate, has_key));
         }
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
@@ -77,7 +78,8 @@ impl LedgerAction for FileRecords {
                 reason,
                 destroy_by: target.keep_until,
             };
-            made.push(SanitisationRecord { result, ..plain(asset) });
+            let tool = tool("put it under a key of the provider");
+            made.push(SanitisationRecord { result, tool, ..plain(asset) });
         }
         view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
         for record in &made {
@@ -132,8 +134,18 @@ fn of_key(plain: SanitisationRecord, target: &RemovalTarget, shredded: &Shredded
     }
 }
 
-fn of_thing(plain: SanitisationRecord, target: &RemovalTarget, fate: &RemovalFate) -> SanitisationRecord {
-    let technique = match target.kind {
+fn of_thing(
+    plain: SanitisationRecord,
+    target: &RemovalTarget,
+    fate: &RemovalFate,
+    has_key: bool,
+) -> SanitisationRecord {
+    let (result, done) = fate_of(target, fate, has_key);
+    SanitisationRecord { technique: technique(target.kind), result, tool: tool(done), ..plain }
+}
+
+fn technique(kind: AssetType) -> Technique {
+    match kind {
         AssetType::Bucket => Technique::DeleteAllVersions,
         AssetType::Identity | AssetType::ClusterKey => Technique::Revoke,
         AssetType::Queue
@@ -155,27 +167,35 @@ fn of_thing(plain: SanitisationRecord, target: &RemovalTarget, fate: &RemovalFat
         | AssetType::Secret
         | AssetType::Key
         | AssetType::LogStream => Technique::Delete,
-    };
-    let result = match fate {
-        RemovalFate::Gone => SanitisationOutcome::SanitisedUnverified,
-        RemovalFate::Kept { until, why } => {
-            let destroy_by = Moment::try_from(until.clone()).ok();
-            match target.kind {
-                AssetType::Backup | AssetType::Snapshot if destroy_by.is_some() => {
-                    SanitisationOutcome::NotApplicable {
-                        rule: "backup_beyond_use".into(),
-                        reason: why.clone(),
-                        destroy_by,
-                    }
-                }
-                _ => SanitisationOutcome::Failed { reason: format!("{why} {until}; its key is destroyed") },
-            }
-        }
-    };
-    SanitisationRecord { technique, result, ..plain }
+    }
 }
 
-/// Writes down that other eyes looked and found nothing, and that this is accepted: on records that await it.
+/// How the removal of a thing ended, and what was done for it.
+fn fate_of(target: &RemovalTarget, fate: &RemovalFate, has_key: bool) -> (SanitisationOutcome, &'static str) {
+    match fate {
+        RemovalFate::Gone => {
+            (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone")
+        }
+        RemovalFate::Kept { until, why } => {
+            let destroy_by = Moment::try_from(until.clone()).ok();
+            let beyond_use = has_key && destroy_by.is_some();
+            let result = match target.kind {
+                AssetType::Backup | AssetType::Snapshot if beyond_use => SanitisationOutcome::NotApplicable {
+                    rule: "backup_beyond_use".into(),
+                    reason: why.clone(),
+                    destroy_by,
+                },
+                _ if has_key => SanitisationOutcome::Failed {
+                    reason: format!("{why} {until}; its tenant's keys are destroyed"),
+                },
+                _ => SanitisationOutcome::Failed { reason: format!("{why} {until}") },
+            };
+            (result, "look whether it can be removed")
+        }
+    }
+}
+
+/// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.
 ///
 /// A record that says something else, such as that the thing is kept, stays as it is. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -184,6 +204,9 @@ pub struct ValidateRecords {
     pub tenant: TenantId,
     /// What was looked for and not found.
     pub things: Vec<(AssetType, TenantResource)>,
+    /// With whose credentials, by system, as its backends answered.
+    #[serde(default)]
+    pub verified: VerifiedSystems,
 }
 
 impl LedgerAction for ValidateRecords {
@@ -192,36 +215,21 @@ impl LedgerAction for ValidateRecords {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let now = Moment::from(view.now());
-        let ids = self.things.iter().map(|(kind, thing)| AssetId::new(*kind, &thing.to_string()));
-        let keys: Vec<String> = ids.map(|id| SanitisationRecord::key(call.execution, &id)).collect();
-        view.prefetch::<SanitisationRecord>(keys.clone())?;
-        for key in keys {
+        let key = |(kind, thing): &(AssetType, TenantResource)| {
+            SanitisationRecord::key(call.execution, &AssetId::new(*kind, &thing.to_string()))
+        };
+        view.prefetch::<SanitisationRecord>(self.things.iter().map(key))?;
+        for thing in &self.things {
+            let key = key(thing);
             let record = view.get::<SanitisationRecord>(&key)?;
             let Some(record) =
                 record.filter(|record| record.result == SanitisationOutcome::SanitisedUnverified)
             else {
                 continue;
             };
-            let method = match record.technique {
-                Technique::KeyDestruction | Technique::LuksErase => VerificationMethod::DecryptProbe,
-                _ => VerificationMethod::ObservedAbsent,
-            };
-            let verification = Verification {
-                method,
-                seed: None,
-                checked: 1,
-                mismatches: 0,
-                unreadable: 0,
-                tool: tool("look with the verifier's credentials"),
-                actor: Actor::program("tenure verifier"),
-                at: now,
-            };
-            let validation = Validation {
-                decision: ValidationVerdict::Accept,
-                actor: Actor::program("tenure validation by policy"),
-                at: now,
-                reason: "looked for with other credentials, and not found".into(),
-            };
+            // What no backend answered for counts as the platform's own look.
+            let verified = self.verified.get(&thing.1.system).copied().unwrap_or(VerifiedAs::Platform);
+            let (verification, validation) = looked_for(&record, verified, now);
             view.put(&SanitisationRecord {
                 verification: Some(verification),
                 validation: Some(validation),
@@ -231,4 +239,39 @@ impl LedgerAction for ValidateRecords {
         }
         Ok(())
     }
+}
+
+/// The look that found nothing, and why that is accepted: both say with whose credentials it was made, and no more.
+fn looked_for(record: &SanitisationRecord, verified: VerifiedAs, at: Moment) -> (Verification, Validation) {
+    // Of a volume no key need be known that could be tried: its transcript says what was.
+    let was_decrypted = record.key.as_ref().is_some_and(|key| key.decrypt_fails);
+    let method =
+        if was_decrypted { VerificationMethod::DecryptProbe } else { VerificationMethod::ObservedAbsent };
+    let verification = Verification {
+        method,
+        seed: None,
+        checked: 1,
+        mismatches: 0,
+        unreadable: 0,
+        tool: tool(&format!("look for it {}", verified.phrase())),
+        actor: verifier(verified),
+        verified_as: Some(verified),
+        at,
+    };
+    let validation = Validation {
+        decision: ValidationVerdict::Accept,
+        actor: Actor::program("tenure validation by policy"),
+        at,
+        reason: format!("looked for {}, and not found", verified.phrase()),
+    };
+    (verification, validation)
+}
+
+/// Who looked: a verifier is named only where one did.
+pub(super) fn verifier(verified: VerifiedAs) -> Actor {
+    Actor::program(match verified {
+        VerifiedAs::Verifier => "tenure verifier",
+        VerifiedAs::Platform => "tenure, with the platform's own credentials",
+        VerifiedAs::Mixed => "tenure, partly with the platform's own credentials",
+    })
 }

@@ -12,14 +12,15 @@ use crate::{
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
         AccessMode, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission, ReturnNode,
-        RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifyAbsent, VerifyNothingLeft,
+        RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifiedSystems, VerifyAbsent,
+        VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,
     tenancy::{NodeId, OwnerEpoch},
 };
 use engine::{ChildEnd, DAY, HOUR, Seat};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
 
 /// The provider's key for what the law keeps.
@@ -224,6 +225,10 @@ impl Offboarding {
         VerifyAbsent { things: self.removed_targets(true).map(|target| target.thing.clone()).collect() }
     }
 
+    pub(super) fn verified(&mut self, verified: VerifiedSystems) {
+        self.verified = verified;
+    }
+
     /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
     pub(super) fn last_look(&self) -> VerifyNothingLeft {
         let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
@@ -237,12 +242,23 @@ impl Offboarding {
             tenant: self.tenant.to_string(),
             systems: SYSTEMS.map(str::to_owned).to_vec(),
             allowed: self.kept.iter().cloned().chain(retained).chain(nodes).collect(),
+            removed: self.dismantled_places(),
         }
+    }
+
+    /// Of what was dismantled, one thing of each place.
+    fn dismantled_places(&self) -> Vec<TenantResource> {
+        let mut places = BTreeMap::new();
+        for target in self.removed_targets(false) {
+            let place = (target.thing.system.clone(), target.thing.place.clone());
+            places.entry(place).or_insert_with(|| target.thing.clone());
+        }
+        places.into_values().collect()
     }
 
     pub(super) fn validation(&self, data: bool) -> ValidateRecords {
         let things = self.removed_targets(data).map(|target| (target.kind, target.thing.clone())).collect();
-        ValidateRecords { tenant: self.tenant.clone(), things }
+        ValidateRecords { tenant: self.tenant.clone(), things, verified: self.verified.clone() }
     }
 
     pub(super) fn sanitisations(&self) -> Vec<NodeSanitisation> {

@@ -37,7 +37,8 @@ pub use actions::machines::sanitise::{
 };
 pub use actions::objects::{CreateBucket, DeleteBucket};
 pub use actions::offboarding::{
-    AwaitIdle, ReadAdmission, ResourceAdmission, SetAdmission, SurveyTenant, VerifyAbsent, VerifyNothingLeft,
+    AwaitIdle, ReadAdmission, ResourceAdmission, SetAdmission, SurveyTenant, VerifiedSystems, VerifyAbsent,
+    VerifyNothingLeft,
 };
 pub use actions::records::DestroyRecordKey;
 pub use actions::removal::{
@@ -65,6 +66,7 @@ pub use capabilities::records::Records;
 pub use capabilities::slurm::{Associations, Slurm};
 pub use capabilities::tenant_resources::{
     AccessMode, EmptyProgress, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource, TenantResources,
+    VerifiedAs,
 };
 pub use capabilities::workloads::{
     GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,

@@ -3,6 +3,7 @@
 use crate::{
     common::{Common, Format},
     output::{self, style::Stream},
+    secret::SecretTo,
 };
 use agent::{self, Options};
 use clap::{Args, Subcommand};
@@ -25,12 +26,15 @@ pub(crate) struct Agent {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AgentCommand {
     /// Draw a key for the agents of a cluster, and print it with its hash: the key is for the nodes, the hash for the servers.
-    Key,
+    Key {
+        #[command(flatten)]
+        to: SecretTo,
+    },
 }
 
 pub(crate) fn run(common: &Common, own: &Agent) -> Result<Exit, Failure> {
-    match own.command {
-        Some(AgentCommand::Key) => key(common),
+    match &own.command {
+        Some(AgentCommand::Key { to }) => key(common, to),
         None => agent::run(
             &own.options,
             common.server.as_deref(),
@@ -40,17 +44,17 @@ pub(crate) fn run(common: &Common, own: &Agent) -> Result<Exit, Failure> {
     }
 }
 
-fn key(common: &Common) -> Result<Exit, Failure> {
+fn key(common: &Common, to: &SecretTo) -> Result<Exit, Failure> {
+    let place = to.prepare()?;
     let token = Token::draw().map_err(Failure::other)?;
     let (key, hash) = (token.reveal(), token.hash());
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => {
-            output::one(format, &json!({ "key": key, "hash": hash }))?;
-        }
-        Format::Table => output::say(&format!(
-            "key:  {key}\nhash: {hash}\nthe key is shown this once: keep it in the file that `tenure agent --key-file` names, on the cluster's nodes;\n\
-             the hash goes into the file of targets: clusters: {{ CLUSTER: {{ agents: {{ keys: [{hash}] }} }} }}\n"
-        ))?,
+    if matches!(common.output, Format::Table) {
+        output::note(&format!(
+            "keep the key in the file that `tenure agent --key-file` names, on the cluster's nodes;\n\
+             its hash goes into the file of targets: clusters: {{ CLUSTER: {{ agents: {{ keys: [{hash}] }} }} }}\n\
+             hash: {hash}"
+        ));
     }
+    place.hand_over(common, "key of the agents", &json!({ "key": key, "hash": hash }), "key")?;
     Ok(Exit::Done)
 }

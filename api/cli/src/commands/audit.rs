@@ -6,9 +6,9 @@ use crate::{
     common::{Common, Format},
     output::{self, Column},
 };
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use program::exit::{Exit, Failure};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -22,9 +22,8 @@ pub(crate) enum Audit {
     List {
         #[command(flatten)]
         part: Part,
-        /// Only what happened so, like access.denied.
-        #[arg(long)]
-        event: Option<String>,
+        #[command(flatten)]
+        which: Which,
     },
     /// List the signed checkpoints, to be kept elsewhere.
     Checkpoints,
@@ -43,6 +42,51 @@ pub(crate) enum Audit {
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
     },
+}
+
+/// Which entries are listed.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// Only what happened so, like access.denied.
+    #[arg(long)]
+    event: Option<String>,
+    /// Only what this user, key or engine did.
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+    /// Only what persons, services or the engine did.
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+    /// List the newest first.
+    #[arg(long)]
+    newest_first: bool,
+    /// List at most this many.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    limit: Option<u64>,
+}
+
+/// What an actor is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Kind {
+    /// A person.
+    Person,
+    /// A program with a user or a key of its own.
+    Service,
+    /// Tenure itself.
+    Engine,
+}
+
+impl Which {
+    fn query(&self) -> String {
+        let kind = self.kind.map(|kind| match kind {
+            Kind::Person => "person".to_owned(),
+            Kind::Service => "service".to_owned(),
+            Kind::Engine => "engine".to_owned(),
+        });
+        let order = self.newest_first.then(|| "newest".to_owned());
+        let fields = [("event", &self.event), ("actor", &self.actor), ("kind", &kind), ("order", &order)];
+        let named = fields.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        named.map(|(name, value)| format!("&{name}={}", escape(value))).collect()
+    }
 }
 
 /// Which part of the audit.
@@ -69,7 +113,7 @@ impl Part {
 
 pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
     match command {
-        Audit::List { part, event } => block_on(list(common, part, event)),
+        Audit::List { part, which } => block_on(list(common, part, which)),
         Audit::Checkpoints => block_on(checkpoints(common)),
         Audit::Export { file, part } => block_on(export(common, &file, part)),
         Audit::Verify { file, keys } => {
@@ -92,9 +136,16 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
 pub(crate) const ENTRIES: &[Column] =
     &[("id", "/id"), ("at", "/at"), ("who", "/actor"), ("outcome", "/outcome"), ("what", "/says")];
 
-async fn list(common: &Common, part: Part, event: Option<String>) -> Result<Exit, Failure> {
-    let event = event.map(|event| format!("&event={}", escape(&event))).unwrap_or_default();
-    let items = Client::of(common)?.all("/v1/audit", &format!("{}{event}", part.query())).await?;
+async fn list(common: &Common, part: Part, which: Which) -> Result<Exit, Failure> {
+    let query = format!("{}{}", part.query(), which.query());
+    let client = Client::of(common)?;
+    let items = match which.limit {
+        Some(limit) => {
+            let page = client.get(&format!("/v1/audit?limit={limit}{query}")).await?.value()?;
+            page.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+        }
+        None => client.all("/v1/audit", &query).await?,
+    };
     output::list(common.output, items, ENTRIES)?;
     Ok(Exit::Done)
 }

@@ -1,9 +1,10 @@
-//! `tenure cluster`: the key by which a cluster of its own is known.
+//! `tenure cluster`: the key by which a cluster is known, a tenant's own or one that tenants share.
 
 use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
     output,
+    secret::SecretTo,
 };
 use clap::{Args, Subcommand};
 use engine::{Clock as _, SystemClock};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 /// What is done about a cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
-    /// See and change the key of a tenant's own cluster.
+    /// See and change the key of a cluster.
     #[command(subcommand)]
     Key(Key),
 }
@@ -58,6 +59,8 @@ pub(crate) struct Rotate {
     /// The same key asks for the same once [default: drawn].
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    #[command(flatten)]
+    to: SecretTo,
 }
 
 pub(crate) async fn run(common: &Common, Cluster::Key(command): Cluster) -> Result<Exit, Failure> {
@@ -80,20 +83,16 @@ async fn rotate(common: &Common, client: &Client, path: &str, asked: Rotate) -> 
         "overlap": asked.overlap, "lost": asked.lost, "reason": asked.reason.unwrap_or_default(),
     });
     let key = asked.idempotency_key.unwrap_or_else(|| hex::encode(&SystemClock.entropy()));
+    let place = asked.to.prepare()?;
     let issued = client.post(path, Body { key: Some(key), ..Body::json(&body) }).await?.value()?;
     let said = |pointer: &str| issued.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, &issued)?,
-        // The key alone on standard output, so that it can be taken into a file.
-        Format::Table => {
-            let version = issued.get("version").and_then(Value::as_u64).unwrap_or_default();
-            output::note(&match issued.get("earlier").filter(|earlier| !earlier.is_null()) {
-                Some(_) => format!("the key before holds until {}", said("/earlier/holds_until")),
-                None => "no earlier key holds".to_owned(),
-            });
-            output::note(&format!("key {version} of cluster {}, shown this once:", asked.cluster));
-            output::say(&format!("{}\n", said("/key")))?;
-        }
+    if matches!(common.output, Format::Table) {
+        output::note(&match issued.get("earlier").filter(|earlier| !earlier.is_null()) {
+            Some(_) => format!("the key before holds until {}", said("/earlier/holds_until")),
+            None => "no earlier key holds".to_owned(),
+        });
     }
+    let version = issued.get("version").and_then(Value::as_u64).unwrap_or_default();
+    place.hand_over(common, &format!("key {version} of cluster {}", asked.cluster), &issued, "key")?;
     Ok(Exit::Done)
 }

@@ -7,6 +7,7 @@ use crate::{
     },
     common::{Common, Format},
     output,
+    secret::{SecretPlace, SecretTo},
 };
 use api::{
     config::Oidc,
@@ -30,14 +31,17 @@ pub(crate) struct Login {
     #[arg(long, value_name = "CODE", conflicts_with = "id_token_file")]
     enrol: Option<String>,
     /// Keep the token with the context in force, and print none; `tenure logout` takes it away again.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "token_file")]
     save: bool,
+    #[command(flatten)]
+    to: SecretTo,
 }
 
 pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     // Known before anybody signs in for nothing.
     let saved_to = if own.save { Some(context(common)?) } else { None };
+    let saved_to = (saved_to, own.to.prepare()?);
     if let Some(code) = own.enrol {
         return enrol(common, &client, &code, saved_to).await;
     }
@@ -62,7 +66,7 @@ async fn enrol(
     common: &Common,
     client: &Client,
     code: &str,
-    saved_to: Option<String>,
+    saved_to: (Option<String>, SecretPlace),
 ) -> Result<Exit, Failure> {
     let read = if code == "-" { files::read(std::path::Path::new("-"))? } else { code.to_owned() };
     let body = Body::json(&json!({ "code": read.trim() }));
@@ -72,22 +76,23 @@ async fn enrol(
     hand_over(common, &claimed, &said, saved_to)
 }
 
-/// Keeps the token that was shown with a context, or prints it.
-fn hand_over(common: &Common, shown: &Value, said: &str, saved_to: Option<String>) -> Result<Exit, Failure> {
-    let token = shown.get("token").and_then(Value::as_str).unwrap_or_default();
-    if let Some(name) = saved_to {
+/// Keeps the token that was shown with a context, or hands it over.
+fn hand_over(
+    common: &Common,
+    shown: &Value,
+    said: &str,
+    (context, place): (Option<String>, SecretPlace),
+) -> Result<Exit, Failure> {
+    if let Some(name) = context {
+        let token = shown.get("token").and_then(Value::as_str).unwrap_or_default();
         keep(&name, Some(token.to_owned()))?;
         output::note(&format!("{said}; context {name} has the token"));
         return Ok(Exit::Done);
     }
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, shown)?,
-        // The token alone on standard output, so that it can be taken into a variable.
-        Format::Table => {
-            output::note(&format!("{said}; the token:"));
-            output::say(&format!("{token}\n"))?;
-        }
+    if matches!(common.output, Format::Table) {
+        output::note(said);
     }
+    place.hand_over(common, "the token", shown, "token")?;
     Ok(Exit::Done)
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod gpus;
 pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod hold;
+pub(crate) mod keys;
 pub(crate) mod lab;
 pub(crate) mod limits;
 pub(crate) mod login;

@@ -5,6 +5,7 @@ use crate::{
     common::{Common, Format},
     output::{self, Column},
     resources::{self, kinds::USERS, watch_list::WatchArgs},
+    secret::SecretTo,
 };
 use api::Role;
 use clap::Subcommand;
@@ -45,6 +46,8 @@ pub(crate) enum User {
         /// When the token ends: after a time, like `90d` or `P90D`, or at a moment [default: never].
         #[arg(long, value_name = "END")]
         expires: Option<String>,
+        #[command(flatten)]
+        to: SecretTo,
     },
     /// List all users.
     List(WatchArgs),
@@ -60,6 +63,8 @@ pub(crate) enum User {
         /// When the code ends: after a time, like `12h` or `P1D`, or at a moment [default: 3d].
         #[arg(long, value_name = "END")]
         expires: Option<String>,
+        #[command(flatten)]
+        to: SecretTo,
     },
     /// See and change the tokens of a user.
     #[command(subcommand)]
@@ -78,6 +83,18 @@ pub(crate) enum Tokens {
         /// When it ends: after a time, like `90d` or `P90D`, or at a moment [default: never].
         #[arg(long, value_name = "END")]
         expires: Option<String>,
+        #[command(flatten)]
+        to: SecretTo,
+    },
+    /// Draw the next in the place of one, and print it: it is shown once. The one before opens nothing from then on.
+    Rotate {
+        /// The user.
+        user: String,
+        /// Its id or name.
+        #[arg(value_name = "TOKEN")]
+        which: String,
+        #[command(flatten)]
+        to: SecretTo,
     },
     /// List them, with when each ends and the hour in which it was used last.
     List {
@@ -98,7 +115,8 @@ pub(crate) enum Tokens {
 pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure> {
     match command {
         User::List(watching) => return resources::search(common, &USERS, None, &[], &watching).await,
-        User::Add { name, roles, tenant, service, expires } => {
+        User::Add { name, roles, tenant, service, expires, to } => {
+            let place = to.prepare()?;
             let kind = if service { "service" } else { "person" };
             let body =
                 json!({ "name": name, "roles": roles, "tenant": tenant, "kind": kind, "expires": expires });
@@ -106,20 +124,21 @@ pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
             if let Some(warning) = added.get("warning").and_then(Value::as_str) {
                 output::note(&format!("warning: {warning}"));
             }
-            shown_once(common, &format!("token of {name}"), &added, "token")?;
+            place.hand_over(common, &format!("token of {name}"), &added, "token")?;
         }
         User::Remove { name } => {
             Client::of(common)?.delete(&format!("/v1/users/{}", escape(&name))).await?;
             removed(common, &name)?;
         }
-        User::Enrol { name, expires } => {
+        User::Enrol { name, expires, to } => {
+            let place = to.prepare()?;
             let path = format!("/v1/users/{}:enrol", escape(&name));
             let body = Body::json(&json!({ "expires": expires }));
             let made = Client::of(common)?.post(&path, body).await?.value()?;
             if let (Some(end), Format::Table) = (made.get("ends_at").and_then(Value::as_str), common.output) {
                 output::note(&format!("it may be used once, until {end}: `tenure login --enrol CODE`"));
             }
-            shown_once(common, &format!("code of {name}"), &made, "code")?;
+            place.hand_over(common, &format!("code of {name}"), &made, "code")?;
         }
         User::Token(command) => return tokens(common, command).await,
     }
@@ -134,7 +153,8 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
             let items = listed.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
             output::list(common.output, items, TOKENS)?;
         }
-        Tokens::Add { user, name, expires } => {
+        Tokens::Add { user, name, expires, to } => {
+            let place = to.prepare()?;
             let body = json!({ "name": name, "expires": expires });
             let key = Some(hex::encode(&SystemClock.entropy()));
             let body = Body { key, ..Body::json(&body) };
@@ -142,7 +162,14 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
             if let Some(end) = issued.get("ends_at").and_then(Value::as_str) {
                 output::note(&format!("it ends at {end}"));
             }
-            shown_once(common, &format!("token {name} of {user}"), &issued, "token")?;
+            place.hand_over(common, &format!("token {name} of {user}"), &issued, "token")?;
+        }
+        Tokens::Rotate { user, which, to } => {
+            let place = to.prepare()?;
+            let path = at(&user, &format!("/tokens/{}:rotate", escape(&which)));
+            let body = Body { key: Some(hex::encode(&SystemClock.entropy())), ..Body::json(&json!({})) };
+            let issued = Client::of(common)?.post(&path, body).await?.value()?;
+            place.hand_over(common, &format!("token {which} of {user}"), &issued, "token")?;
         }
         Tokens::Remove { user, which } => {
             let path = at(&user, &format!("/tokens/{}", escape(&which)));
@@ -151,19 +178,6 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
-}
-
-/// A token or code that was just drawn: the field `secret` of it.
-fn shown_once(common: &Common, what: &str, drawn: &Value, secret: &str) -> Result<(), Failure> {
-    match common.output {
-        format @ (Format::Json | Format::Yaml) => output::one(format, drawn),
-        // The token alone on standard output, so that it can be taken into a variable.
-        Format::Table => {
-            output::note(&format!("{what}, shown this once:"));
-            let token = drawn.get(secret).and_then(Value::as_str).unwrap_or_default();
-            output::say(&format!("{token}\n"))
-        }
-    }
 }
 
 fn removed(common: &Common, what: &str) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use crate::{
     auth::{
-        Caller, Denied, Role, Verb, authenticate,
+        Caller, Denied, Role, Verb, authenticate, end_bootstrap_token, explain_end,
         policy::{Decision, Principal, RequestContext, ResourceScope},
     },
     http::{
@@ -169,6 +169,7 @@ async fn agent(app: &SharedState, path: &str, header: Option<&str>) -> Result<()
         Err(Denied::NoToken) => {
             Err(Problem::new(ProblemCode::NoToken, "the request carries no bearer token"))
         }
+        Err(Denied::BootstrapEnded(by)) => Err(bootstrap_ended(&by)),
         Err(Denied::BadToken(whose)) => {
             let problem = unknown_token(app, header, whose).await?;
             Err(if problem.code() == ProblemCode::BadToken { refused } else { problem })
@@ -191,8 +192,10 @@ async fn cluster(
     let own = document::<ClusterKey>(app, named).await?;
     let standing = |key: &ClusterKey| key.status_of(how.at, |hash| token.matches(hash));
     if let Some((key, standing)) = own.and_then(|key| standing(&key).map(|standing| (key, standing))) {
-        let (whose, law) = (key.tenant.to_string(), app.access.law());
-        let caller = Caller::new(format!("cluster {named}"), Vec::new(), Some(whose.clone()), law);
+        // A cluster that tenants share acts for the platform, whose name among tenants is empty.
+        let tenant = key.tenant.as_ref().map(ToString::to_string);
+        let whose = tenant.clone().unwrap_or_default();
+        let caller = Caller::new(format!("cluster {named}"), Vec::new(), tenant, app.access.law());
         let over = match standing {
             ClusterKeyStatus::Holds => None,
             ClusterKeyStatus::Revoked => Some(format!("the key of cluster {named} was revoked")),
@@ -218,7 +221,7 @@ async fn cluster(
     }
     let Some(other) = key_of(app, &token).await? else { return Ok(None) };
     tracing::warn!(
-        code = "auth.cross_cluster_attempt", key_of = %other.cluster, tenant = %other.tenant, at = path,
+        code = "auth.cross_cluster_attempt", key_of = %other.cluster, at = path,
         "the key of one cluster was used on another"
     );
     let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
@@ -262,6 +265,23 @@ async fn unknown_token(
     })
 }
 
+/// What the holder of the first admin's token is told once it has ended.
+fn bootstrap_ended(by: &str) -> Problem {
+    Problem::new(ProblemCode::BadToken, explain_end(by)).to(Requester::named("admin".to_owned()))
+}
+
+/// Ends the first admin's token once another administrator was let in. Where that fails, the next call tries again.
+async fn end_bootstrap(app: &SharedState, caller: &Caller) {
+    if app.bootstrap_ended.load(Ordering::Acquire) {
+        return;
+    }
+    match end_bootstrap_token(&app.engine, caller).await {
+        Ok(true) => app.bootstrap_ended.store(true, Ordering::Release),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "the first admin's token has not ended yet"),
+    }
+}
+
 pub(in crate::http) async fn authorize(
     app: &SharedState,
     access: Access,
@@ -273,11 +293,13 @@ pub(in crate::http) async fn authorize(
         Ok(caller) => {
             let token = header.and_then(bearer);
             token.into_iter().for_each(|token| app.uses.note(&token.id, how.at));
+            end_bootstrap(app, &caller).await;
             caller.asking(how)
         }
         Err(Denied::NoToken) => {
             return Err(Problem::new(ProblemCode::NoToken, "the request carries no bearer token"));
         }
+        Err(Denied::BootstrapEnded(by)) => return Err(bootstrap_ended(&by)),
         Err(Denied::BadToken(whose)) => return Err(unknown_token(app, header, whose).await?),
         Err(Denied::Store(error)) => return Err(error.into()),
     };

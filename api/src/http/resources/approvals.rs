@@ -31,8 +31,9 @@ use axum::{
     response::Response,
 };
 use engine::{
-    ApprovalChange, ApprovalRecord, Attribution, Event, Person, PlanDigest, Refusal, Seat, Verdict, Vote,
+    ApprovalChange, ApprovalRecord, Attribution, Event, Person, PlanDigest, Refusal, RemovedUser, Seat, Verdict, Vote,
 };
+use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -70,7 +71,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             doc("reviewApproval", "Says what came of reviewing a decision that was taken alone.")
                 .says::<Review>(200)
                 .may(NAMED)
-                .may(&[ProblemCode::NotWaiting, ProblemCode::ReviewOwn, ProblemCode::NotAPerson]),
+                .may(&[
+                    ProblemCode::NotWaiting,
+                    ProblemCode::ReviewOwn,
+                    ProblemCode::NotSeparate,
+                    ProblemCode::NotAPerson,
+                ]),
         ),
     ]
     .into_iter()
@@ -168,6 +174,10 @@ async fn seen(app: &ServerState, case: &ApprovalRecord) -> Result<Approval, Prob
         let user = document::<User>(app, &vote.person.name).await?;
         // Another of the same name, added since, is somebody else.
         cast.removed = user.is_none_or(|user| user.created_at > vote.at);
+        if cast.removed {
+            let removed = document::<RemovedUser>(app, &vote.person.name).await?;
+            cast.removed_at = removed.and_then(|one| one.removed_since(vote.at)).map(format_time);
+        }
     }
     Ok(shown)
 }

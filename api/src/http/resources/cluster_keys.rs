@@ -29,9 +29,9 @@ use serde::Deserialize;
 use std::time::Duration;
 use store::Timestamp;
 use workflows::{
-    ledger::{KeySuccession, revoke_cluster_key, rotate_cluster_key},
+    ledger::{KeySuccession, revoke_cluster_key, rotate_cluster_key, undrawn_cluster_key},
     policy::duration,
-    tenancy::{ClusterId, ClusterKey},
+    tenancy::{Cluster, ClusterId, ClusterKey},
 };
 
 /// How long the key before holds beside the next one unless asked otherwise: time to put the next one in place.
@@ -83,7 +83,7 @@ fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
     let earlier = key.overlapping_key(now);
     shown::ClusterKey {
         cluster: key.cluster.to_string(),
-        tenant: key.tenant.to_string(),
+        tenant: key.tenant.as_ref().map(ToString::to_string),
         version: key.version,
         state,
         scopes: key.scopes.iter().map(|scope| scope.name()).collect(),
@@ -100,8 +100,11 @@ fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
 
 /// The key of the cluster of this id.
 async fn found(app: &ServerState, id: &str) -> Result<(ClusterId, ClusterKey), Problem> {
-    let key = document::<ClusterKey>(app, id).await?;
-    // A cluster that tenants share has none.
+    let key = match document::<ClusterKey>(app, id).await? {
+        Some(key) => Some(key),
+        // One that tenants share has a key from its registration on, also while nobody has drawn a secret of it.
+        None => document::<Cluster>(app, id).await?.as_ref().and_then(undrawn_cluster_key),
+    };
     let key = key.ok_or_else(|| Problem::not_found("key of cluster", id))?;
     Ok((key.cluster.clone(), key))
 }

@@ -101,7 +101,14 @@ impl IncidentReport {
             IncidentKind::KeyLeak => {
                 let cluster = self.cluster.as_ref().ok_or_else(|| missing("cluster"))?;
                 let key = view.require::<ClusterKey>(cluster.as_str())?;
-                Ok(IncidentCause::KeyLeak { tenant: key.tenant, cluster: key.cluster, next_hash })
+                let shared = || {
+                    let why = format!(
+                        "cluster: tenants share {cluster}: end its key with `tenure cluster key rotate {cluster} --overlap 0`"
+                    );
+                    ActionError::permanent("document.invalid", why)
+                };
+                let tenant = key.tenant.ok_or_else(shared)?;
+                Ok(IncidentCause::KeyLeak { tenant, cluster: key.cluster, next_hash })
             }
             IncidentKind::IsolationBreach => Ok(IncidentCause::IsolationBreach {
                 tenants: self.concerned(view)?.ok_or_else(|| missing("tenants"))?,

@@ -3,6 +3,7 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
+        another_person::{own_provenance, recorded_person, require_another_person},
         extract::{
             JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
@@ -76,6 +77,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 .may(&[
                     ProblemCode::HoldPastPivot,
                     ProblemCode::OwnHold,
+                    ProblemCode::NotSeparate,
                     ProblemCode::NotAPerson,
                     ProblemCode::HoldRefused,
                 ]),
@@ -107,6 +109,7 @@ struct ListParams {
 fn open(tenant: &str, hold: &Hold) -> Value {
     let mut value = json!(hold);
     if let Some(fields) = value.as_object_mut() {
+        fields.remove("placed_from");
         fields.insert("id".into(), json!(format!("{tenant}/{}", hold.id)));
         fields.insert("tenant".into(), json!(tenant));
         fields.insert("state".into(), json!(HoldFilter::Open));
@@ -253,6 +256,7 @@ async fn place(
         scope,
         reason: new.reason,
         placed_by: caller.name.clone(),
+        placed_from: own_provenance(&app, &caller).await?,
         review_at,
     };
     let placed = app
@@ -295,6 +299,12 @@ async fn release(
         released_by: caller.name.clone(),
         reason: why.reason,
     };
+    let placed = get_visible::<Holds>(&app, &caller, &tenant).await?;
+    let placed = placed.and_then(|holds| holds.open.into_iter().find(|hold| hold.id == id));
+    if let Some(hold) = placed {
+        let placed_by = recorded_person(&app, &hold.placed_by, hold.placed_from).await?;
+        require_another_person(&app, &caller, vec![placed_by]).await?;
+    }
     let waits = changing(&app, &tenant).await?;
     let release = |view: &mut View| {
         let released = order.release(view)?;

@@ -4,6 +4,7 @@
 use crate::{
     auth::{Caller, Verb},
     http::{
+        another_person::{recorded_person, require_another_person},
         extract::{
             QueryParams, RawJsonBody,
             dry_run::DryRun,
@@ -68,7 +69,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 .says::<types::executions::Execution>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag)
-                .may(ORDERED),
+                .may(ORDERED)
+                .may(&[ProblemCode::NotSeparate]),
         ),
         Route::post(
             "/v1/proposals/{id}:withdraw",
@@ -142,7 +144,12 @@ pub(in crate::http) async fn command(
     event: Event,
     bound: Option<Revision>,
 ) -> Result<Response, Problem> {
-    let taken = app.engine.command(id, event, bound).await;
+    let given_from = if app.engine.needs_second_person(&event) {
+        recorded_person(app, event.actor(), None).await?.provenance.map(|from| *from)
+    } else {
+        None
+    };
+    let taken = app.engine.command_from(id, event, bound, given_from).await;
     match if bound.is_some() { require_change(taken)? } else { taken? } {
         CommandResult::Done(_) => full(app, id, StatusCode::OK).await,
         CommandResult::Proposed(proposal) => {
@@ -156,6 +163,7 @@ async fn shown(app: &ServerState, proposal: &Proposal) -> Result<Value, Problem>
     let stands = app.engine.record(proposal.execution).await?.revision;
     let mut value = mapping::readable(proposal, &["at"]);
     if let Some(fields) = value.as_object_mut() {
+        fields.remove("given_from");
         fields.insert("proposal".into(), json!(proposal.id));
         fields.insert("command".into(), json!(engine::command_name(&proposal.command)));
         fields.insert("event".into(), json!(proposal.command));
@@ -215,6 +223,8 @@ async fn second(
     person(&caller)?;
     let (proposal, read) = find(&app, &caller, &id).await?;
     bound.check(ProblemCode::StaleTag, "the proposal", &tag_of(&read))?;
+    let given = recorded_person(&app, &proposal.by, proposal.given_from.clone()).await?;
+    require_another_person(&app, &caller, vec![given]).await?;
     let execution = proposal.execution;
     app.engine.approve_proposal_as_read((proposal, read), &caller.name).await?;
     tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a command was agreed to");

@@ -3,6 +3,7 @@
 use crate::{
     auth::{Caller, delegations_to},
     http::{
+        another_person::{recorded_person, require_another_person},
         extract::{
             JsonBody, QueryParams,
             page::{ListPage, Page, scope::list_visible},
@@ -10,7 +11,7 @@ use crate::{
         problem::{Problem, code::ProblemCode},
         resources::approvals::{find, person},
     },
-    state::SharedState,
+    state::{ServerState, SharedState},
     types::mapping,
 };
 use axum::{
@@ -47,6 +48,7 @@ pub(in crate::http) struct ListParams {
 fn seen(review: &Review) -> Value {
     let mut value = mapping::readable(review, &["at"]);
     if let Some(fields) = value.as_object_mut() {
+        fields.remove("decided_from");
         let id = fields.remove("approval").unwrap_or_default();
         fields.insert("id".into(), id);
         fields.insert("execution".into(), json!(review.execution.to_string()));
@@ -90,6 +92,11 @@ pub(in crate::http) async fn review(
 ) -> Result<Json<Value>, Problem> {
     person(&caller)?;
     let case = find(&app, &caller, &id).await?;
+    if let Some(review) = waiting_review(&app, &case.id).await? {
+        let decided = recorded_person(&app, &review.by, review.decided_from).await?;
+        let asked = recorded_person(&app, &review.requested_by, None).await?;
+        require_another_person(&app, &caller, vec![decided, asked]).await?;
+    }
     let mandates = delegations_to(&**app.engine.store(), &[&caller.name]).await?;
     let now = app.engine.clock().now();
     let done = app
@@ -108,4 +115,9 @@ pub(in crate::http) async fn review(
     };
     tracing::info!(approval = case.id, by = caller.name, "reviewed what was decided alone");
     Ok(Json(seen(&review)))
+}
+
+/// The review of this approval that waits for somebody.
+async fn waiting_review(app: &ServerState, approval: &str) -> Result<Option<Review>, Problem> {
+    Ok(app.engine.transact(false, |view| view.get::<Review>(approval)).await?)
 }

@@ -1,7 +1,8 @@
 //! `/v1/users/{name}/tokens`: what a user proves to be themselves with. A secret is shown once, when it is drawn.
 
 use crate::{
-    auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, tokens_of},
+    auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, rotate_token, tokens_of},
+    config::admin_file,
     http::{
         extract::{
             JsonBody,
@@ -36,6 +37,14 @@ pub(in crate::http) fn issue(access: Access) -> Route {
         .says::<TokenIssued>(201)
         .may(&[ProblemCode::TokenExists, ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}:token", access, drawn, doc)
+}
+
+/// Draws the next in the place of one.
+pub(in crate::http) fn rotate(access: Access) -> Route {
+    let doc = doc("rotateToken", "Draws the next token in the place of one, and shows it, once. The one before opens nothing from then on.")
+        .says::<TokenIssued>(200)
+        .may(&[ProblemCode::SecretShown]);
+    Route::post("/v1/users/{name}/tokens/{id}:rotate", access, rotated, doc)
 }
 
 /// Takes one back.
@@ -101,4 +110,23 @@ async fn removed(
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(Problem::not_found("token", &format!("{id} of user {name}")))
+}
+
+async fn rotated(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    Extension(once): Extension<RequestKey>,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let now = app.engine.clock().now();
+    let kept = once.shown(now);
+    let also = |view: &mut engine::View| record_secret_shown(view, kept.as_ref());
+    let file = admin_file(&app.config.data);
+    let issued = rotate_token(&app.engine, (&name, &id), &caller.act(now), &file, also).await?;
+    let (kept, token) = issued.ok_or_else(|| Problem::not_found("token", &format!("{id} of user {name}")))?;
+    tracing::info!(user = name, token = kept.id, by = caller.name, "token rotated");
+    let body = TokenIssued { of: seen(&kept, now), token: token.reveal() };
+    let mut answer = Json(body).into_response();
+    answer.extensions_mut().insert(ContainsSecret);
+    Ok(answer)
 }

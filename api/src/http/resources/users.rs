@@ -49,6 +49,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         ),
         tokens::list(read),
         tokens::issue(manage),
+        tokens::rotate(manage),
         tokens::remove(manage),
         enrolments::enrol(manage),
         enrolments::claim(),

@@ -118,7 +118,7 @@ async fn current_identity(
 ) -> Result<Option<WatcherIdentity>, store::Error> {
     let caller = match reauthenticate(store, law, token, now).await {
         Ok(caller) => caller,
-        Err(Denied::NoToken | Denied::BadToken(_)) => return Ok(None),
+        Err(Denied::NoToken | Denied::BadToken(_) | Denied::BootstrapEnded(_)) => return Ok(None),
         Err(Denied::Store(error)) => return Err(error),
     };
     WatcherIdentity::of(store, caller).await.map(Some)

@@ -6,6 +6,7 @@
 pub(crate) mod ballot;
 pub(crate) mod delegation;
 pub(crate) mod procedure;
+pub(crate) mod removed_user;
 pub(crate) mod ruling;
 pub(crate) mod separation;
 pub(crate) mod timetable;

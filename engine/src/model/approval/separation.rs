@@ -176,6 +176,10 @@ pub struct Tie {
 }
 
 impl Tie {
+    fn new(with: &str, by: &str, kind: TieKind) -> Self {
+        Self { with: with.into(), by: by.into(), kind }
+    }
+
     /// What it is, in words, of the vote of `person`.
     #[must_use]
     pub fn describe(&self, person: &str) -> String {
@@ -231,6 +235,22 @@ impl<'a> Party<'a> {
     fn owes(&self, other: &Self) -> Option<&'a str> {
         self.granters.intersection(&other.controllers).next().copied()
     }
+
+    /// Why this party is not another than one of those who asked.
+    fn tie_with(&self, asked: &[Person]) -> Option<Tie> {
+        asked.iter().find_map(|asker| {
+            let party = Party::of(std::iter::once(asker));
+            let shared = self.shares(&party).map(|by| Tie::new(&asker.name, by, TieKind::Credential));
+            shared.or_else(|| self.owes(&party).map(|by| Tie::new(&asker.name, by, TieKind::Grant)))
+        })
+    }
+}
+
+/// Why `person` is not another person than those who asked for something, where no ballot is held: who agrees to a command, reviews
+/// a decision or releases a hold counts by the same rule as who votes. `None` where it is another.
+#[must_use]
+pub fn find_tie_between(person: &Person, asked: &[Person]) -> Option<Tie> {
+    Party::of(std::iter::once(person)).tie_with(asked)
 }
 
 /// Why `vote` is not that of another person than those who asked for the plan or shaped it, and than those who voted before; `None`
@@ -242,24 +262,53 @@ impl<'a> Party<'a> {
 #[must_use]
 pub fn find_tie(vote: &Vote, asked: &[Person], votes: &[Vote]) -> Option<Tie> {
     let voter = Party::of(vote.people());
-    let made = |with: &str, by: &str, kind| Tie { with: with.into(), by: by.into(), kind };
-    for asker in asked {
-        let party = Party::of(std::iter::once(asker));
-        if let Some(by) = voter.shares(&party) {
-            return Some(made(&asker.name, by, TieKind::Credential));
-        }
-        if let Some(by) = voter.owes(&party) {
-            return Some(made(&asker.name, by, TieKind::Grant));
-        }
+    if let Some(tie) = voter.tie_with(asked) {
+        return Some(tie);
     }
     for cast in votes {
         let party = Party::of(cast.people());
         if let Some(by) = voter.shares(&party) {
-            return Some(made(&cast.person.name, by, TieKind::Credential));
+            return Some(Tie::new(&cast.person.name, by, TieKind::Credential));
         }
         if let Some(by) = voter.owes(&party).or_else(|| party.owes(&voter)) {
-            return Some(made(&cast.person.name, by, TieKind::Grant));
+            return Some(Tie::new(&cast.person.name, by, TieKind::Grant));
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+
+    fn person(name: &str, controlled_by: &[&str], granted_by: &[&str]) -> Person {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let provenance = Provenance {
+            controlled_by: set(controlled_by),
+            granted_by: set(granted_by),
+            ..Provenance::default()
+        };
+        Person::new(name, ["ops"]).with_provenance(Some(Box::new(provenance)))
+    }
+
+    #[test]
+    fn who_seconds_or_releases_counts_as_who_votes_does() {
+        let people = [
+            person("ada", &[], &[]),
+            person("bob", &["ada"], &[]),
+            person("cy", &[], &["ada"]),
+            person("dee", &["bob"], &["cy"]),
+            person("eve", &[], &[]),
+        ];
+        for one in &people {
+            for other in &people {
+                let asked = std::slice::from_ref(other);
+                let vote = Vote::new(one.clone(), Verdict::Approve, "", Timestamp(0));
+                assert_eq!(find_tie_between(one, asked), find_tie(&vote, asked, &[]), "{one:?} {other:?}");
+            }
+        }
+        assert!(find_tie_between(&people[1], &people[..1]).is_some());
+        assert!(find_tie_between(&people[4], &people[..1]).is_none());
+    }
 }

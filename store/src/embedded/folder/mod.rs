@@ -2,6 +2,7 @@
 //!
 //! Used on opening and by the monitor. Invariant: one process at a time works in a folder.
 
+pub(crate) mod boot;
 pub(crate) mod deliveries;
 mod error;
 pub(crate) mod identity;

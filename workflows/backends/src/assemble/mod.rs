@@ -88,12 +88,14 @@ fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError
         let why = format!("is no system that a hook serves: these are {}", kinds::SYSTEMS.join(", "));
         return Err(TargetError::new(&at, why));
     };
+    let is_same = target.hook == target.verifier;
     let one = hook(&format!("{at}.hook"), target.hook)?;
     if target.verifier.is_empty() {
         let why = "is missing: name a hook whose credentials read alone, so that what was removed is looked for with other eyes";
         return Err(TargetError::new(&format!("{at}.verifier"), why));
     }
-    Ok(hooks::System::new(known, one, hook(&format!("{at}.verifier"), target.verifier)?))
+    let system = hooks::System::new(known, one, hook(&format!("{at}.verifier"), target.verifier)?);
+    Ok(if is_same { system.verified_by_itself() } else { system })
 }
 
 /// By cluster and node.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use workflows::platform::{
     AccessMode, CallMetadata, DriveTool, EmptyProgress, LUKS_KEY, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, codes,
+    TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 const SYSTEM: &str = "storage";
@@ -161,6 +161,10 @@ fn unsupported(what: &str) -> ActionError {
 impl TenantResources for LocalMachine {
     fn backend(&self) -> &'static str {
         "drives"
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        self.target.verified_as(eyes)
     }
 
     async fn survey(

@@ -10,7 +10,7 @@ use crate::drives::{
 use engine::ActionError;
 use sha2::{Digest as _, Sha256};
 use std::{collections::BTreeSet, fmt::Write as _};
-use workflows::platform::{DriveTool, Samples, codes};
+use workflows::platform::{DriveTool, Observer, Samples, codes};
 
 /// How much is read in one place, in bytes: a multiple of every sector size.
 const PLACE: u64 = 4_096;
@@ -64,6 +64,7 @@ pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Resul
         mismatches: 0,
         unreadable: 0,
         tool: Some(version(tools).await?),
+        verified_as: Some(tools.target.verified_as(Observer::Verifier)),
     };
     blocks.sort_by(|one, other| one.name.cmp(&other.name));
     for (number, block) in blocks.iter().enumerate() {

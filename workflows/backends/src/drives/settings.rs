@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
+use workflows::platform::{Observer, VerifiedAs};
 
 /// The hooks that a machine may have: what this backend cannot do by itself.
 pub(super) const HOOKS: [&str; 5] = ["boot", "connect", "describe", "reset", "scrub_gpu"];
@@ -103,6 +104,14 @@ impl DrivesTarget {
     /// The command before each program, for whose eyes.
     pub(super) fn way(&self, verifier: bool) -> &[String] {
         self.verifier.through.as_ref().filter(|_| verifier).unwrap_or(&self.through)
+    }
+
+    /// Whose credentials look: a verifier's only where it has a way in that is not the platform's.
+    pub(super) fn verified_as(&self, eyes: Observer) -> VerifiedAs {
+        match eyes {
+            Observer::Verifier if self.way(true) != self.way(false) => VerifiedAs::Verifier,
+            Observer::Verifier | Observer::Platform => VerifiedAs::Platform,
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), TargetError> {

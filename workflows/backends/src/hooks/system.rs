@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use workflows::platform::{
     AccessMode, CallMetadata, EmptyProgress, FoundObject, Hook, Identity, ObservedResource, Observer,
-    ProbeFinding, TenantResource, TenantResources, codes,
+    ProbeFinding, TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 /// A tenant's groups, and what is handed over to it, as things of the system `identity`.
@@ -25,13 +25,21 @@ pub struct System {
     name: &'static str,
     hook: Arc<dyn HookBackend>,
     verifier: Arc<dyn HookBackend>,
+    /// Whether the verifier is another than the hook.
+    has_verifier: bool,
 }
 
 impl System {
     /// The system of this name: `hook` changes it, `verifier` looks at it with credentials of its own.
     #[must_use]
     pub fn new(name: &'static str, hook: Arc<dyn HookBackend>, verifier: Arc<dyn HookBackend>) -> Self {
-        Self { name, hook, verifier }
+        Self { name, hook, verifier, has_verifier: true }
+    }
+
+    /// The same, where the verifier is set up exactly as the hook is: it looks with the hook's credentials.
+    #[must_use]
+    pub fn verified_by_itself(self) -> Self {
+        Self { has_verifier: false, ..self }
     }
 
     /// Which system.
@@ -219,6 +227,13 @@ impl ReportedThing {
 impl TenantResources for System {
     fn backend(&self) -> &'static str {
         self.hook.backend()
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        match eyes {
+            Observer::Verifier if self.has_verifier => VerifiedAs::Verifier,
+            Observer::Verifier | Observer::Platform => VerifiedAs::Platform,
+        }
     }
 
     async fn survey(

@@ -23,7 +23,7 @@ use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::{
     AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
-    TenantResources, codes,
+    TenantResources, VerifiedAs, codes,
 };
 
 /// The system that a cluster is.
@@ -81,6 +81,14 @@ impl KubernetesCluster {
 impl TenantResources for KubernetesCluster {
     fn backend(&self) -> &'static str {
         SYSTEM
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        match eyes {
+            Observer::Platform => VerifiedAs::Platform,
+            // Without credentials of its own no verifier looks at all.
+            Observer::Verifier => VerifiedAs::Verifier,
+        }
     }
 
     async fn survey(

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use workflows::platform::{
     AccessMode, CallMetadata, DriveTool, EmptyProgress, FoundObject, ObservedResource, Observer,
-    ProbeFinding, TenantResource, TenantResources, codes, tenant_name,
+    ProbeFinding, TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
@@ -57,6 +57,10 @@ fn tried(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
 impl TenantResources for Pkcs11 {
     fn backend(&self) -> &'static str {
         "pkcs11"
+    }
+
+    fn verified_as(&self, _: &TenantResource, _: Observer) -> VerifiedAs {
+        VerifiedAs::Platform
     }
 
     async fn survey(

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::JoinSet;
 use workflows::platform::{
     AccessMode, CallMetadata, DriveTool, EmptyProgress, LUKS_KEY, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, codes,
+    TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 /// The system in which volumes are.
@@ -81,6 +81,10 @@ impl OnMachines {
 impl TenantResources for OnMachines {
     fn backend(&self) -> &'static str {
         self.said
+    }
+
+    fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
+        self.of(thing).verified_as(thing, eyes)
     }
 
     async fn survey(
@@ -199,6 +203,10 @@ mod tests {
     impl TenantResources for Machine {
         fn backend(&self) -> &'static str {
             "drives"
+        }
+
+        fn verified_as(&self, _: &TenantResource, _: Observer) -> VerifiedAs {
+            VerifiedAs::Platform
         }
 
         async fn survey(

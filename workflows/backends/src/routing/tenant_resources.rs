@@ -11,7 +11,7 @@ use std::{
 };
 use workflows::platform::{
     AccessMode, CallMetadata, DriveTool, EmptyProgress, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, codes,
+    TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 /// The system whose things stand outside of clusters and regions.
@@ -82,6 +82,11 @@ fn unsurveyed(system: &str, place: &str) -> ActionError {
 impl TenantResources for Estates {
     fn backend(&self) -> &'static str {
         self.said
+    }
+
+    fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
+        // What is not looked at at all was not looked at by a verifier.
+        self.of(thing).map_or(VerifiedAs::Platform, |backend| backend.verified_as(thing, eyes))
     }
 
     async fn survey(

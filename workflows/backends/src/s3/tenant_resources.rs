@@ -12,7 +12,7 @@ use engine::ActionError;
 use tokio::time::Instant;
 use workflows::platform::{
     AccessMode, CallMetadata, EmptyProgress, LOOK_AGAIN, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, codes,
+    TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 const SYSTEM: &str = "objects";
@@ -195,6 +195,14 @@ fn unsupported(what: &str, instead: &str) -> ActionError {
 impl TenantResources for S3 {
     fn backend(&self) -> &'static str {
         "s3"
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        match eyes {
+            Observer::Platform => VerifiedAs::Platform,
+            // Without an account of its own no verifier looks at all.
+            Observer::Verifier => VerifiedAs::Verifier,
+        }
     }
 
     async fn survey(

@@ -56,7 +56,8 @@ impl SlurmCluster {
     pub fn connect(target: &SlurmTarget) -> Result<Self, TargetError> {
         target.check()?;
         let rest = RestClient::new(&target.url, &target.user, &target.token_file)?;
-        let verifier = target.verifier.as_ref();
+        // The same token is the same credentials, whatever the setting is called.
+        let verifier = target.verifier.as_ref().filter(|with| with.token_file != target.token_file);
         let verifier =
             verifier.map(|with| RestClient::new(&target.url, &with.user, &with.token_file)).transpose()?;
         Ok(Self {

@@ -14,7 +14,7 @@ use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
     AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
-    TenantResources, codes, tenant_name,
+    TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "slurm";
@@ -26,6 +26,10 @@ const QOS: &str = "Qos";
 impl TenantResources for SlurmCluster {
     fn backend(&self) -> &'static str {
         BACKEND
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        self.eyes(eyes).1
     }
 
     async fn survey(
@@ -94,15 +98,16 @@ impl TenantResources for SlurmCluster {
 }
 
 impl SlurmCluster {
-    fn eyes(&self, eyes: Observer) -> &RestClient {
-        match eyes {
-            Observer::Platform => &self.rest,
-            Observer::Verifier => self.verifier.as_ref().unwrap_or(&self.rest),
+    /// The client that looks, and whose credentials it has.
+    fn eyes(&self, eyes: Observer) -> (&RestClient, VerifiedAs) {
+        match (eyes, &self.verifier) {
+            (Observer::Verifier, Some(verifier)) => (verifier, VerifiedAs::Verifier),
+            (Observer::Verifier, None) | (Observer::Platform, _) => (&self.rest, VerifiedAs::Platform),
         }
     }
 
     async fn surveyed(&self, tenant: &str, eyes: Observer) -> Result<Vec<ObservedResource>, ActionError> {
-        let (rest, name) = (self.eyes(eyes), tenant_name(tenant)?);
+        let (rest, name) = (self.eyes(eyes).0, tenant_name(tenant)?);
         let mut all: Vec<ObservedResource> = self.account_seen(rest, &name).await?.into_iter().collect();
         all.retain(|seen| seen.tenant == tenant);
         // Its own is how the nodes are the tenant's: it goes when they are returned.
@@ -181,7 +186,7 @@ impl SlurmCluster {
         thing: &TenantResource,
         eyes: Observer,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        let rest = self.eyes(eyes);
+        let rest = self.eyes(eyes).0;
         let named = |seen: Vec<ObservedResource>| seen.into_iter().find(|seen| seen.thing.name == thing.name);
         let tenant = tenant_of(&thing.name);
         let seen = match thing.kind.as_str() {

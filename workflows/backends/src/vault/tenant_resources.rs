@@ -8,7 +8,7 @@ use engine::ActionError;
 use tokio::time::Instant;
 use workflows::platform::{
     AccessMode, CallMetadata, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, codes, tenant_name,
+    TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
@@ -55,6 +55,14 @@ impl Vault {
 impl TenantResources for Vault {
     fn backend(&self) -> &'static str {
         "vault"
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        match eyes {
+            Observer::Platform => VerifiedAs::Platform,
+            // Without a token of its own no verifier looks at all.
+            Observer::Verifier => VerifiedAs::Verifier,
+        }
     }
 
     async fn survey(

@@ -125,7 +125,7 @@ async fn set(jobs: &[JobRow]) -> Result<FixtureDocuments, Error> {
     let mut set = stage.set(&[LEDGER.as_slice(), &GIVEN].concat()).await?;
     let key = ClusterKey {
         cluster: named("west-1")?,
-        tenant: tenant().map_err(failed)?,
+        tenant: Some(tenant().map_err(failed)?),
         version: 1,
         hash: Some("ab".into()),
         scopes: vec![KeyScope::PushFacts, KeyScope::PullCommands],

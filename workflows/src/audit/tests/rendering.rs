@@ -189,3 +189,89 @@ fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
         often.says
     );
 }
+
+/// S-15. The seed's sentence, from the fields of the entry that ended the execution.
+#[test]
+fn who_approved_what_where_when_it_took_effect_and_how_it_came_out_is_one_sentence() {
+    let over = Record {
+        open: false,
+        workflow: "tier_misplacement".into(),
+        subject: "workload/w-7".into(),
+        reason: Some("completed".into()),
+        updated_at: Timestamp(NOON + 1_000),
+        ..record(1, "gruve")
+    };
+    let person = engine::Person::new("sam", ["operator"]);
+    let sam = engine::Vote::new(person, engine::Verdict::Approve, "", Timestamp(NOON));
+    let asked = ApprovalRecord { votes: vec![sam], closed_at: Some(Timestamp(NOON)), ..case("sha256:p1", NOON) };
+    let plan = Plan {
+        decides: json!({ "workspace": "gruve", "cluster": "gpu-us-east-1" }),
+        ..Plan::default()
+    };
+    let whereabouts = crate::audit::whereabouts::Whereabouts::of_plan(&plan);
+    let known = ExecutionContext { record: Some(over), cases: vec![asked], whereabouts, ..Default::default() };
+    let done = json!({ "event": { "settled": { "result": { "Ok": null } } }, "phase": "forward -> finished" });
+
+    let entry = audit_entry(&entry(1, "engine", "settled", &done), 0, &known);
+
+    assert!(
+        entry.says.ends_with(
+            "operator sam in workspace gruve approved tier_misplacement of workload/w-7 for cluster gpu-us-east-1 at \
+             2026-11-21T13:08:11.000Z, actuated at 2026-11-21T13:08:12.000Z, outcome completed"
+        ),
+        "{}",
+        entry.says
+    );
+    assert_eq!(entry.cluster.as_deref(), Some("gpu-us-east-1"));
+    assert_eq!(entry.workspace.as_deref(), Some("gruve"));
+    assert_eq!(entry.outcome.as_deref(), Some("completed"));
+    assert_eq!(entry.actuated_at, Some(Timestamp(NOON + 1_000).into()));
+    assert_eq!(entry.approved.len(), 1);
+}
+
+/// S-15. What did not take effect has no time of effect, and does not say that it has.
+#[test]
+fn what_was_taken_back_was_not_actuated() {
+    let over = Record {
+        open: false,
+        reason: Some("rolled_back".into()),
+        updated_at: Timestamp(NOON + 1_000),
+        ..record(1, "acme")
+    };
+    let person = engine::Person::new("sam", ["operator"]);
+    let sam = engine::Vote::new(person, engine::Verdict::Approve, "", Timestamp(NOON));
+    let asked = ApprovalRecord { votes: vec![sam], closed_at: Some(Timestamp(NOON)), ..case("sha256:p1", NOON) };
+    let known = ExecutionContext { record: Some(over), cases: vec![asked], ..Default::default() };
+    let failed = json!({ "event": { "settled": { "result": { "Err": { "code": "gpu.busy", "message": "no" } } } },
+        "phase": "compensating -> finished" });
+
+    let entry = audit_entry(&entry(1, "engine", "settled", &failed), 0, &known);
+
+    assert_eq!(entry.actuated_at, None);
+    assert!(entry.says.ends_with(", not actuated, outcome rolled_back"), "{}", entry.says);
+}
+
+#[test]
+fn two_clusters_of_a_plan_are_none() {
+    let of = |decides| {
+        let plan = Plan { decides, ..Plan::default() };
+        crate::audit::whereabouts::Whereabouts::of_plan(&plan).cluster
+    };
+    assert_eq!(of(json!({ "nodes": [{ "cluster": "a" }, { "cluster": "a" }] })).as_deref(), Some("a"));
+    assert_eq!(of(json!({ "nodes": [{ "cluster": "a" }, { "cluster": "b" }] })), None);
+    assert_eq!(of(json!({ "cluster": "c", "nodes": [{ "cluster": "b" }] })).as_deref(), Some("c"));
+}
+
+#[test]
+fn an_actor_is_a_person_a_service_or_the_engine() {
+    let of = |actor, event, is_service| crate::audit::ActorKind::of(actor, event, is_service);
+    use crate::audit::ActorKind::{Engine, Person, Service};
+    assert_eq!(of("olga", "voted", Some(false)), Some(Person));
+    assert_eq!(of("olga", "voted", None), Some(Person), "a user who was removed since");
+    assert_eq!(of("oidc:olga", "voted", None), Some(Person));
+    assert_eq!(of("ci", "started", Some(true)), Some(Service));
+    assert_eq!(of("cluster:own-1", "asked", None), Some(Service));
+    assert_eq!(of("engine-7", "fenced", None), Some(Engine));
+    assert_eq!(of("tenure", "started", None), Some(Engine));
+    assert_eq!(of("unknown", "access.denied", None), None);
+}

@@ -12,7 +12,7 @@ fn golden(name: &str) -> PathBuf {
 async fn the_test_vector_is_what_is_written_and_holds() {
     let file = exported().await;
     let pem = key().public_key().to_pem();
-    for (name, text) in [("audit.jsonl", &file), ("audit-key.pem", &pem)] {
+    for (name, text) in [("audit-2.jsonl", &file), ("audit-key.pem", &pem)] {
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(golden(name), text).unwrap();
         }
@@ -20,4 +20,12 @@ async fn the_test_vector_is_what_is_written_and_holds() {
     }
     let keys = PublicKey::all_from_pem(pem.as_bytes()).unwrap();
     assert_eq!(verify(file.as_bytes(), &keys).problems, []);
+}
+
+/// A file of version 1 has entries without kind, cluster, workspace and time of effect.
+#[test]
+fn a_file_of_the_version_before_still_holds() {
+    let file = std::fs::read(golden("audit.jsonl")).unwrap();
+    let keys = PublicKey::all_from_pem(&std::fs::read(golden("audit-key.pem")).unwrap()).unwrap();
+    assert_eq!(verify(&file, &keys).problems, []);
 }

@@ -11,6 +11,7 @@ use crate::{
             rejection::NotClean,
         },
     },
+    platform::VerifiedAs,
     signing::{Digest, Moment},
 };
 use std::collections::BTreeMap;
@@ -86,6 +87,7 @@ pub(crate) fn caveats(entries: &[CertificateEntry]) -> Vec<String> {
             "LUKS volumes: the key slots in the volume's own header were erased. A copy of the header that was made before opens it as long as the medium keeps the ciphertext; none was looked for.".into(),
         );
     }
+    said.extend(own_looks(entries));
     let until = |record: &SanitisationRecord| record.key.as_ref().and_then(|key| key.snapshots_until);
     if let Some(last) = records().filter_map(until).max() {
         said.push(format!(
@@ -93,4 +95,26 @@ pub(crate) fn caveats(entries: &[CertificateEntry]) -> Vec<String> {
         ));
     }
     said
+}
+
+/// The looks that no verifier made, by kind of asset; nothing where a verifier made each of them.
+fn own_looks(entries: &[CertificateEntry]) -> Option<String> {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in entries {
+        let verification = entry.record.as_ref().and_then(|record| record.verification.as_ref());
+        match verification.and_then(|verification| verification.verified_as) {
+            Some(VerifiedAs::Platform | VerifiedAs::Mixed) => {
+                *kinds.entry(<&str>::from(entry.asset.kind).to_owned()).or_default() += 1;
+            }
+            Some(VerifiedAs::Verifier) | None => {}
+        }
+    }
+    if kinds.is_empty() {
+        return None;
+    }
+    let named: Vec<_> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    Some(format!(
+        "Not looked at by a separate verifier: {}. Whether these are gone or clean was looked at with the platform's own credentials, which also did the work.",
+        named.join(", ")
+    ))
 }

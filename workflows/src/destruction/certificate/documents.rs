@@ -13,7 +13,7 @@ use crate::{
     signing::{Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
 };
-use engine::{ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, Undecided, View};
+use engine::{ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, RemovedUser, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
@@ -226,7 +226,19 @@ fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedAp
             granted.push(RecordedApproval::new(case, schema));
         }
     }
+    mark_removed(view, &mut granted)?;
     Ok(granted)
+}
+
+/// Marks the votes of users who were removed since they voted.
+fn mark_removed(view: &mut View, approvals: &mut [RecordedApproval]) -> Result<(), Undecided> {
+    let voters = approvals.iter().flat_map(|approval| &approval.votes).map(|vote| vote.name.clone());
+    view.prefetch::<RemovedUser>(voters.collect::<Vec<_>>())?;
+    for vote in approvals.iter_mut().flat_map(|approval| &mut approval.votes) {
+        let removed = view.get::<RemovedUser>(&vote.name)?;
+        vote.removed_on = removed.and_then(|removed| removed.removed_since(vote.at.into())).map(Moment::from);
+    }
+    Ok(())
 }
 
 impl RecordedApproval {
@@ -241,6 +253,7 @@ impl RecordedApproval {
             not_separate: vote.tie,
             on_behalf_of: vote.on_behalf_of.map(|person| person.name),
             break_glass: vote.break_glass,
+            removed_on: None,
             name: vote.person.name,
             verdict: vote.verdict,
             reason: vote.reason,

@@ -136,6 +136,9 @@ pub struct RecordedVote {
     /// Why it is not the vote of another person, though it counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_separate: Option<engine::Tie>,
+    /// When the voter's user was removed, if that was before the certificate was issued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_on: Option<Moment>,
     /// For the plan, or against it.
     pub verdict: engine::Verdict,
     /// Why.

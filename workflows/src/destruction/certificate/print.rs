@@ -152,7 +152,19 @@ fn signatures(page: &mut String, verification: &Verification) {
         "<p>{} The page itself is no proof; the signed file is. Verify it with <code>tenure certificate verify</code>.</p>",
         escape(&said)
     );
+    for line in fingerprints(verification) {
+        let _ = writeln!(page, "<p>{}</p>", escape(&line));
+    }
     page.push_str("<table class=\"sign\"><tr><th>Filed by (name, position)</th><td></td></tr><tr><th>Date, place</th><td></td></tr><tr><th>Signature</th><td></td></tr></table>\n");
+}
+
+/// The key of each signature, and whether the signature was verified with it.
+fn fingerprints(verification: &Verification) -> Vec<String> {
+    let line = |key: &String| {
+        let verified = if verification.signed_by.contains(key) { "verified" } else { "NOT verified here" };
+        format!("Signed with the key of fingerprint {key}: {verified}. Compare the fingerprint with the issuer's.")
+    };
+    verification.named_keys.iter().map(line).collect()
 }
 
 /// What became of an asset, in one sentence that claims no more than was observed.
@@ -179,8 +191,9 @@ pub fn summary(entry: &CertificateEntry) -> String {
     said.extend(record.scrub.as_ref().map(|scrub| format!("GPU memory: {}", scrub.claim())));
     said.extend(record.verification.as_ref().map(|verified| {
         let (checked, wrong) = (verified.checked, verified.mismatches + verified.unreadable);
+        let credentials = verified.verified_as.map(|by| format!(" {}", by.phrase())).unwrap_or_default();
         format!(
-            "Verified by {} ({}): {checked} looked at, {wrong} wrong or unreadable",
+            "Verified by {} ({}){credentials}: {checked} looked at, {wrong} wrong or unreadable",
             actor(&verified.actor),
             verified.method
         )
@@ -228,6 +241,9 @@ pub fn text(verification: &Verification) -> Option<String> {
             approval.plan_digest
         );
     }
+    for line in fingerprints(verification) {
+        let _ = writeln!(text, "{line}");
+    }
     let _ = writeln!(text, "destruction began {}", certificate.pivot_at);
     let _ =
         writeln!(text, "inventory {}: {} assets", certificate.inventory.digest, certificate.inventory.assets);
@@ -266,5 +282,7 @@ fn voter(vote: &RecordedVote) -> String {
     let claim = vote.claim.map(|claim| format!(", credential {}{by}", claim.name())).unwrap_or_default();
     let tie = vote.not_separate.as_ref();
     let tie = tie.map(|tie| format!(", separation not enforced: {}", tie.describe(&vote.name)));
-    format!("{}{whose} ({}){claim}{alone}{}", vote.name, vote.roles.join(", "), tie.unwrap_or_default())
+    let removed = vote.removed_on.map(|day| format!(", removed on {day}")).unwrap_or_default();
+    let tie = tie.unwrap_or_default();
+    format!("{}{whose} ({}){claim}{alone}{tie}{removed}", vote.name, vote.roles.join(", "))
 }

@@ -5,13 +5,18 @@
 use super::{
     Certificate, CertificateEntry, FORMAT, checked_json, envelope::Envelope, problem::Problem, rules,
 };
-use crate::signing::{Digest, PublicKey, canonical::value, dsse::pae};
+use crate::{
+    destruction::sanitisation::record::SanitisationOutcome,
+    platform::VerifiedAs,
+    signing::{Digest, PublicKey, canonical::value, dsse::pae},
+};
 use base64::{
     Engine as _,
     engine::general_purpose::{GeneralPurpose, STANDARD},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What came of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,6 +25,8 @@ pub struct Verification {
     pub problems: Vec<Problem>,
     /// The ids of the keys whose signatures fit.
     pub signed_by: Vec<String>,
+    /// The fingerprints of the keys that its signatures name, whether they fit or not.
+    pub named_keys: Vec<String>,
     /// The cover, if it can be read.
     pub certificate: Option<Certificate>,
     /// The assets, as far as they can be read.
@@ -35,6 +42,8 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     problems.extend(cover.problems.into_iter().map(|(field, problem)| Problem { field, problem }));
     let cover_changed = !problems.is_empty();
     let signed_by = signatures(&parts, keys, cover_changed, &mut problems);
+    let named = parts.envelope.iter().flat_map(|envelope| &envelope.signatures);
+    let named_keys = named.map(|signature| signature.keyid.clone()).collect();
     let certificate: Option<Certificate> = typed(cover.content.as_ref(), "the cover", &mut problems);
     let mut assets = Vec::new();
     let mut all_read = true;
@@ -58,7 +67,7 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     }
     problems.sort();
     problems.dedup();
-    Verification { problems, signed_by, certificate, assets }
+    Verification { problems, signed_by, named_keys, certificate, assets }
 }
 
 /// What an envelope holds, decoded as far as it goes.
@@ -229,6 +238,14 @@ fn not_separate(approval: &super::RecordedApproval) -> impl Iterator<Item = Stri
     })
 }
 
+/// Which voters were users no more when the certificate was issued.
+fn removed_since(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
+    approval.votes.iter().filter_map(|vote| {
+        let day = vote.removed_on?;
+        Some(format!("{} voted in {} at {}, and was removed on {day}.", vote.name, approval.gate, vote.at))
+    })
+}
+
 /// Which voters hold a credential by a code that somebody made who asked or voted too, and could have used it themselves.
 fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     let is_party = |name: &String| {
@@ -278,10 +295,12 @@ impl Verification {
         }));
         proves.extend(certificate.approvals.iter().flat_map(not_separate));
         proves.extend(certificate.approvals.iter().flat_map(codes_of_parties));
+        proves.extend(certificate.approvals.iter().flat_map(removed_since));
         let sound = self.assets.len().saturating_sub(certificate.exceptions);
         proves.push(format!(
-            "{sound} of {} assets have a record that counts: sanitised, verified and accepted by another than who did it; or destroyed before two witnesses; or exempt by a named rule.",
-            self.assets.len()
+            "{sound} of {} assets have a record that counts{}.",
+            self.assets.len(),
+            self.counted()
         ));
         if certificate.exceptions > 0 {
             proves.push(format!(
@@ -290,6 +309,30 @@ impl Verification {
             ));
         }
         proves
+    }
+
+    /// How the records that count came to count: what each group of them says of itself, and no more.
+    fn counted(&self) -> String {
+        let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
+        let sound = self.assets.iter().filter(|entry| entry.exception.is_none());
+        for record in sound.filter_map(|entry| entry.record.as_ref()) {
+            let verified = record.verification.as_ref().and_then(|verification| verification.verified_as);
+            let group = match (&record.result, verified) {
+                (SanitisationOutcome::PhysicallyDestroyed { .. }, _) => "destroyed before two witnesses",
+                (SanitisationOutcome::NotApplicable { .. }, _) => "exempt by a named rule",
+                (_, Some(VerifiedAs::Verifier)) => "sanitised, and looked at with other credentials",
+                (_, Some(VerifiedAs::Platform)) => {
+                    "sanitised, and looked at with the platform's own credentials"
+                }
+                (_, Some(VerifiedAs::Mixed)) => {
+                    "sanitised, and looked at partly with other credentials, partly with the platform's own"
+                }
+                (_, None) => "sanitised and verified; with whose credentials is not recorded",
+            };
+            *groups.entry(group).or_default() += 1;
+        }
+        let named: Vec<_> = groups.iter().map(|(group, count)| format!("{count} {group}")).collect();
+        if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) }
     }
 
     /// What it does not prove, in words.

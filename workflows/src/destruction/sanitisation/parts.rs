@@ -1,6 +1,6 @@
 //! The parts of a sanitisation record: what was done, with what, by whom; what was looked at, and what was decided.
 
-use crate::signing::Moment;
+use crate::{platform::VerifiedAs, signing::Moment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -211,6 +211,9 @@ pub struct Verification {
     pub tool: Tool,
     /// By whom.
     pub actor: Actor,
+    /// With whose credentials, as the backend that looked answered; none in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_as: Option<VerifiedAs>,
     /// When it ended.
     pub at: Moment,
 }

@@ -7,7 +7,8 @@ use crate::{
         SanitisationRecord, ScrubLevel, Technique, Tool, Validation, ValidationVerdict, Verification,
         VerificationMethod,
     },
-    platform::{Drive, DriveTechnique, DriveTool, SanitiseStatus},
+    offboarding::removal_records::verifier,
+    platform::{Drive, DriveTechnique, DriveTool, SanitiseStatus, VerifiedAs},
     signing::{Digest, Moment},
 };
 use engine::Call;
@@ -61,6 +62,8 @@ struct Looked {
     unreadable: u64,
     seed: Option<String>,
     tool: Tool,
+    /// With whose credentials; none where the backend did not say.
+    verified_as: Option<VerifiedAs>,
 }
 
 type Made = Result<(SanitisationRecord, Looked), String>;
@@ -74,7 +77,9 @@ fn passed(record: SanitisationRecord, looked: Looked, now: Moment) -> Sanitisati
         mismatches: looked.mismatches,
         unreadable: looked.unreadable,
         tool: looked.tool,
-        actor: Actor::program("tenure verifier"),
+        // Where no backend said so, no verifier looked.
+        actor: verifier(looked.verified_as.unwrap_or(VerifiedAs::Platform)),
+        verified_as: looked.verified_as,
         at: now,
     };
     let decision = if clean { ValidationVerdict::Accept } else { ValidationVerdict::Reject };
@@ -85,7 +90,7 @@ fn passed(record: SanitisationRecord, looked: Looked, now: Moment) -> Sanitisati
         result: SanitisationOutcome::SanitisedVerified,
         verification: Some(verification),
         validation: Some(Validation { decision, actor, at: now, reason: reason.into() }),
-        destination: Some("back into the provider's fleet".into()),
+        destination: clean.then(|| "back into the provider's fleet".into()),
         ..record
     }
 }
@@ -141,7 +146,16 @@ fn gpu(me: &NodeSanitisation, uuid: &str, plain: &SanitisationRecord) -> Made {
     let how = VerificationMethod::ReadBack;
     Ok((
         record,
-        Looked { how, checked, mismatches, unreadable: 0, seed: None, tool: tool("read back the pattern") },
+        // One program fills the memory and reads it back.
+        Looked {
+            how,
+            checked,
+            mismatches,
+            unreadable: 0,
+            seed: None,
+            tool: tool("read back the pattern"),
+            verified_as: Some(VerifiedAs::Platform),
+        },
     ))
 }
 
@@ -191,6 +205,7 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
         unreadable: samples.unreadable,
         seed: Some(samples.seed.clone()),
         tool: used(samples.tool.as_ref(), "sample sectors"),
+        verified_as: samples.verified_as,
     };
     Ok((record, looked))
 }
@@ -242,7 +257,11 @@ fn machine(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> M
         device: Device { serial: Some(devices.serial.clone()), ..Device::default() },
         method: Some(Method::Clear),
         technique: Technique::Reset,
-        tool: tool("overwrite memory at boot, reset firmware and controllers, install"),
+        tool: tool(if reset.controllers_reset {
+            "overwrite memory at boot, reset firmware and controllers, install"
+        } else {
+            "overwrite memory at boot, reset firmware, install"
+        }),
         firmware: Some(firmware),
         evidence: BTreeMap::from([
             ("reset".into(), Digest::from_content("reset", reset)),
@@ -268,10 +287,12 @@ fn card(me: &NodeSanitisation, guid: &str, plain: &SanitisationRecord) -> Made {
         evidence: BTreeMap::from([("reset".into(), Digest::from_content("reset", reset))]),
         ..plain.clone()
     };
-    Ok((record, measured("read back settings")))
+    Ok((record, measured("the machine's answer to the reset")))
 }
 
+/// What the call that reset it answered: the platform's own look.
 fn measured(by: &str) -> Looked {
     let how = VerificationMethod::ReadBack;
-    Looked { how, checked: 1, mismatches: 0, unreadable: 0, seed: None, tool: tool(by) }
+    let verified_as = Some(VerifiedAs::Platform);
+    Looked { how, checked: 1, mismatches: 0, unreadable: 0, seed: None, tool: tool(by), verified_as }
 }

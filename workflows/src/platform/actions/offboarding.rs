@@ -1,11 +1,12 @@
 //! Before and after the removal of what a tenant leaves behind: survey, freeze, drain, and looking whether it is gone.
 
 use crate::platform::{
-    AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource,
+    AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs,
     call_metadata::look_again, codes,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Lists everything that bears a tenant's mark in some systems.
 ///
@@ -130,6 +131,20 @@ impl Action for AwaitIdle {
     }
 }
 
+/// By system: with whose credentials it was looked at, as its backends answered.
+pub type VerifiedSystems = BTreeMap<String, VerifiedAs>;
+
+/// With whose credentials the places of these things are looked at for a verifier.
+fn verified_systems<'a>(on: &Platform, things: impl Iterator<Item = &'a TenantResource>) -> VerifiedSystems {
+    let mut systems = VerifiedSystems::new();
+    for thing in things {
+        let verified = on.tenant_resources.verified_as(thing, Observer::Verifier);
+        let before = systems.get(&thing.system).copied();
+        systems.insert(thing.system.clone(), before.map_or(verified, |before| before.and(verified)));
+    }
+    systems
+}
+
 /// Looks, with the verifier's eyes, whether things are gone; fails with `asset.remains`, which names those that are not.
 ///
 /// Safe to run twice: it changes nothing, and has nothing to undo.
@@ -142,9 +157,9 @@ pub struct VerifyAbsent {
 impl Action for VerifyAbsent {
     const NAME: &'static str = "VerifyAbsent";
     type Platform = Platform;
-    type Output = ();
+    type Output = VerifiedSystems;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<VerifiedSystems, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
         let mut left = Vec::new();
         for thing in &self.things {
@@ -152,7 +167,7 @@ impl Action for VerifyAbsent {
             left.extend(seen.map(|_| thing.to_string()));
         }
         if left.is_empty() {
-            return Ok(());
+            return Ok(verified_systems(on, self.things.iter()));
         }
         let why = format!("the verifier still finds {}", left.join(", "));
         Err(ActionError::permanent(codes::REMAINS, why))
@@ -170,14 +185,17 @@ pub struct VerifyNothingLeft {
     pub systems: Vec<String>,
     /// What may be there: what is kept, and nodes that have not been returned.
     pub allowed: Vec<TenantResource>,
+    /// What was removed: one thing of each place in which something was.
+    #[serde(default)]
+    pub removed: Vec<TenantResource>,
 }
 
 impl Action for VerifyNothingLeft {
     const NAME: &'static str = "VerifyNothingLeft";
     type Platform = Platform;
-    type Output = ();
+    type Output = VerifiedSystems;
 
-    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+    async fn run(&self, on: &Platform, call: &Call) -> Result<VerifiedSystems, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
         let mut left = Vec::new();
         for system in &self.systems {
@@ -186,7 +204,7 @@ impl Action for VerifyNothingLeft {
             left.extend(strange.map(|seen| seen.thing.to_string()));
         }
         if left.is_empty() {
-            return Ok(());
+            return Ok(verified_systems(on, self.removed.iter()));
         }
         let why = format!("the verifier still finds {}", left.join(", "));
         Err(ActionError::permanent(codes::REMAINS, why))

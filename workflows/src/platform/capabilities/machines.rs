@@ -1,6 +1,6 @@
 //! Machines as hardware: their devices, what is on them, and the environment in which they are scrubbed.
 
-use crate::platform::CallMetadata;
+use crate::platform::{CallMetadata, VerifiedAs};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -172,6 +172,9 @@ pub struct Samples {
     /// With what they were read; none when nobody said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<DriveTool>,
+    /// With whose credentials; none where the machine did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_as: Option<VerifiedAs>,
 }
 
 /// What is brought back to a known state beside media.

@@ -131,6 +131,49 @@ pub enum Observer {
     Verifier,
 }
 
+/// With whose credentials a look was made, as the backend that made it answers. A record says no more than this.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::Display,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum VerifiedAs {
+    /// With a verifier's, which are not those that did the work.
+    Verifier,
+    /// With the platform's own, which also did the work.
+    Platform,
+    /// Several looks, some with each.
+    Mixed,
+}
+
+impl VerifiedAs {
+    /// Of two looks, taken together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        if self == other { self } else { Self::Mixed }
+    }
+
+    /// It as the end of a sentence, such as "looked for with other credentials".
+    #[must_use]
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Verifier => "with other credentials",
+            Self::Platform => "with the platform's own credentials",
+            Self::Mixed => "partly with other credentials, partly with the platform's own",
+        }
+    }
+}
+
 /// What a thing lets in: new work, logins, reads.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
@@ -177,6 +220,10 @@ pub trait TenantResources: Debug + Send + Sync {
         eyes: Observer,
         stamp: &CallMetadata,
     ) -> Result<Vec<ObservedResource>, ActionError>;
+
+    /// With whose credentials the thing is looked at when this observer is asked for. A backend without credentials of a verifier
+    /// answers [`VerifiedAs::Platform`]; certificates say what is answered here.
+    fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs;
 
     /// The thing as it stands, if there is one.
     async fn read_resource(

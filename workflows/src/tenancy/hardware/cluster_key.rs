@@ -1,4 +1,4 @@
-//! The key of a dedicated cluster: only its hash is kept.
+//! The key of a cluster, of its own or shared: only its hash is kept.
 
 use crate::tenancy::{ClusterId, TenantId};
 use engine::Entity;
@@ -32,8 +32,9 @@ impl KeyScope {
 pub struct ClusterKey {
     /// The cluster that it is for, and no other (I-19).
     pub cluster: ClusterId,
-    /// The tenant that holds it.
-    pub tenant: TenantId,
+    /// The tenant that holds it; `None` of a cluster that tenants share, whose key the platform holds.
+    #[serde(default)]
+    pub tenant: Option<TenantId>,
     /// Counts the cluster's keys, from 1.
     pub version: u32,
     /// SHA-256 of the secret in hexadecimal; `None` until the secret was drawn, at hand-over. Opens nothing until then.

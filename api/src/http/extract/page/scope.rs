@@ -11,7 +11,7 @@ use crate::{
     notify::{DeadDelivery, SettledDelivery, WaitingDelivery},
     state::ServerState,
 };
-use engine::{Entity, Occurrence, Review, ReviewDone};
+use engine::{Entity, Occurrence, RemovedUser, Review, ReviewDone};
 use store::Sequence;
 use workflows::{
     destruction::{Holds, ReleasedHold},
@@ -151,6 +151,7 @@ impl PlatformDocument for PolicyChange {}
 impl PlatformDocument for FreePool {}
 impl PlatformDocument for PublishedPolicy {}
 impl PlatformDocument for Region {}
+impl PlatformDocument for RemovedUser {}
 impl PlatformDocument for Session {}
 impl PlatformDocument for SettledDelivery {}
 impl PlatformDocument for User {}

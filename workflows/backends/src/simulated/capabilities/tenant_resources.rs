@@ -11,7 +11,7 @@ use serde_json::json;
 use workflows::platform::{
     AccessMode, CallMetadata, Devices, DriveTechnique, EmptyProgress, Environment, FilledGpu, FoundObject,
     Machines, ObservedResource, Observer, ProbeFinding, Reset, Samples, SanitiseLog, Segment, TenantResource,
-    TenantResources, codes,
+    TenantResources, VerifiedAs, codes,
 };
 
 fn system(name: &str) -> Result<System, ActionError> {
@@ -62,6 +62,14 @@ impl Simulated {
 impl TenantResources for Simulated {
     fn backend(&self) -> &'static str {
         SIMULATED
+    }
+
+    fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
+        match eyes {
+            Observer::Platform => VerifiedAs::Platform,
+            // The simulated world tells the two apart.
+            Observer::Verifier => VerifiedAs::Verifier,
+        }
     }
 
     async fn survey(

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::platform::{
     Devices, Drive, DriveTechnique, Environment, FilledGpu, GpuDevice, Reset, Samples, SanitiseLog,
-    SanitiseStatus, Segment, TenantResource, codes,
+    SanitiseStatus, Segment, TenantResource, VerifiedAs, codes,
 };
 
 /// The kinds under which parts of machines are asked for.
@@ -267,6 +267,7 @@ pub(in crate::simulated) fn sample(state: &State, request: &Request) -> Result<R
         mismatches,
         unreadable: 0,
         tool: None,
+        verified_as: Some(VerifiedAs::Verifier),
     })
 }
 

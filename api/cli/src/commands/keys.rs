@@ -1,0 +1,47 @@
+//! `tenure keys`: the public keys with which a server's certificates and audit are verified.
+
+use crate::{
+    client::{Client, block_on},
+    common::{Common, Format},
+    output,
+};
+use clap::Subcommand;
+use program::exit::{Exit, Failure};
+use serde_json::Value;
+
+/// What is done about public keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Show the public keys that the server signs with, each with its fingerprint. Compare the fingerprint by another way.
+    Show,
+}
+
+pub(crate) fn run(common: &Common, command: Keys) -> Result<Exit, Failure> {
+    match command {
+        Keys::Show => block_on(show(common)),
+    }
+}
+
+async fn show(common: &Common) -> Result<Exit, Failure> {
+    // Exactly: a key for people has several lines, each of which is made harmless below.
+    let page = Client::of(common)?.get("/v1/keys?limit=1000").await?.exact()?;
+    let items = page.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+    match common.output {
+        Format::Json | Format::Yaml => {
+            let columns = [("fingerprint", "/id"), ("algorithm", "/algorithm"), ("signs", "/signs")];
+            output::list(common.output, items, &columns)?;
+        }
+        Format::Table => {
+            for item in &items {
+                let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+                output::say(&format!("# fingerprint {}\n{}", output::sanitize(text("id")), pem(text("pem"))))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The lines of a PEM file, each without what would move a cursor. The whole is a file that verifies.
+fn pem(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", output::sanitize(line))).collect()
+}

@@ -1,0 +1,57 @@
+//! Users who were removed, so that what they agreed to before says so.
+
+use crate::Entity;
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// A name whose user was removed, at least once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedUser {
+    /// The name.
+    pub name: String,
+    /// When users of this name were removed, the earliest first.
+    pub removed_at: Vec<Timestamp>,
+}
+
+impl RemovedUser {
+    /// Removals of one name that are kept; the earliest and the latest stay.
+    const MOST: usize = 50;
+
+    /// The same, removed once more.
+    #[must_use]
+    pub fn removed_again(mut self, at: Timestamp) -> Self {
+        if self.removed_at.len() >= Self::MOST {
+            self.removed_at.pop();
+        }
+        self.removed_at.push(at);
+        self
+    }
+
+    /// When the user was removed who did something at `at`; `None` if that user was not removed since.
+    #[must_use]
+    pub fn removed_since(&self, at: Timestamp) -> Option<Timestamp> {
+        self.removed_at.iter().copied().find(|removed| *removed >= at)
+    }
+}
+
+impl Entity for RemovedUser {
+    const COLLECTION: &'static str = "users-removed";
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_counts_for_what_was_done_before_it_and_not_for_the_next_of_that_name() {
+        let removed = RemovedUser { name: "olga".into(), ..RemovedUser::default() };
+        let removed = removed.removed_again(Timestamp(10)).removed_again(Timestamp(30));
+        assert_eq!(removed.removed_since(Timestamp(5)), Some(Timestamp(10)));
+        assert_eq!(removed.removed_since(Timestamp(20)), Some(Timestamp(30)));
+        assert_eq!(removed.removed_since(Timestamp(40)), None);
+    }
+}
