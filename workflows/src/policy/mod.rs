@@ -24,7 +24,10 @@ pub use crate::tenancy::PolicyRef;
 pub use decision::{Decision, Judgement, OnboardingFacts, Reason, Verdict};
 pub use examples::{Example, Expected, Outcome, test};
 pub use explain::{ApplicableRule, Subject, explain};
-pub use onboarding_decision::{OnboardingEvaluation, evaluate};
+pub use onboarding_decision::{
+    OnboardingEvaluation, evaluate,
+    preflight::{ClosedName, Preflight, check_on, day, has_ended},
+};
 pub(crate) use parsing::document::from_json;
 pub use parsing::document::{Item, Value, from_yaml};
 pub use parsing::finding::{Finding, Invalid, Spot};
