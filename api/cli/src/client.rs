@@ -8,7 +8,7 @@ pub(crate) use program::encoding::percent::encode as escape;
 use crate::{
     client::{contexts::Target, event_stream::Stream},
     common::{Common, Format},
-    output::{harmless_value, sanitize},
+    output::{self, harmless_value, sanitize},
 };
 use api::config::ANSWER_WITHIN;
 use backends::outbound::{self, Unread};
@@ -204,7 +204,10 @@ impl Client {
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
-            for beside in ["channels", "schedules"] {
+            for warning in page.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+                output::note(&sanitize(warning.as_str().unwrap_or_default()));
+            }
+            for beside in ["channels", "schedules", "limits"] {
                 if let Some(Value::Array(found)) = page.get_mut(beside).map(Value::take) {
                     channels.extend(found);
                 }

@@ -48,6 +48,12 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {
             continue;
         }
+        if engine.clock_jump().is_some() {
+            swept.add_finding(format!(
+                "the contract of {id} has ended by a clock that jumped forward: it waits until an operator confirms the clock"
+            ));
+            continue;
+        }
         let basis =
             LegalBasis { basis: ErasureBasis::ContractEnd, reference: format!("entitlement until {to}") };
         let reason = format!("the contract has ended: its last day was before {to}");

@@ -86,6 +86,10 @@ async fn answer(
     if changes && app.closing.load(Ordering::Acquire) {
         return Problem::new(ProblemCode::Stopping, "the server is stopping").into_response();
     }
+    if changes && !how.plans && app.engine.refuses_work() {
+        let detail = "the clock of this server differs from that of the database; another server may answer";
+        return Problem::new(ProblemCode::ClockSkewed, detail).into_response();
+    }
     if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
         match app.engine.store().current_hold().await {
             Ok(None) => {}

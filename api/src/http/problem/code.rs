@@ -95,6 +95,7 @@ pub(crate) enum ProblemCode {
     StoreUnavailable,
     StoreHeld,
     StoreFree,
+    ClockSkewed,
     Stopping,
     Internal,
 }
@@ -114,7 +115,7 @@ impl ProblemCode {
             | Self::ScheduleChanged | Self::Conflict | Self::Contended | Self::Busy | Self::Unexpected
             | Self::Unwinding | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
             | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
-            | Self::StoreUnavailable | Self::StoreHeld | Self::Stopping | Self::TooSlow | Self::KeysOverlap
+            | Self::StoreUnavailable | Self::StoreHeld | Self::ClockSkewed | Self::Stopping | Self::TooSlow | Self::KeysOverlap
             | Self::RateExceeded | Self::Internal => false,
             Self::Malformed | Self::DocumentInvalid | Self::QueryInvalid | Self::FilterMisread
             | Self::EventUnknown | Self::IdAmbiguous | Self::NoToken | Self::BadToken | Self::Forbidden
@@ -230,6 +231,7 @@ impl ProblemCode {
             Self::StoreUnavailable => ("store.unavailable", 503, "The store does not answer", "repeat with the same Idempotency-Key; see /readyz"),
             Self::StoreHeld => ("store.held", 503, "The store is held", "ask again later; for those who work for the platform: `tenure store held` says why, and how to let it go"),
             Self::StoreFree => ("store.not_held", 409, "The store is not held so", "look at it again: `tenure store held`"),
+            Self::ClockSkewed => ("clock.skewed", 503, "The server's clock is not that of the database", "have both clocks kept by NTP; the server takes requests again once they agree"),
             Self::Stopping => ("server.stopping", 503, "The server is stopping", "repeat in a moment"),
             Self::Internal => ("server.error", 500, "The server has a fault", "report it with the request id; the log has the rest"),
         }

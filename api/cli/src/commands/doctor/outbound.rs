@@ -19,7 +19,8 @@ async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findi
     const CHECK: &str = "notifications";
     let all = notify::check(&config.notify);
     if all.is_empty() {
-        return found.ok(CHECK, "no channel is set: nobody is told when somebody has to look");
+        let says = "no channel is set: no operator is notified when something needs attention";
+        return found.warning(CHECK, says, "set one under notify.channels; `tenure notify test` tries it");
     }
     for (name, made) in all {
         let leads = match made {
