@@ -36,13 +36,23 @@ struct Shifted {
 
 impl Shifted {
     fn start(by: i64) -> Self {
+        Self::start_with(by, &[])
+    }
+
+    /// The server also has a clock that nobody sets, as a machine has.
+    fn noticing() -> Self {
+        Self::start_with(0, &[shifted::NOTICES])
+    }
+
+    fn start_with(by: i64, variables: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = dir.path().join("clock");
         fs::write(&clock, by.to_string()).unwrap();
-        let environment = vec![
+        let mut environment = vec![
             ("UNDER_TEST".to_owned(), "shifted".to_owned()),
             (shifted::FILE.to_owned(), clock.to_str().unwrap().to_owned()),
         ];
+        environment.extend(variables.iter().map(|name| ((*name).to_owned(), "1".to_owned())));
         let server = Server::start_with(Path::new(TENURE), dir.path(), None, environment);
         let admin = server.caller(&server.admin());
         Self { dir, server, admin }
@@ -101,4 +111,30 @@ async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     assert!(doctor.out.contains("the server's clock was set back"), "{doctor:?}");
     let reclaim = shifted.admin.get("/v1/schedules/reclaim").await;
     assert_eq!(reclaim["status"], json!("active"), "{reclaim}");
+}
+
+/// A jump of 400 days is on the list of what is stuck, with its remedy, until it is confirmed or the clock is set back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_back() {
+    let shifted = Shifted::noticing();
+    let jumped = async || {
+        let stuck = shifted.admin.get("/v1/stuck?workflow=clock").await;
+        stuck["limits"].as_array().is_some_and(|rows| rows.iter().any(|row| row["reason"] == "clock_jumped"))
+    };
+    assert!(!jumped().await);
+
+    shifted.set(400 * 24 * HOUR);
+    assert!(jumped().await, "it is noticed by the next look, whenever that is");
+    let metrics = shifted.admin.get("/metrics").await;
+    assert!(metrics.as_str().unwrap().contains("tenure_clock_jump_unconfirmed_seconds 3456"), "{metrics}");
+    shifted.set(0);
+    assert!(!jumped().await, "the clock is right again");
+
+    shifted.set(400 * 24 * HOUR);
+    assert!(jumped().await);
+    let confirmed = shifted.run(&["store", "confirm-clock", "--reason", "the clock was wrong before"]);
+    assert!(confirmed.exit == 0 && confirmed.out.contains("confirmed"), "{confirmed:?}");
+    assert!(!jumped().await);
+    let again = shifted.run(&["store", "confirm-clock", "--reason", "twice"]);
+    assert!(again.exit == 0 && again.out.contains("nothing waited"), "{again:?}");
 }

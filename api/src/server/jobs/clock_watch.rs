@@ -37,6 +37,10 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
 
 /// How far the clock of this server is from the database's; nothing where there is none, or it does not answer.
 async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
+    // A clock that a test sets is not that of this machine.
+    if app.engine.clock().monotonic().is_none() {
+        return Ok(None);
+    }
     let before = app.engine.clock().now();
     let Some(theirs) = app.storage.database_time().await? else { return Ok(None) };
     Ok(Some(apart(theirs, before, app.engine.clock().now())))
