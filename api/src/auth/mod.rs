@@ -16,7 +16,7 @@ mod stored_token;
 mod user;
 mod verb;
 
-pub(crate) use caller::{Caller, Denied, authenticate, reauthenticate};
+pub(crate) use caller::{Caller, Denied, authenticate, expiry, reauthenticate};
 pub(crate) use delegation::{
     Delegation, NewDelegation, add_delegation, delegations_to, end_delegation, parties, voting_person,
 };

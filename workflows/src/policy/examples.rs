@@ -196,7 +196,7 @@ fn plain<T: DeserializeOwned>(reader: &Reader, item: &Item) -> Option<T> {
     match serde_json::from_value(item.to_json()) {
         Ok(facts) => Some(facts),
         Err(error) => {
-            reader.note(item, error.to_string(), "docs/policy.md lists the facts of each decision");
+            reader.note(item, error.to_string(), "the manual, page policy lists the facts of each decision");
             None
         }
     }

@@ -14,6 +14,7 @@ mod onboarding_decision;
 pub(crate) mod parsing;
 mod platform_policy;
 mod platform_policy_reader;
+mod rules;
 pub(crate) mod sections;
 mod tenant_request;
 mod terms;
@@ -38,6 +39,7 @@ pub(crate) use platform_policy::sha256;
 pub use platform_policy::{
     ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
 };
+pub use rules::{RULES, Rule};
 pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
 pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};
 pub use sections::capacity::{CapacityRules, Rung};

@@ -2,7 +2,7 @@
 
 use crate::{
     auth::{
-        Caller, Denied, Role, Verb, authenticate,
+        Caller, Denied, Role, Verb, authenticate, expiry,
         policy::{Decision, Principal, RequestContext, ResourceScope},
     },
     http::{
@@ -259,7 +259,15 @@ async fn unknown_token(
         )
         .to(Requester::named(format!("cluster {}", key.cluster))),
         None => {
-            let problem = Problem::new(ProblemCode::BadToken, "the token is not known, or no longer");
+            let expired = match header.and_then(bearer) {
+                Some(token) => expiry(&**app.engine.store(), &token, app.engine.clock().now()).await,
+                None => None,
+            };
+            let detail = match expired {
+                Some(at) => format!("the token expired at {}", format_time(at)),
+                None => "the token is unknown or revoked".to_owned(),
+            };
+            let problem = Problem::new(ProblemCode::BadToken, detail);
             // It is told on record whose it was, and not to who sent it.
             whose.into_iter().fold(problem, |problem, whose| problem.to(Requester::named(whose)))
         }

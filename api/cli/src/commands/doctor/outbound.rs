@@ -26,7 +26,7 @@ async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findi
         let leads = match made {
             Ok(leads) => leads,
             Err(why) => {
-                found.failed(CHECK, why, "mend it, or the server does not start: docs/notifications.md");
+                found.failed(CHECK, why, "mend it, or the server does not start: the manual, page notifications");
                 continue;
             }
         };
@@ -57,7 +57,7 @@ async fn collector(config: &Config, patience: Option<Duration>, found: &mut Find
         Err(why) => found.warning(
             "traces",
             format!("{url}: {why}"),
-            "see traces.url, and whether the collector runs: docs/traces.md; nothing else waits for it",
+            "see traces.url, and whether the collector runs: the manual, page traces; nothing else waits for it",
         ),
     }
 }

@@ -35,7 +35,7 @@ impl Served {
             if check.get("ok") == Some(&Value::Bool(true)) {
                 found.ok("server", says);
             } else {
-                found.failed("server", says, "docs/operations.md, first look; the server's log has the rest");
+                found.failed("server", says, "the manual, page operations, first look; the server's log has the rest");
             }
         }
     }
@@ -47,7 +47,7 @@ impl Served {
             return found.ok("server", "ready; what its checks say is told to those who may read_metrics");
         }
         let says = outbound::excerpt_text(answer).await.trim().replace('\n', "; ");
-        found.failed("server", says, "docs/operations.md, first look; the server's log has the rest");
+        found.failed("server", says, "the manual, page operations, first look; the server's log has the rest");
     }
 
     /// Who asks. Whether anything more can be asked.
@@ -215,7 +215,7 @@ fn set_back(ahead: Option<f64>, found: &mut Findings) {
             "the server's clock was set back: a schedule has moments on record that are {ahead:.0} s ahead"
         );
         let remedy = "if the clock is right now, look at what became due by mistake: `tenure schedules list`, `tenure approvals list`; \
-                      if it is wrong, set it: docs/operations.md";
+                      if it is wrong, set it: the manual, page operations";
         found.warning("clock", says, remedy);
     }
 }
