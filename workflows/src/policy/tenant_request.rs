@@ -339,6 +339,7 @@ fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
 fn whole_gpus(reader: &Reader, item: &Item, model: Option<&GpuModel>) -> Option<Gpus> {
     if let Value::Fraction(part) = item.value
         && part > 0.0
+        && part.fract().abs() >= f64::EPSILON
     {
         let advice = model.and_then(|model| PlatformPolicy::built_in().ok()?.gpu_models.advice(model, part));
         let advice = advice.unwrap_or_else(|| "share one in time, with isolation `shared_slices`".into());
