@@ -211,7 +211,7 @@ impl ProblemCode {
             Self::HoldPastPivot => ("hold.past_pivot", 409, "The hold comes too late", "what still exists is listed in still_there: preserve it outside of Tenure"),
             Self::OwnHold => ("hold.own", 403, "Nobody releases a hold of their own", "ask another person who may release holds"),
             Self::HoldRefused => ("hold.refused", 409, "The hold cannot be placed or released", "the detail names the rule"),
-            Self::WorkloadRejected => ("workload.rejected", 422, "The workload can never be admitted as it is", "mend what `weighed` says, and ask under another name"),
+            Self::WorkloadRejected => ("workload.rejected", 422, "The workload can never be admitted as it is", "correct what `weighed` says, and send it again under the same name"),
             Self::WorkloadDiffers => ("workload.differs", 409, "There is such a workload with another content", "choose another name; only a rejected request can be corrected under its name"),
             Self::TenantLeaves => ("tenant.leaves", 409, "The tenant leaves", "nothing: its offboarding has begun; cancel that before destruction begins to let it work again"),
             Self::LineFull => ("line.full", 409, "The workspace's line is full", "wait until it is shorter, or raise admission.line_limit in the policy"),
