@@ -33,20 +33,6 @@ fn text(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_in_another_encoding_says_where_and_how_to_convert_it() {
-        let latin = text(b"name: a\nnote: caf\xe9\n".to_vec()).unwrap_err();
-        assert!(latin.starts_with("line 2: ") && latin.contains("iconv -f latin1"), "{latin}");
-        let wide = text(b"\xff\xfen\x00a\x00".to_vec()).unwrap_err();
-        assert!(wide.contains("UTF-16"), "{wide}");
-        assert_eq!(text("caf\u{e9}".into()).unwrap(), "caf\u{e9}");
-    }
-}
-
 /// The authorities in `file`, if one is named.
 ///
 /// # Errors
@@ -65,4 +51,18 @@ pub fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
 /// That a file which the command line names cannot be read.
 pub fn unreadable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_another_encoding_says_where_and_how_to_convert_it() {
+        let latin = text(b"name: a\nnote: caf\xe9\n".to_vec()).unwrap_err();
+        assert!(latin.starts_with("line 2: ") && latin.contains("iconv -f latin1"), "{latin}");
+        let wide = text(b"\xff\xfen\x00a\x00".to_vec()).unwrap_err();
+        assert!(wide.contains("UTF-16"), "{wide}");
+        assert_eq!(text("caf\u{e9}".into()).unwrap(), "caf\u{e9}");
+    }
 }

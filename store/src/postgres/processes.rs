@@ -64,7 +64,7 @@ impl Postgres {
         const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         let millis: i64 = self
             .shared
-            .with_retries(|| async move { Ok(sqlx::query_scalar(NOW).fetch_one(&self.shared.pool).await?) })
+            .with_retries(|| async move { sqlx::query_scalar(NOW).fetch_one(&self.shared.pool).await })
             .await?;
         Ok(crate::Timestamp(u64::try_from(millis).unwrap_or_default()))
     }

@@ -28,13 +28,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut working: JoinSet<()> = JoinSet::new();
         let closing = Shutdown::default();
         tokio::pin!(stop);
-        loop {
+        'work: loop {
             if let Some(others_first) = self.inner.version_routing.yields(self.inner.clock.now()) {
                 tokio::time::sleep(others_first).await;
             }
             while self.refuses_work() {
                 tokio::select! {
-                    () = &mut stop => return Ok(()),
+                    () = &mut stop => break 'work,
                     () = tokio::time::sleep(SECOND) => {}
                 }
             }
