@@ -288,6 +288,12 @@ impl Client {
             let _ = write!(why, ": {inner}");
             source = inner.source();
         }
+        // Nothing was sent: what was typed cannot be part of a request.
+        if error.is_builder() {
+            let why = sanitize(&why);
+            let message = format!("the request cannot be sent: {why}\nlook for characters that a header or an address cannot hold");
+            return Failure::new(Exit::Usage, message);
+        }
         let message = format!(
             "the server at {} cannot be reached: {why}\nis it running? start it with `tenure serve`, or name another with --server",
             self.base
