@@ -138,3 +138,29 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
     let again = shifted.run(&["store", "confirm-clock", "--reason", "twice"]);
     assert!(again.exit == 0 && again.out.contains("nothing waited"), "{again:?}");
 }
+
+/// An approval that has days left is neither lapsed nor closed by a jump; once the jump is confirmed its deadline has passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock() {
+    let shifted = Shifted::noticing();
+    let write = |name: &str, text: &str| fs::write(shifted.dir.path().join(name), text).unwrap();
+    write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,8,H100\nn-2,96000,786432,8,H100\n");
+    write("lab.yaml", &crate::served::large("lab"));
+    let imported = shifted.run(&["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]);
+    assert_eq!(imported.exit, 0, "{imported:?}");
+    let asked = shifted.run(&["tenant", "onboard", "--file", "lab.yaml", "--wait"]);
+    assert_eq!(asked.exit, 10, "{asked:?}");
+    let state = async || {
+        let all = shifted.admin.get("/v1/executions?tenant=lab").await;
+        all["items"][0]["state"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(state().await, "AwaitingApproval");
+
+    shifted.set(400 * 24 * HOUR);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(state().await, "AwaitingApproval", "its deadline is days away by a right clock");
+
+    let confirmed = shifted.run(&["store", "confirm-clock", "--reason", "the machine was off for a year"]);
+    assert_eq!(confirmed.exit, 0, "{confirmed:?}");
+    shifted.until("the deadline has passed", async || state().await == "Lapsed").await;
+}
