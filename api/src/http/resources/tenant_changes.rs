@@ -33,7 +33,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     let mut routes = start_routes::<QuotaChangeRequest>(
         (
             "/v1/quota-requests",
-            doc("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
+            doc("changeQuota", "Asks for another quota of a workspace.")
+                .asks("direction", WAY)
+                .may(&[ProblemCode::NotFound]),
         ),
         (
             "/v1/quota-requests:plan",
