@@ -4,7 +4,7 @@
 //! retention, ended contracts and the deadlines of approvals wait. Invariant: a clock without a monotonic part is never found to have
 //! jumped.
 
-use crate::{Engine, Entity, Error, MINUTE, ScheduleStatus};
+use crate::{ActionError, Engine, Entity, Error, Event, MINUTE, ScheduleStatus};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use std::{
     },
     time::Duration,
 };
-use store::{Lease, Timestamp};
+use store::{ExecutionId, Lease, Timestamp};
 
 /// A forward jump of the clock that is larger waits for a confirmation, while a process runs: one hour.
 pub const LARGEST_JUMP: Duration = Duration::from_secs(3_600);
@@ -199,6 +199,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
     #[must_use]
     pub fn refuses_work(&self) -> bool {
         self.inner.clock_guard.refuses_work.load(Ordering::Acquire)
+    }
+
+    /// Refuses a vote after a deadline that passed only by a jump: taken, it would find the approval expired for good.
+    pub(crate) async fn check_deadline(&self, id: ExecutionId, event: &Event) -> Result<(), Error> {
+        if !matches!(event, Event::Voted { .. }) || self.clock_jump().is_none() {
+            return Ok(());
+        }
+        let deadline = self.approval(id).await?.and_then(|case| case.deadline);
+        if deadline.is_none_or(|deadline| deadline > self.inner.clock.now()) {
+            return Ok(());
+        }
+        let why = "the clock jumped past the deadline of this approval, and no operator has confirmed it yet";
+        Err(Error::Undecided(ActionError::transient("clock.unconfirmed", why)))
     }
 
     /// Returns true if the deadline that `lease` is about is that of an approval, and the clock waits for a confirmation. The task is
