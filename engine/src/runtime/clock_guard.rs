@@ -4,7 +4,7 @@
 //! retention, ended contracts and the deadlines of approvals wait. Invariant: a clock without a monotonic part is never found to have
 //! jumped.
 
-use crate::{ActionError, Engine, Entity, Error, Event, MINUTE, ScheduleStatus};
+use crate::{ActionError, Engine, Entity, Error, Event, MINUTE};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -19,8 +19,6 @@ use store::{ExecutionId, Lease, Timestamp};
 pub const LARGEST_JUMP: Duration = Duration::from_secs(3_600);
 /// A store whose last time is further back waits for a confirmation at a start: seven days.
 pub const LONGEST_DOWNTIME: Duration = Duration::from_secs(7 * 86_400);
-/// Schedules read in one go.
-const PAGE: usize = 500;
 
 /// A forward jump of the clock that no operator has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,22 +120,6 @@ impl<P: Send + Sync + 'static> Engine<P> {
             (observed.jump, observed.is_stored) = (jump, stored.is_some());
         }
         self.watch_clock().await
-    }
-
-    /// The latest moment that a schedule has on record, as far as it is past.
-    async fn last_time(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
-        let (mut last, mut after) = (None, None::<String>);
-        loop {
-            let collection = ScheduleStatus::COLLECTION;
-            let found = self.inner.store.documents(collection, "", after.as_deref(), PAGE).await?;
-            let read = |body: &[u8]| serde_json::from_slice::<ScheduleStatus>(body).ok();
-            let done = found.items.iter().filter_map(|document| read(&document.body)).map(|status| status.done);
-            last = done.filter(|done| *done <= now && done.0 > 0).chain(last).max();
-            after = found.next;
-            if after.is_none() {
-                return Ok(last);
-            }
-        }
     }
 
     /// Has the store say of a jump what this process saw, and takes over a confirmation that another process was given.
