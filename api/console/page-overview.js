@@ -81,7 +81,7 @@ const count = ({ items, next }) => `${items.length}${next ? '+' : ''}`;
 function figures({ approvals, stuck, open, missed, proposals }) {
   const own = approvals.items.filter((item) => !barred(item));
   const parked_ = stuck.items.filter((row) => row.phase === 'parked');
-  const letters = stuck.channels ?? [];
+  const letters = [...(stuck.channels ?? []), ...(stuck.limits ?? [])];
   return [
     figure(String(own.length), 'wait for me', {
       href: place('approvals'),
@@ -135,12 +135,25 @@ function mine(approvals) {
 
 function parked(stuck) {
   const letters = stuck.channels ?? [];
+  const limits = stuck.limits ?? [];
+  const warnings = stuck.warnings ?? [];
   return section(
     'Needs an operator',
     { aside: h('a', { href: place('stuck') }, 'All that is stuck') },
-    stuck.items.length + letters.length
+    stuck.items.length + letters.length + limits.length + warnings.length
       ? h(
           'ul.plain.links',
+          warnings.map((warning) => h('li', { key: warning, 'data-row': '' }, h('div.faint', warning))),
+          limits.map((row) =>
+            h(
+              'li',
+              { key: row.subject, 'data-row': '' },
+              h('a', { href: place('system', 'limits') }, row.subject),
+              ' ',
+              state(row.state),
+              h('div.faint', row.message ?? row.next),
+            ),
+          ),
           letters.map((row) =>
             h(
               'li',

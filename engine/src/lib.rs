@@ -86,6 +86,7 @@ pub use operations::pending_work::{PendingTask, PendingWork};
 pub use operations::proposal::{CommandPreview, CommandResult, Proposal, command_name};
 pub use operations::retention::{ExpiredExecution, ExpiryBatch, RetentionPolicy};
 pub use runtime::clock::{Clock, ManualClock, Stopwatch, SystemClock};
+pub use runtime::clock_guard::{ClockJump, LARGEST_JUMP, LONGEST_DOWNTIME};
 pub use runtime::engine::Engine;
 pub use runtime::fault_hook::{FaultInjector, InjectedFault};
 pub use runtime::ledger::{Decided, decide};

@@ -36,13 +36,23 @@ struct Shifted {
 
 impl Shifted {
     fn start(by: i64) -> Self {
+        Self::start_with(by, &[])
+    }
+
+    /// The server also has a clock that nobody sets, as a machine has.
+    fn noticing() -> Self {
+        Self::start_with(0, &[shifted::NOTICES])
+    }
+
+    fn start_with(by: i64, variables: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = dir.path().join("clock");
         fs::write(&clock, by.to_string()).unwrap();
-        let environment = vec![
+        let mut environment = vec![
             ("UNDER_TEST".to_owned(), "shifted".to_owned()),
             (shifted::FILE.to_owned(), clock.to_str().unwrap().to_owned()),
         ];
+        environment.extend(variables.iter().map(|name| ((*name).to_owned(), "1".to_owned())));
         let server = Server::start_with(Path::new(TENURE), dir.path(), None, environment);
         let admin = server.caller(&server.admin());
         Self { dir, server, admin }
@@ -101,4 +111,56 @@ async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     assert!(doctor.out.contains("the server's clock was set back"), "{doctor:?}");
     let reclaim = shifted.admin.get("/v1/schedules/reclaim").await;
     assert_eq!(reclaim["status"], json!("active"), "{reclaim}");
+}
+
+/// A jump of 400 days is on the list of what is stuck, with its remedy, until it is confirmed or the clock is set back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_back() {
+    let shifted = Shifted::noticing();
+    let jumped = async || {
+        let stuck = shifted.admin.get("/v1/stuck?workflow=clock").await;
+        stuck["limits"].as_array().is_some_and(|rows| rows.iter().any(|row| row["reason"] == "clock_jumped"))
+    };
+    assert!(!jumped().await);
+
+    shifted.set(400 * 24 * HOUR);
+    assert!(jumped().await, "it is noticed by the next look, whenever that is");
+    let metrics = shifted.admin.get("/metrics").await;
+    assert!(metrics.as_str().unwrap().contains("tenure_clock_jump_unconfirmed_seconds 3456"), "{metrics}");
+    shifted.set(0);
+    assert!(!jumped().await, "the clock is right again");
+
+    shifted.set(400 * 24 * HOUR);
+    assert!(jumped().await);
+    let confirmed = shifted.run(&["store", "confirm-clock", "--reason", "the clock was wrong before"]);
+    assert!(confirmed.exit == 0 && confirmed.out.contains("confirmed"), "{confirmed:?}");
+    assert!(!jumped().await);
+    let again = shifted.run(&["store", "confirm-clock", "--reason", "twice"]);
+    assert!(again.exit == 0 && again.out.contains("nothing waited"), "{again:?}");
+}
+
+/// An approval that has days left is neither lapsed nor closed by a jump; once the jump is confirmed its deadline has passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock() {
+    let shifted = Shifted::noticing();
+    let write = |name: &str, text: &str| fs::write(shifted.dir.path().join(name), text).unwrap();
+    write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,8,H100\nn-2,96000,786432,8,H100\n");
+    write("lab.yaml", &crate::served::large("lab"));
+    let imported = shifted.run(&["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]);
+    assert_eq!(imported.exit, 0, "{imported:?}");
+    let asked = shifted.run(&["tenant", "onboard", "--file", "lab.yaml", "--wait"]);
+    assert_eq!(asked.exit, 10, "{asked:?}");
+    let state = async || {
+        let all = shifted.admin.get("/v1/executions?tenant=lab").await;
+        all["items"][0]["state"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(state().await, "AwaitingApproval");
+
+    shifted.set(400 * 24 * HOUR);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(state().await, "AwaitingApproval", "its deadline is days away by a right clock");
+
+    let confirmed = shifted.run(&["store", "confirm-clock", "--reason", "the machine was off for a year"]);
+    assert_eq!(confirmed.exit, 0, "{confirmed:?}");
+    shifted.until("the deadline has passed", async || state().await == "Lapsed").await;
 }

@@ -96,5 +96,5 @@ fn a_doctor_knocks_at_whom_the_server_tells_and_sends_nothing() {
     has(&short, "notifications", "failed", "notify.channels.hook.secret_file");
     has(&short, "notifications", "ok", "mail: its settings and secrets are right; it was not called");
     assert!(heard.try_recv().is_err(), "nobody was asked");
-    has(&looked(dir, "", &["--offline"]), "notifications", "ok", "no channel is set");
+    has(&looked(dir, "", &["--offline"]), "notifications", "warning", "no channel is set");
 }

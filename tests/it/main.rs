@@ -33,6 +33,7 @@ mod doctor;
 mod domain_http;
 mod dry_run;
 mod edge;
+mod edges;
 mod engine;
 mod events;
 mod examples;

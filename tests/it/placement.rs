@@ -48,6 +48,7 @@ fn world(sites: &[Site], kept: u32) -> (Vec<Candidate>, FreeNodes) {
             total: sum.saturating_add(Gpus(1)),
             free: sum,
             buffer: Gpus(kept),
+            unready: Vec::new(),
         });
         stock.insert(cluster, free);
     }

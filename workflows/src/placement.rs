@@ -79,6 +79,9 @@ pub struct Candidate {
     pub free: Gpus,
     /// GPUs that its region keeps back, over all its clusters.
     pub buffer: Gpus,
+    /// What the cluster lacks before a tenant can be onboarded in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unready: Vec<String>,
 }
 
 /// Free nodes of the model asked for, by cluster.
@@ -201,16 +204,20 @@ pub fn eligible<'a>(
     let mut left: Vec<&Candidate> = candidates.iter().collect();
     left.sort_by(|a, b| a.cluster.cmp(&b.cluster));
     let mut considered = Vec::new();
-    let rules: [(&str, Rule); 6] = [
+    let rules: [(&str, Rule); 7] = [
         ("gpu model", lacks_model),
         ("region", outside_region),
         ("data residency", outside_residency),
         ("isolation", of_other_tenancy),
         ("approved kind", of_other_kind),
         ("pins", off_the_pin),
+        ("readiness", not_ready),
     ];
     for (constraint, excludes) in rules {
         if constraint == "pins" && constraints.pins.is_empty() {
+            continue;
+        }
+        if constraint == "readiness" && candidates.iter().all(|candidate| candidate.unready.is_empty()) {
             continue;
         }
         let excluded: BTreeMap<_, _> =
@@ -251,6 +258,12 @@ fn outside_residency(candidate: &Candidate, constraints: &Constraints) -> Option
 fn off_the_pin(candidate: &Candidate, constraints: &Constraints) -> Option<String> {
     let off = constraints.pins.iter().find(|(_, cluster)| **cluster != candidate.cluster);
     off.map(|(label, cluster)| format!("is not {cluster}, where {label} is pinned"))
+}
+
+/// A tenant is onboarded in a cluster only if its target can check the isolation. Nodes that join others are not onboarded.
+fn not_ready(candidate: &Candidate, constraints: &Constraints) -> Option<String> {
+    let onboards = constraints.cluster.is_none();
+    (onboards && !candidate.unready.is_empty()).then(|| format!("is not ready: {}", candidate.unready.join("; ")))
 }
 
 fn of_other_tenancy(candidate: &Candidate, constraints: &Constraints) -> Option<String> {

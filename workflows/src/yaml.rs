@@ -66,8 +66,21 @@ fn options(with_snippet: bool) -> Options {
 
 fn unreadable(error: &Error) -> Unreadable {
     let at = error.location().map(|place| (place.line(), place.column()));
-    let Error::Budget { breach, .. } = error.without_snippet() else {
-        return Unreadable { at, why: error.to_string(), remedy: None };
+    let place = at.map(|(line, column)| format!(" at line {line}, column {column}")).unwrap_or_default();
+    let ours = |why: String, remedy: &'static str| Unreadable { at, why: format!("{why}{place}"), remedy: Some(remedy) };
+    let breach = match error.without_snippet() {
+        Error::Budget { breach, .. } => breach,
+        Error::DuplicateMappingKey { key, .. } => {
+            let named = key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default();
+            return ours(format!("the field{named} is there twice"), "keep one of the two");
+        }
+        Error::MultipleDocuments { .. } => {
+            return ours("there is more than one document (`---`)".to_owned(), "put each into a file of its own");
+        }
+        Error::NonFiniteFloat { .. } => {
+            return ours("a number is not finite".to_owned(), "write a number in plain digits");
+        }
+        _ => return Unreadable { at, why: without_hints(&error.to_string()), remedy: None },
     };
     let (why, remedy) = match breach {
         BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
@@ -81,8 +94,19 @@ fn unreadable(error: &Error) -> Unreadable {
         }
         other => (format!("the document costs too much to read ({other:?})"), SMALLER),
     };
-    let place = at.map(|(line, column)| format!(" at line {line}, column {column}")).unwrap_or_default();
     Unreadable { at, why: format!("{why}{place}"), remedy: Some(remedy) }
+}
+
+/// What the parser says, without its hints for those who call it: they name functions and options of a library.
+fn without_hints(message: &str) -> String {
+    const HINTS: [&str; 4] = ["Options", "from_str", "from_slice", "Policy"];
+    let kept = message.lines().map(|line| {
+        let parts = line.split(", ").flat_map(|part| part.split("; "));
+        let (ours, theirs): (Vec<&str>, Vec<&str>) =
+            parts.partition(|part| !HINTS.iter().any(|hint| part.contains(hint)));
+        if theirs.is_empty() { line.to_owned() } else { ours.join(", ") }
+    });
+    kept.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -124,6 +148,24 @@ mod tests {
         ] {
             let error = refused(&text);
             assert!(error.why.contains(named) && error.remedy.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_words_of_a_library() {
+        for (text, named) in [
+            ("a: 1\nb: 2\na: 3\n", "twice"),
+            ("a: 1\n---\nb: 2\n", "more than one document"),
+            ("a: [1\n", ""),
+            ("a: 1\n  b: 2\n", ""),
+            ("a: &x 1\nb: *y\n", ""),
+        ] {
+            let Err(error) = read::<Value>(text) else { panic!("{text:?} is read") };
+            let said = error.to_string();
+            assert!(said.contains(named), "{text:?}: {said}");
+            for theirs in ["Options", "Policy", "from_str", "from_slice", "Budget"] {
+                assert!(!said.contains(theirs), "{text:?}: {said}");
+            }
         }
     }
 

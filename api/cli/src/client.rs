@@ -8,7 +8,7 @@ pub(crate) use program::encoding::percent::encode as escape;
 use crate::{
     client::{contexts::Target, event_stream::Stream},
     common::{Common, Format},
-    output::{harmless_value, sanitize},
+    output::{self, harmless_value, sanitize},
 };
 use api::config::ANSWER_WITHIN;
 use backends::outbound::{self, Unread};
@@ -204,7 +204,10 @@ impl Client {
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
-            for beside in ["channels", "schedules"] {
+            for warning in page.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+                output::note(&sanitize(warning.as_str().unwrap_or_default()));
+            }
+            for beside in ["channels", "schedules", "limits"] {
                 if let Some(Value::Array(found)) = page.get_mut(beside).map(Value::take) {
                     channels.extend(found);
                 }
@@ -284,6 +287,12 @@ impl Client {
         while let Some(inner) = source {
             let _ = write!(why, ": {inner}");
             source = inner.source();
+        }
+        // Nothing was sent: what was typed cannot be part of a request.
+        if error.is_builder() {
+            let why = sanitize(&why);
+            let message = format!("the request cannot be sent: {why}\nlook for characters that a header or an address cannot hold");
+            return Failure::new(Exit::Usage, message);
         }
         let message = format!(
             "the server at {} cannot be reached: {why}\nis it running? start it with `tenure serve`, or name another with --server",

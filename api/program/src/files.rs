@@ -11,12 +11,26 @@ use std::{
 /// The text of `file`; `-` is standard input.
 pub fn read(file: &Path) -> Result<String, Failure> {
     let named = |error: io::Error| unreadable(file, &error);
+    let mut bytes = Vec::new();
     if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map_err(named)?;
-        return Ok(text);
+        io::stdin().read_to_end(&mut bytes).map_err(named)?;
+    } else {
+        bytes = fs::read(file).map_err(named)?;
     }
-    fs::read_to_string(file).map_err(named)
+    text(bytes).map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", file.display())))
+}
+
+/// The text of a file, or where it is not UTF-8 and how to convert it.
+fn text(bytes: Vec<u8>) -> Result<String, String> {
+    let from = match bytes.get(..2) {
+        Some([0xff, 0xfe] | [0xfe, 0xff]) => "UTF-16",
+        Some(_) | None => "latin1",
+    };
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(good).filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line}: the file is not UTF-8, perhaps {from}; convert it: `iconv -f {from} -t utf-8`")
+    })
 }
 
 /// The authorities in `file`, if one is named.
@@ -37,4 +51,18 @@ pub fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
 /// That a file which the command line names cannot be read.
 pub fn unreadable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_another_encoding_says_where_and_how_to_convert_it() {
+        let latin = text(b"name: a\nnote: caf\xe9\n".to_vec()).unwrap_err();
+        assert!(latin.starts_with("line 2: ") && latin.contains("iconv -f latin1"), "{latin}");
+        let wide = text(b"\xff\xfen\x00a\x00".to_vec()).unwrap_err();
+        assert!(wide.contains("UTF-16"), "{wide}");
+        assert_eq!(text("caf\u{e9}".into()).unwrap(), "caf\u{e9}");
+    }
 }

@@ -210,6 +210,17 @@ pub(crate) async fn authenticate(
     admitted.ok_or(Denied::BadToken(whose))
 }
 
+/// Returns when `token` expired, if it did. Only somebody who has the secret is told.
+pub(crate) async fn expiry(store: &dyn Store, token: &Token, now: Timestamp) -> Option<Timestamp> {
+    // A store that does not answer is no reason for another answer than that the token opens nothing.
+    if let Ok(Some(kept)) = read::<StoredToken>(store, &token.id).await {
+        let over = token.matches(&kept.hash) && kept.is_over(now);
+        return over.then(|| kept.ends_at.or(kept.expired_at)).flatten();
+    }
+    let session = read::<Session>(store, &token.id).await.ok().flatten()?;
+    Some(session.ends_at).filter(|ends_at| token.matches(&session.hash) && *ends_at <= now)
+}
+
 /// Who holds the token of this id at the time `now`, under `law`; it was proved before.
 pub(crate) async fn reauthenticate(
     store: &dyn Store,

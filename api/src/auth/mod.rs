@@ -19,7 +19,7 @@ mod user;
 mod verb;
 
 pub(crate) use bootstrap::{end_bootstrap_token, explain_end};
-pub(crate) use caller::{Caller, Denied, authenticate, reauthenticate};
+pub(crate) use caller::{Caller, Denied, authenticate, expiry, reauthenticate};
 pub(crate) use delegation::{
     Delegation, NewDelegation, add_delegation, delegations_to, end_delegation, parties, voting_person,
 };

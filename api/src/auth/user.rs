@@ -114,6 +114,12 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     by: &CredentialAct,
 ) -> Result<(User, Token), Error> {
     check(&new).map_err(Error::Undecided)?;
+    let alike = crate::auth::collections::all::<User>(&**engine.store()).await?;
+    let alike = alike.iter().find(|user| user.name != new.name && user.name.eq_ignore_ascii_case(&new.name));
+    if let Some(other) = alike {
+        let why = format!("name: {} differs from the user {} only by case; choose another", new.name, other.name);
+        return Err(Error::Undecided(ActionError::permanent("user.invalid", why)));
+    }
     let (token, now) = (generate_token()?, engine.clock().now());
     let ends_at = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
     let kept = StoredToken::new(&token, &new.name, NewToken::FIRST, by).ending(ends_at);
@@ -286,14 +292,23 @@ pub(super) fn keep(file: &Path, token: &Token) -> io::Result<()> {
     fs::rename(&part, file)
 }
 
+/// Names by which journals and the audit mean the service itself, the platform, or no known caller. Users of an earlier version who have
+/// such a name keep it.
+const RESERVED: [&str; 10] =
+    ["engine", "tenure", "unknown", "anonymous", "none", "nobody", "platform", "system", "schedule", "sweep"];
+
 fn check(new: &NewUser) -> Result<(), ActionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
     let invalid = |why: String| Err(ActionError::permanent("user.invalid", why));
     if new.name.is_empty() || new.name.len() > 64 || !new.name.chars().all(allowed) {
         return invalid("name: use 1 to 64 letters, digits, '.', '-', '_' and '@'".into());
     }
-    if ["engine", "tenure"].contains(&new.name.as_str()) {
-        return invalid(format!("name: {} is how journals name the service itself", new.name));
+    if RESERVED.iter().any(|reserved| new.name.eq_ignore_ascii_case(reserved)) {
+        let name = &new.name;
+        return invalid(format!("name: {name} is reserved: journals and the audit use it; choose another"));
+    }
+    if !new.name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        return invalid("name: begin with a letter or digit".into());
     }
     if new.roles.is_empty() {
         return invalid("roles: name at least one".into());
@@ -304,5 +319,27 @@ fn check(new: &NewUser) -> Result<(), ActionError> {
             Err(error) => invalid(format!("tenant: {error}")),
         },
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_audit_uses_itself_is_refused_in_any_case() {
+        let new = |name: &str| NewUser {
+            name: name.to_owned(),
+            roles: vec![Role::Admin],
+            tenant: None,
+            kind: UserKind::Person,
+            expires: None,
+        };
+        for name in ["engine", "Tenure", "unknown", "UNKNOWN", "-", "_x", ".", "@a", "platform"] {
+            assert!(check(&new(name)).is_err(), "{name}");
+        }
+        for name in ["olga", "o1", "ada@example.org", "7of9", "unknown-1"] {
+            assert!(check(&new(name)).is_ok(), "{name}");
+        }
     }
 }

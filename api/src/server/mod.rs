@@ -67,6 +67,8 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     let connected = targets::platform(&config, world).await?;
     let app = assemble(config, (storage, kept), connected, more)?;
     targets::reconcile_ledger(&app).await?;
+    app.engine.load_clock().await?;
+    jobs::clock_watch::check_skew(&app).await?;
     let (listener, address) = listen(&app.config).await?;
     // Drawn once: not by a start that comes to nothing.
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;

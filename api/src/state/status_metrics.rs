@@ -243,6 +243,10 @@ async fn clock(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Re
     behind.set(ahead.as_secs_f64());
     let help = "By how much the latest moment on record of a schedule is ahead of the clock, 0 if the clock was not set back";
     registry.register("clock_behind_record_seconds", help, behind);
+    let jumped = Gauge::<f64, AtomicU64>::default();
+    jumped.set(app.engine.clock_jump().map_or(0.0, |jump| jump.to.since(jump.from).as_secs_f64()));
+    let help = "How far the clock jumped forward, until an operator confirms it; 0 if nothing waits for that";
+    registry.register("clock_jump_unconfirmed_seconds", help, jumped);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use program::{
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::DirBuilderExt as _, sync::Arc};
 use store::{
-    Embedded, Store,
+    Embedded, Store, Timestamp,
     postgres::{Postgres, PostgresOptions},
 };
 
@@ -53,6 +53,14 @@ impl Storage {
         match self {
             Self::Embedded(_) => engine::Options::default().holder,
             Self::Postgres(store) => store.lease_holder(),
+        }
+    }
+
+    /// What time the database says that it is; nothing where the store is in this process.
+    pub(crate) async fn database_time(&self) -> Result<Option<Timestamp>, store::Error> {
+        match self {
+            Self::Embedded(_) => Ok(None),
+            Self::Postgres(store) => store.database_time().await.map(Some),
         }
     }
 

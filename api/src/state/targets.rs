@@ -50,7 +50,14 @@ pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
 
 /// Has the ledger say of a cluster what serves it.
 pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterId) -> Result<(), Undecided> {
-    let Some(cluster) = view.get::<Cluster>(id.as_str())? else { return Ok(()) };
+    let Some(mut cluster) = view.get::<Cluster>(id.as_str())? else { return Ok(()) };
+    if cluster.unready != platform.unready(id.as_str()) {
+        cluster.unready = platform.unready(id.as_str()).to_vec();
+        for lack in &cluster.unready {
+            tracing::warn!(cluster = %id, lack, "no tenant can be onboarded in the cluster");
+        }
+        view.put(&cluster)?;
+    }
     let disagree = |why: String| Err(ActionError::permanent(DISAGREE, why).into());
     let Some(backend) = platform.backend_of(id.as_str()) else {
         if Platform::BACKENDS.contains(&cluster.backend.as_str()) && !platform.stays_simulated(id.as_str()) {

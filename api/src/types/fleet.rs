@@ -38,6 +38,8 @@ pub(crate) struct Tenant {
     onboarded_by: String,
     created_at: Time,
     activated_at: Option<Time>,
+    /// When it was closed; its name is not used again.
+    closed_at: Option<Time>,
 }
 
 /// A tenant in full.
@@ -86,6 +88,8 @@ pub(crate) struct Cluster {
     tenancy: Value,
     backend: String,
     models: Vec<String>,
+    /// What it lacks before a tenant can be onboarded in it; left out where nothing is lacking.
+    unready: Option<Vec<String>>,
     /// By model.
     gpus: BTreeMap<String, Capacity>,
     /// Whether nothing real is behind it.

@@ -181,6 +181,54 @@ pub(crate) struct Engine {
     here: bool,
 }
 
+/// Something of the platform that an operator has to look at: a limit that is closed, or a clock that jumped.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StuckPlatform {
+    /// The key of the limit, or `clock`.
+    pub(crate) id: String,
+    /// `limit` or `clock`, which are no workflows of which executions are.
+    pub(crate) workflow: &'static str,
+    /// Such as `limit/cluster/eu-1`.
+    pub(crate) subject: String,
+    /// `closed` or `jumped`.
+    pub(crate) state: &'static str,
+    /// `limit_closed` or `clock_jumped`.
+    pub(crate) reason: &'static str,
+    #[schemars(with = "Time")]
+    pub(crate) since: String,
+    pub(crate) age_seconds: u64,
+    /// Whose turn it is, by role.
+    pub(crate) owner: Vec<&'static str>,
+    /// What to do.
+    pub(crate) next: &'static str,
+    /// What is wrong.
+    pub(crate) message: Option<String>,
+}
+
+impl StuckPlatform {
+    /// What stands in the place of a workflow, of a limit.
+    pub(crate) const LIMIT: &'static str = "limit";
+    /// The same, of the clock.
+    pub(crate) const CLOCK: &'static str = "clock";
+    /// What a limit is listed for.
+    pub(crate) const CLOSED: &'static str = "limit_closed";
+    /// What the clock is listed for.
+    pub(crate) const JUMPED: &'static str = "clock_jumped";
+}
+
+/// What a confirmation of the clock came to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClockConfirmed {
+    /// Whether something waited for it.
+    pub(crate) confirmed: bool,
+    /// What the time was to be before the jump.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) from: Option<String>,
+    /// What the clock showed after it.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) to: Option<String>,
+}
+
 /// How the store is.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Store {

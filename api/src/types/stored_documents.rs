@@ -315,6 +315,8 @@ pub(crate) struct OffboardingPlan {
     nodes: Vec<String>,
     /// By class of data, what is kept and for how long.
     kept: Object,
+    /// What happens when: the export window, and the second approval.
+    steps: Vec<String>,
 }
 
 /// What would be done.

@@ -2,7 +2,7 @@
 
 use crate::BoxFuture;
 use std::{
-    sync::Mutex,
+    sync::{Mutex, OnceLock},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use store::Timestamp;
@@ -12,6 +12,11 @@ use tokio::sync::watch;
 pub trait Clock: Send + Sync + 'static {
     /// The moment.
     fn now(&self) -> Timestamp;
+
+    /// How long it is since some moment, by a clock that nobody sets; `None` if there is no such clock.
+    fn monotonic(&self) -> Option<Duration> {
+        None
+    }
 
     /// Resolves when the clock has reached `at`.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()>;
@@ -29,6 +34,12 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
+    fn monotonic(&self) -> Option<Duration> {
+        static START: OnceLock<Instant> = OnceLock::new();
+        Some(START.get_or_init(Instant::now).elapsed())
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {

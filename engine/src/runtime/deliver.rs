@@ -59,6 +59,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
         self.check_second(&event)?;
+        self.check_deadline(id, &event).await?;
         let event = self.under_separation(event);
         let result = self.deliver_settling(id, event.clone(), None).await;
         self.or_relayed(id, (event, None), result).await
@@ -75,6 +76,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         revision: Revision,
     ) -> Result<Revision, Error> {
         self.check_second(&event)?;
+        self.check_deadline(id, &event).await?;
         let event = self.under_separation(event);
         let result = self.deliver_bound(id, event.clone(), revision).await;
         self.or_relayed(id, (event, Some(revision)), result).await

@@ -2,7 +2,7 @@
 //!
 //! The folders above this one add what can be asked of it. Invariant: clones are the same engine.
 
-use super::{decisions::queues::Queues, version_routing::VersionRouting, wakeup::Wakeup};
+use super::{clock_guard::ClockGuard, decisions::queues::Queues, version_routing::VersionRouting, wakeup::Wakeup};
 use crate::{
     Clock, Diagram, Edge, Error, Metrics, Options, Separation,
     limits::state::LimitState,
@@ -38,6 +38,7 @@ pub(crate) struct Shared<P> {
     pub(crate) queues: Queues,
     pub(crate) limits: Arc<LimitState>,
     pub(crate) version_routing: Arc<VersionRouting>,
+    pub(crate) clock_guard: Arc<ClockGuard>,
 }
 
 impl<P> Clone for Shared<P> {
@@ -55,6 +56,7 @@ impl<P> Clone for Shared<P> {
             queues: self.queues.clone(),
             limits: self.limits.clone(),
             version_routing: self.version_routing.clone(),
+            clock_guard: self.clock_guard.clone(),
         }
     }
 }
@@ -75,6 +77,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             queues: Queues::default(),
             limits: Arc::default(),
             version_routing: Arc::default(),
+            clock_guard: Arc::default(),
         };
         Self { inner: Arc::new(inner) }
     }

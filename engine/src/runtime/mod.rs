@@ -6,6 +6,7 @@
 pub(crate) mod adapter;
 pub(crate) mod attempts;
 pub(crate) mod clock;
+pub(crate) mod clock_guard;
 pub(crate) mod commit;
 pub(crate) mod decisions;
 pub(crate) mod deliver;

@@ -10,7 +10,7 @@ use super::{
     occurrence_decision::ON_TIME,
     times::utc,
 };
-use crate::{HOUR, Origin, ScheduleStatus, Times};
+use crate::{Engine, Entity as _, Error, HOUR, Origin, ScheduleStatus, Times};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
@@ -122,5 +122,23 @@ impl Decider<'_> {
     pub(super) fn forget_set_back(&mut self) {
         let now = self.facts.now;
         self.status.set_back = self.status.set_back.filter(|back| back.until > now);
+    }
+}
+
+impl<P: Send + Sync + 'static> Engine<P> {
+    /// The latest moment that a schedule has on record, as far as it is past.
+    pub(crate) async fn last_time(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+        let (mut last, mut after) = (None, None::<String>);
+        loop {
+            let collection = ScheduleStatus::COLLECTION;
+            let found = self.inner.store.documents(collection, "", after.as_deref(), 500).await?;
+            let read = |body: &[u8]| serde_json::from_slice::<ScheduleStatus>(body).ok();
+            let done = found.items.iter().filter_map(|document| read(&document.body)).map(|status| status.done);
+            last = done.filter(|done| *done <= now && done.0 > 0).chain(last).max();
+            after = found.next;
+            if after.is_none() {
+                return Ok(last);
+            }
+        }
     }
 }

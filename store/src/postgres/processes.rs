@@ -56,6 +56,19 @@ impl Postgres {
         format!("{}/{}", self.shared.options.name, self.shared.id)
     }
 
+    /// Returns what time the database says that it is.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the database is away.
+    pub async fn database_time(&self) -> Result<crate::Timestamp, Error> {
+        const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        let millis: i64 = self
+            .shared
+            .with_retries(|| async move { sqlx::query_scalar(NOW).fetch_one(&self.shared.pool).await })
+            .await?;
+        Ok(crate::Timestamp(u64::try_from(millis).unwrap_or_default()))
+    }
+
     /// All processes that write, or did within a week, the oldest first.
     ///
     /// # Errors

@@ -54,6 +54,7 @@ fn candidate(cluster: &str, law: &str, tenancy: Tenancy, gpus: u32) -> Candidate
         total: Gpus(gpus),
         free: Gpus(gpus),
         buffer: Gpus::ZERO,
+        unready: Vec::new(),
     }
 }
 
@@ -63,7 +64,7 @@ fn facts(request: OnboardingRequest) -> OnboardingFacts {
         candidate("us-1", "us", Tenancy::Shared, 256),
         candidate("eu-own", "eu", Tenancy::Dedicated { tenant: None }, 64),
     ];
-    OnboardingFacts { request, name_in_use: false, candidates }
+    OnboardingFacts { request, name_in_use: false, candidates, preflight: None }
 }
 
 fn built_in() -> PlatformPolicy {

@@ -80,6 +80,7 @@ impl World {
             onboarded_by: by,
             created_at: world.books.now,
             activated_at: Some(world.books.now),
+            closed_at: None,
         };
         world.decide(|view| view.put(&registered)).unwrap();
         world.add_nodes(0..nodes);

@@ -258,7 +258,7 @@ fn site(
         let row = RegionRow { id: region.clone(), jurisdiction: law, buffer: Buffer::default() };
         keep_region(view, &row)?;
     }
-    notes.push(format!("cluster {cluster} is new; presumed to be a shared Kubernetes cluster, simulated"));
+    notes.push(format!("cluster {cluster} is new; presumed to be a shared Kubernetes cluster"));
     let row = ClusterRow {
         id: cluster.clone(),
         region: region.clone(),
@@ -342,6 +342,7 @@ fn made(row: &ClusterRow, old: Option<&Cluster>) -> Cluster {
         tenancy: if row.dedicated { dedicated() } else { Tenancy::Shared },
         backend: row.backend.clone(),
         models: old.map(|old| old.models.clone()).unwrap_or_default(),
+        unready: old.map(|old| old.unready.clone()).unwrap_or_default(),
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     destruction::{Hold, HoldKind, HoldScope, PlaceHold},
+    foreign_text::is_unsafe,
     ledger::{IssueClusterKey, RevokeClusterKey},
     platform::{
         AwaitGone, CordonNode, Diagnosis, EvictWorkload, ExamineNode, GpuHealth, InspectGpus, RebootNode,
@@ -213,10 +214,11 @@ impl IncidentResponse {
     }
 }
 
-/// The name of the hold on what an incident is about. A long one is cut, as a hold whose name is too long would not be placed.
+/// The name of the hold on what an incident is about. Characters that a terminal must not get are replaced. A long one is cut, as a hold whose name is too long would not be placed.
 pub(super) fn hold_of(incident: &str) -> String {
-    let whole = format!("incident {incident}");
-    if whole.len() <= Hold::LONGEST_ID {
+    let plain = |c: char| if is_unsafe(c) { '-' } else { c };
+    let whole: String = format!("incident {incident}").chars().map(plain).collect();
+    if whole.len() <= Hold::LONGEST_ID && !incident.contains(is_unsafe) {
         return whole;
     }
     let digest = Digest::from_bytes(incident.as_bytes());

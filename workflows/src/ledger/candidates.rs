@@ -4,11 +4,14 @@ use crate::{
     placement::{
         Candidate, CapacityShortage, Constraints, FreeNodes, NodeRequest, Placement, eligible, place, usable,
     },
-    tenancy::{Cluster, FreePool, FreePoolChunk, GpuModel, Node, Region, RegionIndex},
+    tenancy::{Cluster, FreePool, FreePoolChunk, GpuModel, Gpus, Node, Region, RegionIndex},
 };
 use engine::{Undecided, View};
 
-/// All clusters that have or had `model`, with their counts.
+/// The most clusters without the model that a decision names: decisions are kept, so their length has a bound.
+const MOST_WITHOUT_MODEL: usize = 128;
+
+/// All clusters, with their counts of `model`; those without it are there too, so that an explanation counts them.
 ///
 /// # Errors
 /// What the view lacks.
@@ -24,24 +27,32 @@ pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, U
     for region in regions {
         for id in &region.clusters {
             let cluster = view.require::<Cluster>(id.as_str())?;
-            if cluster.models.contains(model) {
-                found.push((region.clone(), cluster));
-            }
+            found.push((region.clone(), cluster));
         }
     }
-    view.prefetch::<FreePool>(found.iter().map(|(_, cluster)| FreePool::key(&cluster.id, model)))?;
-    let mut candidates = Vec::new();
+    let have = found.iter().filter(|(_, cluster)| cluster.models.contains(model));
+    view.prefetch::<FreePool>(have.map(|(_, cluster)| FreePool::key(&cluster.id, model)))?;
+    let (mut candidates, mut without) = (Vec::new(), 0);
     for (region, cluster) in found {
-        let Some(pool) = view.get::<FreePool>(&FreePool::key(&cluster.id, model))? else { continue };
+        let pool = match cluster.models.contains(model) {
+            true => view.get::<FreePool>(&FreePool::key(&cluster.id, model))?,
+            false => None,
+        };
+        without += usize::from(pool.is_none());
+        if pool.is_none() && without > MOST_WITHOUT_MODEL {
+            continue;
+        }
+        let (total, free) = pool.map_or((Gpus::ZERO, Gpus::ZERO), |pool| (pool.gpus(), pool.free()));
         candidates.push(Candidate {
             simulated: cluster.is_simulated(),
             cluster: cluster.id,
             jurisdiction: region.jurisdiction.clone(),
             kind: cluster.kind,
             tenancy: cluster.tenancy,
-            total: pool.gpus(),
-            free: pool.free(),
+            total,
+            free,
             buffer: region.buffer.for_model(model),
+            unready: cluster.unready,
             region: region.id,
         });
     }

@@ -6,6 +6,8 @@ pub const SHORT: &str = "capacity.short";
 pub const CLAIM_EXISTS: &str = "claim.exists";
 /// The tenant holds no nodes.
 pub const CLAIM_MISSING: &str = "claim.missing";
+/// The contract ended before the tenant was registered.
+pub const CONTRACT_ENDED: &str = "contract.ended";
 /// The cluster's key is another tenant's.
 pub const KEY_TAKEN: &str = "cluster_key.taken";
 /// A node is not where the ledger's books say.
@@ -42,6 +44,7 @@ pub const ALL: &[(&str, &str)] = &[
     (SHORT, "nothing: the execution joins the waitlist; add nodes or release some to end the wait"),
     (CLAIM_EXISTS, "look at the tenant's other execution: it holds nodes; finish or cancel it first"),
     (CLAIM_MISSING, "the claim was released: cancel the execution and ask again"),
+    (CONTRACT_ENDED, "ask again with a contract that ends later; nothing was changed"),
     (
         KEY_TAKEN,
         "the cluster still has another tenant's key: revoke it by finishing that tenant's offboarding",
@@ -68,7 +71,7 @@ pub const ALL: &[(&str, &str)] = &[
         TENANT_CLOSED,
         "nothing: a closed tenant does not come back, and its name is not used again; onboard under another",
     ),
-    (NAME_TAKEN, "choose another name, or offboard the tenant that has it"),
+    (NAME_TAKEN, "choose another name; that of a closed tenant is not used again"),
     (TENANT_CHANGING, "the message names what: let it end or cancel it, then ask again"),
     (TENANT_NOT_ACTIVE, "read the message: finish what the tenant is in first"),
     (

@@ -4,10 +4,10 @@ use crate::{
     ledger::candidates,
     placement::{CapacityShortage, NodeRequest, Placement},
     policy::{
-        self, Decision, OnboardingEvaluation, OnboardingFacts, OnboardingRequest, OnboardingTerms,
-        PlatformPolicy, Reason, Verdict,
+        self, ClosedName, Decision, OnboardingEvaluation, OnboardingFacts, OnboardingRequest,
+        OnboardingTerms, PlatformPolicy, Preflight, Reason, Verdict,
     },
-    tenancy::Tenant,
+    tenancy::{Tenant, TenantState},
 };
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -61,9 +61,12 @@ pub fn facts(
     own: Option<ExecutionId>,
 ) -> Result<OnboardingFacts, Undecided> {
     let there = view.get::<Tenant>(request.name.as_str())?;
+    let closed = there.as_ref().filter(|tenant| tenant.state == TenantState::Closed);
+    let closed = closed.map(|tenant| ClosedName { at: tenant.closed_at });
     let name_in_use = there.is_some_and(|tenant| tenant.in_use() && Some(tenant.onboarded_by) != own);
+    let preflight = Some(Preflight { today: policy::day(view.now()), closed });
     let candidates = candidates::candidates(view, &request.entitlement.gpu_model)?;
-    Ok(OnboardingFacts { request: request.clone(), name_in_use, candidates })
+    Ok(OnboardingFacts { request: request.clone(), name_in_use, candidates, preflight })
 }
 
 /// Adds to an evaluation the nodes that would be claimed as things stand.

@@ -2,7 +2,7 @@
 
 use crate::{
     ledger::{codes, node_claim},
-    policy::{OnboardingRequest, PolicyRef},
+    policy::{ClosedName, OnboardingRequest, PolicyRef, day, has_ended},
     scheduling::admission,
     tenancy::{Entitlement, Tenant, TenantId, TenantState, Workspace, workspace_key},
 };
@@ -28,8 +28,23 @@ impl LedgerAction for RegisterTenant {
         let request = &self.request;
         let there = view.get::<Tenant>(request.name.as_str())?;
         if let Some(other) = there.filter(|tenant| tenant.in_use() && tenant.onboarded_by != call.execution) {
-            let problem = format!("tenant {} is in use, onboarded by {}", other.id, other.onboarded_by);
+            let problem = match other.state {
+                TenantState::Closed => {
+                    format!("the name {} {}", other.id, ClosedName { at: other.closed_at }.describe())
+                }
+                TenantState::Onboarding
+                | TenantState::Active
+                | TenantState::Leaving
+                | TenantState::Destroying => {
+                    format!("tenant {} is in use, onboarded by {}", other.id, other.onboarded_by)
+                }
+            };
             return Err(ActionError::permanent(codes::NAME_TAKEN, problem).into());
+        }
+        let today = day(view.now());
+        if let Some(to) = request.entitlement.to.as_ref().filter(|to| has_ended(to, &today)) {
+            let problem = format!("the contract of {} ended before {to}; today is {today}", request.name);
+            return Err(ActionError::permanent(codes::CONTRACT_ENDED, problem).into());
         }
         let tenant = Tenant {
             id: request.name.clone(),
@@ -46,6 +61,7 @@ impl LedgerAction for RegisterTenant {
             onboarded_by: call.execution,
             created_at: view.now(),
             activated_at: None,
+            closed_at: None,
         };
         view.put(&tenant)?;
         for workspace in &request.workspaces {

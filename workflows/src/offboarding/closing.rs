@@ -122,7 +122,9 @@ impl LedgerAction for CloseTenant {
                 view.put(&key)?;
             }
         }
-        view.put(&turn(tenant, &[TenantState::Destroying, TenantState::Closed], TenantState::Closed)?)
+        let closed_at = Some(tenant.closed_at.unwrap_or(view.now()));
+        let closed = turn(tenant, &[TenantState::Destroying, TenantState::Closed], TenantState::Closed)?;
+        view.put(&Tenant { closed_at, ..closed })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What people decide on: before the inventory, that the tenant leaves; after it, the exact list of what is destroyed.
 
-use super::Offboarding;
+use super::{Offboarding, record::OffboardingTerms};
+use crate::policy::duration::show;
 use engine::Plan;
 use serde_json::{Value, json};
 
@@ -35,7 +36,28 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         "policy": terms.policy,
         "destroys": destroys,
     });
-    Plan { title, decides, placement: Value::Null }
+    // Beside what is decided, so that it is not part of the digest of plans that were agreed to before.
+    let placement = match &me.inventory {
+        None => json!({ "what_happens_when": steps(terms) }),
+        Some(_) => Value::Null,
+    };
+    Plan { title, decides, placement }
+}
+
+/// What happens when, in sentences, for the first approval.
+pub(super) fn steps(terms: &OffboardingTerms) -> Vec<String> {
+    vec![
+        "at once: the tenant is frozen; nothing is destroyed yet".to_owned(),
+        format!(
+            "for {} at most: the tenant may export its data; the signal export.confirmed ends this earlier",
+            show(terms.export_window)
+        ),
+        format!(
+            "then: an inventory is taken, and a second approval decides on the destruction of what it lists; without it the \
+             tenant gets another {}",
+            show(terms.extension)
+        ),
+    ]
 }
 
 /// Each thing with what will be done to it.

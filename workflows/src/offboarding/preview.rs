@@ -30,6 +30,8 @@ pub struct Preview {
     pub nodes: Vec<NodeId>,
     /// Until when each class of data would be kept, where it would.
     pub kept: BTreeMap<DataClass, ResolvedRetention>,
+    /// What happens when, in sentences: the export window, and the second approval.
+    pub steps: Vec<String>,
 }
 
 /// Looks at a tenant as an offboarding would, changing nothing. Drive it with [`engine::decide`] and drop what it read.
@@ -51,8 +53,9 @@ pub fn preview(
     let things = assets::expected(&checked.leaver);
     let nodes = checked.leaver.nodes.keys().cloned().collect();
     let mut offboarding = Offboarding::new(tenant.clone(), basis, String::new(), now, reason.to_owned());
+    let steps = super::plan::steps(&checked.terms);
     offboarding.checked(checked);
     let plan = offboarding.plan();
     let digest = plan.digest(Offboarding::NAME, Offboarding::SCHEMA);
-    Ok(Preview { plan, digest, holds, others, things, nodes, kept })
+    Ok(Preview { plan, digest, holds, others, things, nodes, kept, steps })
 }

@@ -51,8 +51,10 @@ fn example(text: &str, kind: ClusterKind, tenancy: Tenancy) -> Option<Onboarding
         total: Gpus(64),
         free: Gpus(64),
         buffer: Gpus::ZERO,
+        unready: Vec::new(),
     };
-    let facts = OnboardingFacts { request: request.clone(), name_in_use: false, candidates: vec![candidate] };
+    let candidates = vec![candidate];
+    let facts = OnboardingFacts { request: request.clone(), name_in_use: false, candidates, preflight: None };
     let decided = evaluate(&facts, &PlatformPolicy::built_in().ok()?);
     let mut onboarding = Onboarding::new(request, None);
     let (verdict, reasons, terms) = (decided.verdict, decided.reasons, decided.terms);

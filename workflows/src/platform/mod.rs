@@ -107,6 +107,8 @@ pub struct Platform {
     pub simulator: Option<Arc<dyn Any + Send + Sync>>,
     /// The backend of each cluster that the file of targets names.
     pub served: BTreeMap<String, String>,
+    /// By cluster of the file of targets: what it lacks before a tenant can be onboarded in it.
+    pub unready: BTreeMap<String, Vec<String>>,
 }
 
 impl Platform {
@@ -138,6 +140,18 @@ impl Platform {
     #[must_use]
     pub fn with_backends(self, served: BTreeMap<String, String>) -> Self {
         Self { served, ..self }
+    }
+
+    /// The platform with clusters that lack something before a tenant can be onboarded in them.
+    #[must_use]
+    pub fn with_unready(self, unready: BTreeMap<String, Vec<String>>) -> Self {
+        Self { unready, ..self }
+    }
+
+    /// Returns what a cluster lacks before a tenant can be onboarded in it.
+    #[must_use]
+    pub fn unready(&self, cluster: &str) -> &[String] {
+        self.unready.get(cluster).map_or(&[], Vec::as_slice)
     }
 
     /// What serves a cluster, if that is not the simulated world.

@@ -1,6 +1,6 @@
 //! What policy decided, on what, by which rules: enough to decide it again and get the same (I-20).
 
-use super::{OnboardingRequest, Origin, PolicyRef, sha256};
+use super::{OnboardingRequest, Origin, PolicyRef, Preflight, sha256};
 use crate::placement::Candidate;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,12 @@ pub struct OnboardingFacts {
     pub request: OnboardingRequest,
     /// Whether another tenant has the name.
     pub name_in_use: bool,
-    /// The clusters that have or had the model.
+    /// The clusters, with their GPUs of the model.
     pub candidates: Vec<Candidate>,
+    /// Day and former use of the name. `None` in decisions of earlier versions, and in examples of a policy: the rules that look at
+    /// them do not count there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<Preflight>,
 }
 
 /// What was decided.

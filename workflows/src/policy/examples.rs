@@ -180,7 +180,12 @@ fn question(reader: &Reader, fields: &Fields<'_>, point: &str, facts: &Item) -> 
             let request = OnboardingRequest::read_within(reader, facts);
             let candidates = fields.optional("fleet").map_or_else(fleet, |item| clusters(reader, item));
             let in_use = fields.optional("name_in_use").map_or(Some(false), |item| reader.bool(item));
-            let facts = OnboardingFacts { request: request?, name_in_use: in_use?, candidates: candidates? };
+            let facts = OnboardingFacts {
+                request: request?,
+                name_in_use: in_use?,
+                candidates: candidates?,
+                preflight: None,
+            };
             Some(PolicyQuestion::Onboarding(facts))
         }
     }
@@ -191,7 +196,7 @@ fn plain<T: DeserializeOwned>(reader: &Reader, item: &Item) -> Option<T> {
     match serde_json::from_value(item.to_json()) {
         Ok(facts) => Some(facts),
         Err(error) => {
-            reader.note(item, error.to_string(), "docs/policy.md lists the facts of each decision");
+            reader.note(item, error.to_string(), "the manual, page policy lists the facts of each decision");
             None
         }
     }
@@ -250,5 +255,6 @@ fn candidate(
 ) -> Option<Candidate> {
     let kind = ClusterKind::Kubernetes;
     let (total, free, buffer) = (gpus, gpus, Gpus::ZERO);
-    Some(Candidate { cluster, region, jurisdiction, kind, simulated: true, tenancy, total, free, buffer })
+    let unready = Vec::new();
+    Some(Candidate { cluster, region, jurisdiction, kind, simulated: true, tenancy, total, free, buffer, unready })
 }

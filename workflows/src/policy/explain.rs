@@ -205,7 +205,12 @@ impl List<'_> {
         self.topic = "placement";
         let (request, policy) = (&self.subject.request, self.policy);
         self.own("tenant.data_residency", request.tenant.data_residency.describe());
-        let facts = OnboardingFacts { request: request.clone(), name_in_use: false, candidates: Vec::new() };
+        let facts = OnboardingFacts {
+            request: request.clone(),
+            name_in_use: false,
+            candidates: Vec::new(),
+            preflight: None,
+        };
         for (label, cluster) in constraints(&facts, policy).pins {
             let place = policy.pins.iter().position(|pin| pin.label == label).unwrap_or_default();
             self.key(&format!("pins[{place}]"), format!("{label} runs in {cluster} alone"));

@@ -1,14 +1,18 @@
 //! The decision on an onboarding: a pure function of facts and policy, so that it can be decided again (I-20).
 
+pub(super) mod preflight;
+
 use super::{
     Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
-    constraints, terms::ClusterChoice,
+    constraints,
+    terms::ClusterChoice,
 };
 use crate::{
     placement::{Candidate, buffer, eligible},
     tenancy::{Gpus, Isolation, Residency},
 };
 use engine::Seat;
+use preflight::has_ended;
 use serde::{Deserialize, Serialize};
 
 /// A decision, and the terms that follow from it unless it is a rejection.
@@ -38,6 +42,19 @@ pub fn evaluate(facts: &OnboardingFacts, policy: &PlatformPolicy) -> OnboardingE
     let verdict = if seats.is_empty() { Verdict::SelfService } else { Verdict::NeedsApproval };
     let terms = OnboardingTerms::from_facts(facts, policy, &chosen, seats);
     OnboardingEvaluation { verdict, reasons: judge.reasons, terms: Some(terms) }
+}
+
+/// How the rules that need only the request judge it, with the field of each.
+fn document_reasons(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<(String, Reason)> {
+    let mut judge = Judge { facts, policy, reasons: Vec::new() };
+    judge.document();
+    let field = |rule: &str| match rule {
+        "entitlement.not_ended" => "entitlement.to",
+        "isolation.sharing_allowed" => "tenant.allow_gpu_sharing",
+        "preemption.needed_to_borrow" => "tenant.allow_preemption",
+        _ => "workspaces",
+    };
+    judge.reasons.into_iter().map(|reason| (field(&reason.rule).to_owned(), reason)).collect()
 }
 
 struct Judge<'a> {
@@ -71,17 +88,44 @@ impl<'a> Judge<'a> {
         self.note(rule, about, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
-    /// Rules about the request alone.
+    /// Rules about the name and the request.
     fn consistency(&mut self) {
-        let request = &self.facts.request;
-        let (tenant, bought, asked) = (&request.tenant, request.entitlement.gpus, request.nominal());
-        let taken = if self.facts.name_in_use { "is in use" } else { "is not in use" };
+        let closed = self.facts.preflight.as_ref().and_then(|preflight| preflight.closed.as_ref());
+        let taken = match closed {
+            Some(closed) => closed.describe(),
+            None if self.facts.name_in_use => "is in use".to_owned(),
+            None => "is not in use".to_owned(),
+        };
         self.check(
             "tenant.name_free",
             always("name"),
             !self.facts.name_in_use,
-            format!("the name {} {taken}", request.name),
+            format!("the name {} {taken}", self.facts.request.name),
         );
+        self.document();
+    }
+
+    /// Rules about the contract and what workspaces lend, which look at the day of the decision.
+    fn preflight(&mut self) {
+        let (request, facts) = (&self.facts.request, self.facts);
+        let Some(preflight) = &facts.preflight else { return };
+        if let Some(to) = &request.entitlement.to {
+            let ended = has_ended(to, &preflight.today);
+            let detail = format!("the contract ends before {to}; today is {}", preflight.today);
+            self.check("entitlement.not_ended", always("entitlement.to"), !ended, detail);
+        }
+        for workspace in &request.workspaces {
+            let (Some(nominal), Some(lent)) = (workspace.nominal, workspace.limits.lending_limit) else { continue };
+            let detail = format!("workspace {} may lend {lent} of its {nominal} GPUs", workspace.name);
+            self.check("quota.lends_its_own", always("workspaces"), lent <= nominal, detail);
+        }
+    }
+
+    /// Rules about the request alone.
+    fn document(&mut self) {
+        self.preflight();
+        let request = &self.facts.request;
+        let (tenant, bought, asked) = (&request.tenant, request.entitlement.gpus, request.nominal());
         let detail = format!("the workspaces ask for {asked} GPUs of the {bought} bought");
         self.check("quota.within_entitlement", always("workspaces"), asked <= bought, detail);
         for warning in request.warnings() {

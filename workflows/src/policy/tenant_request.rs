@@ -11,7 +11,7 @@ use crate::{
     },
     tenancy::{
         Compliance, GpuModel, Gpus, Isolation, QuotaLimits, RegionId, Residency, TenantId, Tier, Workspace,
-        WorkspaceClass, WorkspaceName,
+        WorkspaceClass, WorkspaceName, is_reserved,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -144,6 +144,13 @@ impl OnboardingRequest {
     fn read(root: &Item) -> Result<Self, Invalid> {
         let reader = Reader::default();
         let read = Self::read_by(&reader, root);
+        if let (Some(request), Value::Map(top)) = (&read, &root.value)
+            && is_reserved(&request.name)
+            && let Some((_, _, item)) = top.iter().find(|(name, _, _)| name == "name")
+        {
+            let problem = format!("the name {} is reserved", request.name);
+            reader.note(item, problem, "choose another name; the platform and Kubernetes use this one");
+        }
         reader.finish(read)
     }
 
@@ -352,6 +359,7 @@ fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
 fn whole_gpus(reader: &Reader, item: &Item, model: Option<&GpuModel>) -> Option<Gpus> {
     if let Value::Fraction(part) = item.value
         && part > 0.0
+        && part.fract().abs() >= f64::EPSILON
     {
         let advice = model.and_then(|model| PlatformPolicy::built_in().ok()?.gpu_models.advice(model, part));
         let advice = advice.unwrap_or_else(|| "share one in time, with isolation `shared_slices`".into());

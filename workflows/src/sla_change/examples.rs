@@ -50,6 +50,7 @@ fn make() -> Option<Vec<SlaChange>> {
             onboarded_by: ExecutionId::from_bytes([0; 16]),
             created_at: Timestamp(0),
             activated_at: None,
+            closed_at: None,
         }),
         cluster: Some((ClusterKind::Kubernetes, true)),
         bought: Some(("H100".parse().ok()?, Gpus(8))),

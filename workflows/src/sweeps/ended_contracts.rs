@@ -5,10 +5,10 @@ use crate::{
     destruction::certificate::{ErasureBasis, LegalBasis},
     offboarding::Offboarding,
     platform::Platform,
+    policy::{day, has_ended},
     signing::Moment,
     tenancy::{Entitlement, Tenant, TenantId, TenantState},
 };
-use chrono::{DateTime, Utc};
 use engine::{Engine, Entity, Error, Undecided, View, Workflow as _};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
@@ -41,11 +41,17 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     let now = engine.clock().now();
     let today = day(now);
     for entitlement in all::<Entitlement>(engine, swept).await? {
-        let Some(to) = entitlement.to.clone().filter(|to| *to <= today) else { continue };
+        let Some(to) = entitlement.to.clone().filter(|to| has_ended(to, &today)) else { continue };
         let id = &entitlement.tenant;
         let tenant = engine.transact(false, |view| view.get::<Tenant>(id.as_str())).await;
         let tenant = swept.each(format!("tenant {id}"), tenant)?.flatten();
         if !tenant.is_some_and(|tenant| tenant.state == TenantState::Active) {
+            continue;
+        }
+        if engine.clock_jump().is_some() {
+            swept.add_finding(format!(
+                "the contract of {id} has ended by a clock that jumped forward: it waits until an operator confirms the clock"
+            ));
             continue;
         }
         let basis =
@@ -80,10 +86,4 @@ fn begin(view: &mut View, leaving: &Offboarding, to: &str) -> Result<bool, Undec
     view.start(leaving, BY, &format!("contract-ended/{}", ended.id()))?;
     view.put(&ended)?;
     Ok(true)
-}
-
-/// The day of `at` in UTC, as contracts write it.
-fn day(at: Timestamp) -> String {
-    let at = i64::try_from(at.0).ok().and_then(DateTime::<Utc>::from_timestamp_millis);
-    at.map(|at| at.format("%Y-%m-%d").to_string()).unwrap_or_default()
 }

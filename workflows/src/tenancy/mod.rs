@@ -46,7 +46,7 @@ pub use quotas::reservation::Reservation;
 pub use quotas::usage::{CapacityUsage, MonthlyUsage, UsageCounters};
 pub use region::{Buffer, Jurisdiction, OfJurisdiction, Region, RegionIndex, Residency};
 pub use resource::{Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError};
-pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier};
+pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier, is_reserved};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
 };

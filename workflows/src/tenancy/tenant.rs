@@ -142,6 +142,18 @@ pub struct Tenant {
     pub created_at: Timestamp,
     /// When it became active.
     pub activated_at: Option<Timestamp>,
+    /// When it was closed. `None` also for a tenant that an earlier version closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+}
+
+/// Names that no new tenant may have: Kubernetes, the platform itself and the audit use them.
+const RESERVED: [&str; 5] = ["default", "platform", "system", "tenure", "unknown"];
+
+/// Returns true if no new tenant may have `name`. Tenants that have such a name already keep it.
+#[must_use]
+pub fn is_reserved(name: &TenantId) -> bool {
+    RESERVED.contains(&name.as_str()) || name.as_str().starts_with("kube-")
 }
 
 impl Entity for Tenant {

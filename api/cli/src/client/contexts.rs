@@ -124,6 +124,35 @@ impl Contexts {
     }
 }
 
+/// The context that the first start of a server makes.
+const LOCAL: &str = "local";
+
+/// Makes the context [`LOCAL`], which reads its token from a file, and uses it where none is in use. One that an operator gave another
+/// server stays as it is. Returns the file, unless nothing was written.
+pub(crate) fn keep_local(server: &str, token_file: PathBuf) -> Result<Option<PathBuf>, Failure> {
+    let Some(file) = file() else { return Ok(None) };
+    let mut contexts = Contexts::read(&file)?;
+    if !contexts.take_local(server, token_file) {
+        return Ok(None);
+    }
+    contexts.write(&file)?;
+    Ok(Some(file))
+}
+
+impl Contexts {
+    /// Returns true if the context was made or changed.
+    fn take_local(&mut self, server: &str, token_file: PathBuf) -> bool {
+        let is_own = |there: &Context| there.token.is_none() && is_loopback(&there.server);
+        if self.contexts.get(LOCAL).is_some_and(|there| !is_own(there)) {
+            return false;
+        }
+        let made = Context { server: server.to_owned(), token: None, token_file: Some(token_file), ca_file: None };
+        self.contexts.insert(LOCAL.to_owned(), made);
+        self.current.get_or_insert_with(|| LOCAL.to_owned());
+        true
+    }
+}
+
 /// Refuses a file with secrets that others may read.
 fn check_owner_only(file: &Path) -> Result<(), Failure> {
     let mode = fs::metadata(file).map_err(|error| usage(file, error))?.permissions().mode();
@@ -196,6 +225,8 @@ pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
         if own.is_some() && !is_loopback(&server.value) { file().unwrap_or(admin) } else { admin };
     let token = match (said("token", &common.token, common.said.token), own) {
         (Some(said), _) => Some(said),
+        // A data folder that is named, or that lies here, goes over the one of the first start.
+        (None, Some(_)) if is_local(name.as_ref()) && token_file.is_file() => kept(&token_file),
         (None, Some(own)) => match own.secret()? {
             Some(value) => Some(Sourced { value, by: of_context }),
             None if is_loopback(&server.value) => kept(&token_file),
@@ -209,6 +240,11 @@ pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
     };
     let context = name.filter(|_| own.is_some());
     Ok(Target { server, token, context, token_file, ca_file })
+}
+
+/// Whether a context is the one that the first start of a server makes.
+fn is_local(name: Option<&Sourced<String>>) -> bool {
+    name.is_some_and(|name| name.value == LOCAL)
 }
 
 /// Whether a server's URL is one of this machine.
@@ -255,4 +291,24 @@ impl Context {
 pub(crate) fn base(server: &str) -> String {
     let server = server.trim().trim_end_matches('/');
     if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_start_of_a_server_makes_a_context_and_takes_none_from_an_operator() {
+        let mut contexts = Contexts::default();
+        assert!(contexts.take_local("http://127.0.0.1:7878", "/srv/a/admin.token".into()));
+        assert_eq!(contexts.current.as_deref(), Some(LOCAL));
+        assert!(contexts.take_local("http://127.0.0.1:7879", "/srv/b/admin.token".into()), "another folder");
+        assert_eq!(contexts.contexts[LOCAL].server, "http://127.0.0.1:7879");
+
+        let theirs = Context { server: "https://eu.example".into(), token: None, token_file: None, ca_file: None };
+        contexts.contexts.insert(LOCAL.into(), theirs.clone());
+        contexts.current = Some("eu".into());
+        assert!(!contexts.take_local("http://127.0.0.1:7878", "/srv/a/admin.token".into()));
+        assert_eq!((&contexts.contexts[LOCAL], contexts.current.as_deref()), (&theirs, Some("eu")));
+    }
 }

@@ -17,7 +17,7 @@ const CLI: &str = include_str!("../../../../docs/cli.md");
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Explained {
     code: String,
-    /// What can have it: `problem`, `failure`, `parked` or `exit`.
+    /// What can have it: `problem`, `failure`, `parked`, `exit` or `rule`.
     of: &'static str,
     means: String,
     remedy: String,
@@ -33,6 +33,7 @@ impl Explained {
             "problem" => "an answer of the server",
             "failure" => "an attempt that failed",
             "parked" => "the reason of a parked or overdue execution",
+            "rule" => "a rule of policy that judged a request",
             _ => "the code with which a command ends",
         };
         let mut text = format!("{}: {of}\n", self.code);
@@ -82,6 +83,12 @@ fn all() -> Vec<Explained> {
     all.extend(table(OPERATIONS, "## Codes", "failure"));
     all.extend(table(OPERATIONS, "## Parked", "parked"));
     all.extend(table(CLI, "## Exit codes", "exit"));
+    all.extend(workflows::policy::RULES.iter().map(|rule| Explained {
+        code: rule.name.to_owned(),
+        of: "rule",
+        means: rule.means.to_owned(),
+        remedy: rule.remedy.to_owned(),
+    }));
     all
 }
 
@@ -137,6 +144,9 @@ mod tests {
         }
         let exits: Vec<String> = program::exit::exits().iter().map(ToString::to_string).collect();
         assert_eq!(codes_of(&all, "exit"), exits, "those in docs/cli.md, and in their order");
+        assert!(codes_of(&all, "rule").contains(&"placement.ever_fits".to_owned()));
+        let leads_nowhere: Vec<&Explained> = all.iter().filter(|one| one.remedy.contains("docs/")).collect();
+        assert_eq!(leads_nowhere, Vec::<&Explained>::new(), "a package does not contain the repository");
         let silent: Vec<&Explained> =
             all.iter().filter(|one| one.means.is_empty() && one.remedy.is_empty()).collect();
         assert_eq!(silent, Vec::<&Explained>::new());

@@ -9,7 +9,8 @@ use crate::{
         get::{self, Describe, Get},
         manual,
     },
-    common::Common,
+    common::{Common, Format},
+    output,
 };
 use clap::Subcommand;
 use clap_complete::Shell;
@@ -26,13 +27,15 @@ pub(crate) enum HelpCommand {
     Get(Get),
     /// Show one in full, with what has happened to it.
     Describe(Describe),
-    /// Say what a code of a problem, of a failed attempt, of a parked execution or of an exit means, and what to do.
+    /// Say what a code of a problem, of a failed attempt, of a parked execution or of an exit means, or a rule of policy, and what to do.
     Explain {
         /// The code, such as `capacity.short`, `outcome_unknown` or `10`; without one, all of them.
         code: Option<String>,
     },
     /// Check configuration, data folder, store, clock, server, token and targets, and say what to do about each.
     Doctor(Doctor),
+    /// Print the version of this program.
+    Version,
     /// Print what completes commands in a shell.
     Completions {
         /// The shell.
@@ -47,6 +50,18 @@ pub(crate) enum HelpCommand {
     },
 }
 
+/// Prints the version, as `--version` does.
+fn version(common: &Common) -> Result<Exit, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    match common.output {
+        Format::Table => output::say(&format!("tenure {version}\n"))?,
+        format @ (Format::Json | Format::Yaml) => {
+            output::one(format, &serde_json::json!({ "name": "tenure", "version": version }))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
 /// `whole` is the command line that is completed and described.
 pub(crate) fn run(common: &Common, aid: HelpCommand, whole: clap::Command) -> Result<Exit, Failure> {
     match aid {
@@ -55,6 +70,7 @@ pub(crate) fn run(common: &Common, aid: HelpCommand, whole: clap::Command) -> Re
         HelpCommand::Describe(own) => block_on(get::describe(common, own)),
         HelpCommand::Explain { code } => explain::run(common, code.as_deref()),
         HelpCommand::Doctor(own) => block_on(doctor::run(common, own)),
+        HelpCommand::Version => version(common),
         HelpCommand::Completions { shell } => manual::completions(shell, whole),
         HelpCommand::Man { dir } => manual::manual(common, whole, dir.as_deref()),
     }

@@ -76,6 +76,9 @@ pub(crate) fn compare(common: &Common, file: &Path) -> Result<Exit, Failure> {
     let text = files::read(file)?;
     let cases =
         reclaim_cases::read(&text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
+    if cases.is_empty() {
+        return Err(Failure::other(format!("{}: it holds no case; write at least one", file.display())));
+    }
     let (mut passed, mut failed, mut items) = (0_u64, 0_u64, Vec::new());
     for case in &cases {
         let checked = case.check();

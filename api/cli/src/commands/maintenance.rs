@@ -77,6 +77,21 @@ pub(crate) async fn release(common: &Common, since: &str, reason: &str) -> Resul
     said(common, &store)
 }
 
+pub(crate) async fn confirm_clock(common: &Common, reason: &str) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let told = client.post("/v1/clock:confirm", Body::json(&json!({ "reason": reason }))).await?.value()?;
+    let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or("?");
+    match common.output {
+        Format::Table if told.get("confirmed") == Some(&Value::Bool(true)) => {
+            let (from, to) = (text("from"), text("to"));
+            output::say(&format!("the clock is confirmed after its jump from {from} to {to}\n"))?;
+        }
+        Format::Table => output::say("the clock has not jumped; nothing waited for a confirmation\n")?,
+        format @ (Format::Json | Format::Yaml) => output::one(format, &told)?,
+    }
+    Ok(Exit::Done)
+}
+
 /// How the store stands now, in a sentence.
 fn said(common: &Common, store: &Value) -> Result<Exit, Failure> {
     let text = |name: &str| store.pointer(&format!("/held/{name}")).and_then(Value::as_str);

@@ -4,7 +4,7 @@ use crate::{
     client::{Body, Client, escape},
     common::{Common, Format},
     dry_run::DryRun,
-    output::{self, preview},
+    output::{self, preview, timestamps},
 };
 use clap::Subcommand;
 use program::{
@@ -13,7 +13,7 @@ use program::{
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use workflows::policy::{self, Invalid, OnboardingRequest, PlatformPolicy, Subject};
+use workflows::policy::{self, Finding, Invalid, OnboardingRequest, PlatformPolicy, Spot, Subject};
 
 /// What is done about policies.
 #[derive(Debug, Subcommand)]
@@ -22,6 +22,9 @@ pub(crate) enum Policy {
     Check {
         /// The document (YAML): a platform policy, or a tenant's request.
         file: PathBuf,
+        /// Also check a request against the server's fleet, names and policy in force.
+        #[arg(long)]
+        on_server: bool,
     },
     /// Say what changes from one document to another, key by key.
     Diff {
@@ -62,7 +65,7 @@ pub(crate) enum Policy {
 
 pub(crate) async fn run(common: &Common, command: Policy) -> Result<Exit, Failure> {
     match command {
-        Policy::Check { file } => check(common, &file),
+        Policy::Check { file, on_server } => check(common, &file, on_server).await,
         Policy::Diff { old, new } => {
             let changes = policy::diff(&files::read(&old)?, &files::read(&new)?).map_err(Failure::other)?;
             let items = changes.iter().map(|change| json!(change)).collect();
@@ -107,9 +110,13 @@ const RULES: [output::Column; 6] = [
     ("line", "/by/line"),
 ];
 
-fn check(common: &Common, file: &Path) -> Result<Exit, Failure> {
+async fn check(common: &Common, file: &Path, on_server: bool) -> Result<Exit, Failure> {
     let text = files::read(file)?;
-    let (findings, warnings) = (policy::check(&text), policy::warnings(&text));
+    let today = timestamps::now().format("%Y-%m-%d").to_string();
+    let (mut findings, warnings) = (policy::check_on(&text, &today), policy::warnings(&text));
+    if on_server && findings.is_empty() {
+        findings = planned(common, text).await?;
+    }
     match common.output {
         format @ (Format::Json | Format::Yaml) => {
             output::one(format, &json!(findings))?;
@@ -127,6 +134,27 @@ fn check(common: &Common, file: &Path) -> Result<Exit, Failure> {
         }
     }
     Ok(if findings.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// What an onboarding by this request would be rejected for, as the server's plan says. A platform policy has no plan of that kind.
+async fn planned(common: &Common, text: String) -> Result<Vec<Finding>, Failure> {
+    if OnboardingRequest::from_yaml(&text).is_err() {
+        return Ok(Vec::new());
+    }
+    let body = Body { media: "application/yaml", text, key: None, labels: Vec::new() };
+    let plan = Client::of(common)?.plan("/v1/tenants", "", body).await?.value()?;
+    let reasons = plan.pointer("/decision/reasons").and_then(Value::as_array).cloned().unwrap_or_default();
+    let text = |reason: &Value, name: &str| {
+        output::sanitize(reason.get(name).and_then(Value::as_str).unwrap_or_default())
+    };
+    let failed = reasons.iter().filter(|reason| text(reason, "verdict") == "failed");
+    let finding = |reason: &Value| {
+        let line = reason.get("line").and_then(Value::as_u64);
+        let at = line.map(|line| Spot { line, column: 1 });
+        let remedy = format!("change it: an onboarding is rejected by the rule {}", text(reason, "rule"));
+        Finding::new(at, "", text(reason, "detail"), remedy)
+    };
+    Ok(failed.map(finding).collect())
 }
 
 /// What is wrong with `file`, by its name.

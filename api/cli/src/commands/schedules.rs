@@ -182,6 +182,13 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
+/// Returns true if an occurrence has a fate by which no execution was or will be started.
+fn is_settled_without_start(occurrence: &Value) -> bool {
+    let fate = occurrence.get("fate").and_then(Value::as_str).unwrap_or_default();
+    let started = occurrence.get("execution").is_some_and(Value::is_string);
+    !started && ["skipped", "failed", "missed"].contains(&fate)
+}
+
 /// Shows an occurrence that was asked for, or follows what it started.
 async fn triggered(
     common: &Common,
@@ -192,10 +199,11 @@ async fn triggered(
     let until = match (own.wait, own.watch) {
         (true, _) => Until::Rest,
         (false, true) => Until::End,
-        (false, false) => {
+        (false, false) if !is_settled_without_start(&occurrence) => {
             output::one(common.output, &occurrence)?;
             return Ok(Exit::Done);
         }
+        (false, false) => Until::Rest,
     };
     let Some(id) = occurrence.get("execution").and_then(Value::as_str) else {
         output::one(common.output, &occurrence)?;

@@ -1,7 +1,15 @@
 //! `tenure serve`: the server, in this process.
 
-use crate::{common::Common, output::style::Stream, settings};
-use api::{config::Config, server};
+use crate::{
+    client::contexts,
+    common::Common,
+    output::{self, style::Stream},
+    settings,
+};
+use api::{
+    config::{Config, admin_file},
+    server,
+};
 use clap::Args;
 use program::{
     exit::{Exit, Failure},
@@ -38,6 +46,27 @@ impl Serve {
     }
 }
 
+/// Makes the context `local` at the first start of a server with its own data folder, so that commands work from any directory.
+///
+/// A server starts also where that cannot be written.
+fn note_first_start(config: &Config) {
+    let token = admin_file(&config.data);
+    let port = config.listen.port();
+    if token.exists() || !config.store.url.is_empty() || port == 0 || !config.listen.ip().is_loopback() {
+        return;
+    }
+    let scheme = if config.tls.is_on() { "https" } else { "http" };
+    let server = format!("{scheme}://{}", config.listen);
+    let written = std::path::absolute(&token).map_err(Failure::other);
+    match written.and_then(|token| contexts::keep_local(&server, token)) {
+        Ok(Some(file)) => {
+            output::note(&format!("the context `local` in {} names this server", file.display()));
+        }
+        Ok(None) => {}
+        Err(failure) => output::note(&format!("the context `local` could not be written: {}", failure.message)),
+    }
+}
+
 /// Serves until it is told to stop.
 pub(crate) fn run(common: &Common, own: &Serve, more: server::ExtraWorkflows) -> Result<Exit, Failure> {
     let mut config: Config = settings::settings(common)?;
@@ -54,6 +83,7 @@ pub(crate) fn run(common: &Common, own: &Serve, more: server::ExtraWorkflows) ->
     let config =
         config.checked().map_err(|why| Failure::new(Exit::Usage, format!("configuration: {why}")))?;
     logs::begin(&config.log, Stream::Err.is_coloured()).map_err(Failure::other)?;
+    note_first_start(&config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Failure::other)?.block_on(server::serve(config, more))?;
     Ok(Exit::Done)

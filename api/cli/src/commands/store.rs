@@ -58,6 +58,12 @@ pub(crate) enum Store {
         #[arg(long)]
         reason: String,
     },
+    /// Confirm that a server's clock is right after it jumped forward.
+    ConfirmClock {
+        /// Why, for the log.
+        #[arg(long)]
+        reason: String,
+    },
     /// Read an export into an empty store, which is held then, unless the export was made with --move.
     Import {
         /// The file; `-` reads standard input.
@@ -87,6 +93,7 @@ pub(crate) async fn run(common: &Common, command: Store) -> Result<Exit, Failure
         Store::Held => maintenance::show(common).await,
         Store::Hold { reason } => maintenance::hold(common, &reason).await,
         Store::Release { since, reason } => maintenance::release(common, &since, &reason).await,
+        Store::ConfirmClock { reason } => maintenance::confirm_clock(common, &reason).await,
         Store::Import { file, dry_run } if dry_run.is_wanted() => {
             let counts = transfer::verify(reading(&file)?)?;
             told(common, "nothing was imported; the export holds", &counts)?;

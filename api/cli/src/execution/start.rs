@@ -33,11 +33,18 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "SPAN", requires = "following", value_parser = wait::span)]
     pub(crate) timeout: Option<std::time::Duration>,
     /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
-    #[arg(long = "label", value_name = "LABEL")]
+    #[arg(long = "label", value_name = "LABEL", value_parser = label)]
     pub(crate) labels: Vec<String>,
     /// The same key asks for the same once [default: drawn, and shown on standard error].
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+}
+
+/// A label as the server takes it.
+fn label(text: &str) -> Result<String, String> {
+    let fits = !text.trim().is_empty() && text.len() <= 128 && !text.contains(char::is_control);
+    let rule = "use 1 to 128 bytes without control characters, such as team=ml";
+    if fits { Ok(text.to_owned()) } else { Err(format!("--label: {rule}")) }
 }
 
 /// Whether an execution is followed that was given a command.

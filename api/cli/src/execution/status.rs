@@ -89,7 +89,7 @@ pub(crate) fn hint(item: &Value, exit: Exit) -> Option<String> {
             ))
         }
         Exit::Failed => Some(format!(
-            "it is parked and waits for an operator: `tenure executions show {id}`, docs/operations.md"
+            "it is parked and waits for an operator: `tenure executions show {id}`, the manual, page operations"
         )),
         Exit::TakenBack => Some(format!("it was turned back: `tenure executions show {id}` says why")),
         Exit::Refused => {

@@ -48,6 +48,7 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let media = media(request.headers());
+        check_media(request.headers(), &media)?;
         let labels = labels(request.headers())?;
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|rejected| body_error(&rejected, rejected.body_text()))?;
@@ -55,6 +56,35 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
             .map_err(|e| Problem::new(ProblemCode::Malformed, format!("the body is not UTF-8: {e}")))?;
         Ok(Self { text, media, labels })
     }
+}
+
+/// The media types of bodies that are read; each handler says which of them it takes. A request that names none is taken, and so is what
+/// `curl -d` names unasked.
+const MEDIA: [&str; 8] = [
+    "",
+    "application/json",
+    "application/yaml",
+    "application/x-yaml",
+    "text/yaml",
+    "text/x-yaml",
+    "text/csv",
+    "application/x-www-form-urlencoded",
+];
+
+/// Refuses a body in an encoding or of a media type that nothing here reads.
+fn check_media(headers: &HeaderMap, media: &str) -> Result<(), Problem> {
+    for encoding in headers.get_all(header::CONTENT_ENCODING) {
+        let encoding = encoding.to_str().unwrap_or("unreadable").trim();
+        if !encoding.eq_ignore_ascii_case("identity") {
+            let detail = format!("Content-Encoding: {encoding:?} is not read; send the body as it is");
+            return Err(Problem::new(ProblemCode::MediaType, detail));
+        }
+    }
+    if MEDIA.contains(&media) || media.ends_with("+json") {
+        return Ok(());
+    }
+    let detail = format!("Content-Type: {media:?} is not read; send application/json or application/yaml");
+    Err(Problem::new(ProblemCode::MediaType, detail))
 }
 
 /// Why a body was not read to its end: it came too slowly, or else as `otherwise` says.
@@ -184,4 +214,31 @@ pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
 fn field_in(message: &str) -> String {
     let named = message.contains("field `").then(|| message.split('`').nth(1)).flatten();
     named.map(|name| format!("/{name}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_media_types_and_encodings_that_are_read_are_taken() {
+        for (name, value, taken) in [
+            ("content-type", "application/json", true),
+            ("content-type", "application/json; charset=utf-8", true),
+            ("content-type", "Application/YAML", true),
+            ("content-type", "application/cloudevents+json", true),
+            ("content-type", "text/csv", true),
+            ("content-type", "text/html", false),
+            ("content-type", "multipart/form-data; boundary=x", false),
+            ("content-type", "image/png", false),
+            ("content-encoding", "identity", true),
+            ("content-encoding", "gzip", false),
+            ("content-encoding", "br", false),
+        ] {
+            let headers = HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
+            let checked = check_media(&headers, &media(&headers));
+            assert_eq!(checked.is_ok(), taken, "{name}: {value}");
+        }
+        assert!(check_media(&HeaderMap::new(), "").is_ok());
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     auth::{
-        Caller, Denied, Role, Verb, authenticate, end_bootstrap_token, explain_end,
+        Caller, Denied, Role, Verb, authenticate, end_bootstrap_token, expiry, explain_end,
         policy::{Decision, Principal, RequestContext, ResourceScope},
     },
     http::{
@@ -85,6 +85,10 @@ async fn answer(
     let changes = request.method() != Method::GET;
     if changes && app.closing.load(Ordering::Acquire) {
         return Problem::new(ProblemCode::Stopping, "the server is stopping").into_response();
+    }
+    if changes && !how.plans && app.engine.refuses_work() {
+        let detail = "the clock of this server differs from that of the database; another server may answer";
+        return Problem::new(ProblemCode::ClockSkewed, detail).into_response();
     }
     if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
         match app.engine.store().current_hold().await {
@@ -258,7 +262,15 @@ async fn unknown_token(
         )
         .to(Requester::named(format!("cluster {}", key.cluster))),
         None => {
-            let problem = Problem::new(ProblemCode::BadToken, "the token is not known, or no longer");
+            let expired = match header.and_then(bearer) {
+                Some(token) => expiry(&**app.engine.store(), &token, app.engine.clock().now()).await,
+                None => None,
+            };
+            let detail = match expired {
+                Some(at) => format!("the token expired at {}", format_time(at)),
+                None => "the token is unknown or revoked".to_owned(),
+            };
+            let problem = Problem::new(ProblemCode::BadToken, detail);
             // It is told on record whose it was, and not to who sent it.
             whose.into_iter().fold(problem, |problem, whose| problem.to(Requester::named(whose)))
         }

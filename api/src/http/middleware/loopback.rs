@@ -16,9 +16,21 @@ use std::net::IpAddr;
 const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
 /// Whether who asks from this address is on this machine.
+///
+/// A browser on this machine that a web page leads here by a name of its own (DNS rebinding) sends that name as `Host`: it is far.
 pub(in crate::http) fn is_loopback(from: Option<IpAddr>, headers: &HeaderMap) -> bool {
     from.is_some_and(|from| from.is_loopback())
         && !FORWARDING_HEADERS.iter().any(|name| headers.contains_key(*name))
+        && headers.get_all(header::HOST).iter().all(|host| host.to_str().is_ok_and(is_local_host))
+}
+
+/// Returns true if a `Host` is an address or `localhost`, with or without a port: no name that somebody else can give to this machine.
+fn is_local_host(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
 /// Refuses who is to be told no more than that the server works.
@@ -38,6 +50,27 @@ pub(in crate::http) async fn require_detail_access(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_others_can_give_to_this_machine_is_far() {
+        let here = Some(IpAddr::from([127, 0, 0, 1]));
+        for (host, near) in [
+            ("127.0.0.1:7878", true),
+            ("127.0.0.1", true),
+            ("localhost:7878", true),
+            ("LOCALHOST", true),
+            ("[::1]:7878", true),
+            ("10.0.0.7:7878", true),
+            ("evil.example", false),
+            ("evil.example:7878", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            assert_eq!(is_loopback(here, &headers), near, "{host}");
+        }
+    }
 
     #[test]
     fn nobody_comes_near_by_a_header_and_who_is_handed_on_is_far() {

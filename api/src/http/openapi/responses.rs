@@ -179,8 +179,12 @@ fn codes_of(route: &Route) -> Vec<ProblemCode> {
             ProblemCode::Conflict,
             ProblemCode::Contended,
             ProblemCode::TooLarge,
+            ProblemCode::MediaType,
             ProblemCode::DocumentInvalid,
         ]);
+        if route.access != Access::Open {
+            codes.push(ProblemCode::ClockSkewed);
+        }
         codes.extend([ProblemCode::Stopping, ProblemCode::StoreFull, ProblemCode::TooSlow]);
     }
     if route.access.verb().is_some_and(Verb::waits_for_release) && !route.path.ends_with(":plan") {

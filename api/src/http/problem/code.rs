@@ -95,6 +95,7 @@ pub(crate) enum ProblemCode {
     StoreUnavailable,
     StoreHeld,
     StoreFree,
+    ClockSkewed,
     Stopping,
     Internal,
 }
@@ -114,7 +115,7 @@ impl ProblemCode {
             | Self::ScheduleChanged | Self::Conflict | Self::Contended | Self::Busy | Self::Unexpected
             | Self::Unwinding | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
             | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
-            | Self::StoreUnavailable | Self::StoreHeld | Self::Stopping | Self::TooSlow | Self::KeysOverlap
+            | Self::StoreUnavailable | Self::StoreHeld | Self::ClockSkewed | Self::Stopping | Self::TooSlow | Self::KeysOverlap
             | Self::RateExceeded | Self::Internal => false,
             Self::Malformed | Self::DocumentInvalid | Self::QueryInvalid | Self::FilterMisread
             | Self::EventUnknown | Self::IdAmbiguous | Self::NoToken | Self::BadToken | Self::Forbidden
@@ -142,25 +143,25 @@ impl ProblemCode {
         match self {
             Self::Malformed => ("request.malformed", 400, "The request cannot be read", "read the detail, and errors where there are any"),
             Self::DocumentInvalid => ("document.invalid", 422, "The document is not valid", "read the detail, and errors where there are any; nothing of the document was applied"),
-            Self::QueryInvalid => ("query.invalid", 400, "A parameter of the address is not valid", "docs/http-api.md lists the parameters"),
-            Self::FilterMisread => ("filter.misread", 400, "The filter cannot be read", "mend it at the position named; docs/search.md has the words"),
-            Self::EventUnknown => ("event.unknown_type", 422, "Nothing is done on events of this type", "docs/http-api.md lists the types"),
+            Self::QueryInvalid => ("query.invalid", 400, "A parameter of the address is not valid", "use the parameters that the detail names; `/v1/openapi.json` describes each"),
+            Self::FilterMisread => ("filter.misread", 400, "The filter cannot be read", "mend it at the position named; the manual, page search, has the words"),
+            Self::EventUnknown => ("event.unknown_type", 422, "Nothing is done on events of this type", "`/v1/openapi.json` lists the types"),
             Self::IdAmbiguous => ("id.ambiguous", 409, "The shortened id has several meanings", "write more digits of it"),
             Self::NoToken => ("auth.no_token", 401, "The request carries no token", "send `Authorization: Bearer TOKEN`; with the CLI, --token or TENURE_TOKEN"),
             Self::BadToken => ("auth.bad_token", 401, "The token is not known", "ask an admin for `tenure user token add`, or for `tenure user add`"),
             Self::Forbidden => ("auth.forbidden", 403, "Your roles do not allow this", "ask someone who holds one of the roles named"),
             Self::CrossCluster => ("auth.cross_cluster_attempt", 403, "The key is another cluster's", "use the key that this cluster was given; the attempt is on record"),
             Self::ForeignTenant => ("auth.foreign_tenant", 403, "Your token is bound to one tenant", "ask someone who works for the platform"),
-            Self::LoginOff => ("login.not_offered", 404, "Nobody signs in this way here", "use a token of `tenure user add`, or let an admin set `oidc` as docs/access.md says"),
+            Self::LoginOff => ("login.not_offered", 404, "Nobody signs in this way here", "use a token of `tenure user add`, or let an admin set `oidc`: the manual, page access"),
             Self::LoginRefused => ("login.refused", 401, "What was sent proves nobody", "sign in again; the detail says what was wrong"),
             Self::LoginNoRole => ("login.no_role", 403, "You may do nothing here", "ask for a group that `oidc.groups` names; the detail lists those that the provider named"),
             Self::LoginUnavailable => ("login.unavailable", 503, "The identity provider does not answer", "try again; who has signed in already works on, and tokens of `tenure user add` work too"),
             Self::NotFound => ("resource.not_found", 404, "There is no such thing", "list what there is; a tenant's token sees that tenant's things alone"),
-            Self::NoRoute => ("route.unknown", 404, "Nothing is served at this address", "docs/http-api.md lists the addresses"),
-            Self::NoMethod => ("route.method", 405, "The address does not take this method", "docs/http-api.md lists the methods"),
+            Self::NoRoute => ("route.unknown", 404, "Nothing is served at this address", "`/v1/openapi.json` lists the addresses"),
+            Self::NoMethod => ("route.method", 405, "The address does not take this method", "`/v1/openapi.json` lists the methods"),
             Self::TooLarge => ("request.too_large", 413, "The request is too large", "split it; http.body_limit_bytes is the bound of a body"),
             Self::TooSlow => ("request.timeout", 408, "The request did not come in time", "send it again, faster or in parts; http.read_timeout is the bound"),
-            Self::MediaType => ("request.media_type", 415, "The content type is not taken here", "send JSON or YAML as docs/http-api.md says"),
+            Self::MediaType => ("request.media_type", 415, "The content type is not taken here", "send JSON or YAML, without a Content-Encoding"),
             Self::Stale => ("execution.stale", 409, "The execution has moved on", "read it again"),
             Self::StaleRevision => ("request.stale_revision", 412, "The execution is not at the revision of If-Match", "read it again and decide anew"),
             Self::StaleTag => ("request.stale_tag", 412, "It is not at the version of If-Match", "read it again and decide anew"),
@@ -210,15 +211,15 @@ impl ProblemCode {
             Self::HoldPastPivot => ("hold.past_pivot", 409, "The hold comes too late", "what still exists is listed in still_there: preserve it outside of Tenure"),
             Self::OwnHold => ("hold.own", 403, "Nobody releases a hold of their own", "ask another person who may release holds"),
             Self::HoldRefused => ("hold.refused", 409, "The hold cannot be placed or released", "the detail names the rule"),
-            Self::WorkloadRejected => ("workload.rejected", 422, "The workload can never be admitted as it is", "mend what `weighed` says, and ask under another name"),
-            Self::WorkloadDiffers => ("workload.differs", 409, "There is such a workload with another content", "one name stands for one content for ever: choose another"),
+            Self::WorkloadRejected => ("workload.rejected", 422, "The workload can never be admitted as it is", "correct what `weighed` says, and send it again under the same name"),
+            Self::WorkloadDiffers => ("workload.differs", 409, "There is such a workload with another content", "choose another name; only a rejected request can be corrected under its name"),
             Self::TenantLeaves => ("tenant.leaves", 409, "The tenant leaves", "nothing: its offboarding has begun; cancel that before destruction begins to let it work again"),
             Self::LineFull => ("line.full", 409, "The workspace's line is full", "wait until it is shorter, or raise admission.line_limit in the policy"),
             Self::BeyondNominal => ("reservation.beyond_nominal", 422, "More would be promised than the workspace has", "reserve less, or raise the quota first"),
             Self::ReservationDiffers => ("reservation.differs", 409, "There is such a reservation with other terms", "choose another name, or remove the reservation first"),
             Self::ScheduleBuiltIn => ("schedule.built_in", 409, "The schedule is built in", "pause it, or publish a policy with other times for a sweep"),
             Self::ScheduleChanged => ("schedule.changed", 412, "The schedule is not at the version of If-Match", "read it again and decide anew"),
-            Self::ScheduleRefused => ("schedule.refused", 409, "The schedule does not take this now", "read the detail, and docs/schedules.md"),
+            Self::ScheduleRefused => ("schedule.refused", 409, "The schedule does not take this now", "read the detail; the manual, page schedules, has the rest"),
             Self::Unknown => ("ledger.missing", 404, "The books have no such thing", "check the names: the detail says which of them there is not"),
             Self::NoWorker => ("execution.no_worker", 409, "This version does not know the workflow or its schema", "run a version of Tenure that does"),
             Self::Unreadable => ("execution.unreadable", 500, "Something stored cannot be read", "`tenure store check` names it; the others go on"),
@@ -230,6 +231,7 @@ impl ProblemCode {
             Self::StoreUnavailable => ("store.unavailable", 503, "The store does not answer", "repeat with the same Idempotency-Key; see /readyz"),
             Self::StoreHeld => ("store.held", 503, "The store is held", "ask again later; for those who work for the platform: `tenure store held` says why, and how to let it go"),
             Self::StoreFree => ("store.not_held", 409, "The store is not held so", "look at it again: `tenure store held`"),
+            Self::ClockSkewed => ("clock.skewed", 503, "The server's clock is not that of the database", "have both clocks kept by NTP; the server takes requests again once they agree"),
             Self::Stopping => ("server.stopping", 503, "The server is stopping", "repeat in a moment"),
             Self::Internal => ("server.error", 500, "The server has a fault", "report it with the request id; the log has the rest"),
         }

@@ -198,7 +198,15 @@ async fn read(
         let sites = |body: &TextBody| parse_sites(&body.text).map_err(|invalid| Problem::invalid(&invalid));
         let sites = understood(app, caller, body, sites).await?;
         let sites = targets::with_backends(sites, app.engine.platform());
-        let report = app.engine.transact(keep, |view| import_sites(view, &sites)).await?;
+        let platform = app.engine.platform();
+        let imported = app.engine.transact(keep, |view| {
+            let report = import_sites(view, &sites)?;
+            for row in &sites.clusters {
+                targets::record_backend(view, platform, &row.id)?;
+            }
+            Ok(report)
+        });
+        let report = imported.await?;
         Ok(json!({ "kind": "sites", "report": report }))
     } else {
         let detail = format!(

@@ -20,9 +20,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use workflows::{
-    reclaim::{Reclaim, ReclaimCause, preview},
+    reclaim::{PlanVerdict, Reclaim, ReclaimCause, preview},
     sweeps::MissedPromise,
-    tenancy::{Cohort, Resource, TenantId, Workload, WorkspaceName},
+    tenancy::{Cohort, Resource, TenantId, Workload, WorkloadState, WorkspaceName},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -130,6 +130,27 @@ impl ReclaimRequest {
     }
 }
 
+impl ReclaimRequest {
+    /// Why nothing has to be freed: an empty plan would look like a mistake.
+    fn why_nothing(&self, view: &mut View) -> Result<String, Undecided> {
+        let Some(name) = &self.workload else { return Ok("nothing is owed that somebody waits for".into()) };
+        let Some(workload) = view.get::<Workload>(&Workload::key(&self.tenant, name))? else {
+            return Ok(format!("there is no workload {name}"));
+        };
+        let state: &str = (&workload.state).into();
+        Ok(match workload.state {
+            WorkloadState::Waiting => format!(
+                "workload {name} waits, and nothing more has to be freed: it fits, or what it needs is being freed already; \
+                 `tenure executions list --filter 'workflow = reclaim'` shows reclaims under way"
+            ),
+            WorkloadState::Admitted
+            | WorkloadState::Reclaimed { .. }
+            | WorkloadState::Finished
+            | WorkloadState::Rejected => format!("workload {name} is {state}: it waits for nothing"),
+        })
+    }
+}
+
 impl StartRequest for ReclaimRequest {
     type Document = Self;
     type Planned = types::stored_documents::ReclaimPlan;
@@ -163,7 +184,11 @@ impl StartRequest for ReclaimRequest {
         let mut shown = planned::<Reclaim>(&tried.plan());
         if let (Some(fields), Some(found)) = (shown.as_object_mut(), &tried.planned) {
             fields.insert("verdict".into(), json!(found.verdict));
-            fields.insert("why".into(), json!(found.why));
+            let why = match (&found.why, found.verdict) {
+                (None, PlanVerdict::Satisfied) => Some(self.why_nothing(view)?),
+                (why, _) => why.clone(),
+            };
+            fields.insert("why".into(), json!(why));
         }
         Ok(shown)
     }

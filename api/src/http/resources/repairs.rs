@@ -100,7 +100,7 @@ async fn repair_execution(
         let known = "kind: edit, mark_done, mark_not_done, skip or undo_with";
         Problem::new(
             ProblemCode::RepairInvalid,
-            format!("{error}; {known}; docs/operations.md has an example of each"),
+            format!("{error}; {known}; the manual, page operations has an example of each"),
         )
     })?;
     let event = Event::Repaired { repair, order: Attribution { by: caller.name.clone(), reason } };

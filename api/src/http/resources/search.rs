@@ -1,5 +1,7 @@
 //! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
 
+mod platform_rows;
+
 use crate::{
     auth::{Caller, Verb},
     http::{
@@ -16,7 +18,9 @@ use crate::{
     types::{
         channels,
         executions::{Row, Stuck},
-        mapping, schedules,
+        mapping,
+        operations::StuckPlatform,
+        schedules,
     },
 };
 use axum::{Extension, Json, extract::State};
@@ -83,6 +87,12 @@ impl SearchParams {
         self.means(schedules::Stuck::WORKFLOW, &schedules::Stuck::REASONS)
     }
 
+    /// Returns true if limits and the clock are meant too, in the same way.
+    fn means_platform(&self) -> bool {
+        self.means(StuckPlatform::LIMIT, &[StuckPlatform::CLOSED])
+            || self.means(StuckPlatform::CLOCK, &[StuckPlatform::JUMPED])
+    }
+
     /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.
     fn means(&self, workflow: &str, reasons: &[&str]) -> bool {
         let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
@@ -125,6 +135,11 @@ struct StuckFound {
     /// Schedules that fail or cannot fire any more: on the first page, for those who may read schedules, where nothing narrows what
     /// is found, or `workflow=schedule` or one of their reasons does.
     schedules: Vec<schedules::Stuck>,
+    /// Limits that are closed, and a clock that jumped: on the first page, for those who may read limits, where nothing narrows what
+    /// is found, or `workflow=limit`, `workflow=clock` or one of their reasons does.
+    limits: Vec<StuckPlatform>,
+    /// What leaves operators without word, such as a missing notification channel.
+    warnings: Vec<String>,
 }
 
 pub(in crate::http) fn invalid_query(misread: &FilterError) -> Problem {
@@ -219,8 +234,13 @@ async fn stuck(
     if caller.tenant.is_none() && caller.may(Verb::ReadSchedules) && wanted.means_schedules() {
         schedules.extend(status::stuck(&app, now).await?);
     }
+    let mut limits = Vec::new();
+    if caller.tenant.is_none() && caller.may(Verb::ReadLimits) && wanted.means_platform() {
+        limits.extend(platform_rows::all(&app, now).await?);
+    }
+    let warnings = if may && wanted.cursor.is_none() { platform_rows::warnings(&app) } else { Vec::new() };
     let Json(found) = answer(&found, |record| stuck_row(record, now));
-    Ok(Json(StuckFound { found, channels, schedules }))
+    Ok(Json(StuckFound { found, channels, schedules, limits, warnings }))
 }
 
 fn stuck_row(record: &Record, now: Timestamp) -> Stuck {

@@ -14,7 +14,7 @@ use crate::{
     state::{ServerState, SharedState},
     types::{
         Time,
-        operations::{PendingWork, Store, StoreHeld},
+        operations::{ClockConfirmed, PendingWork, Store, StoreHeld},
     },
 };
 use axum::{Extension, Json, extract::State};
@@ -55,6 +55,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             doc("releaseStore", "Lets the store go, from the hold that was looked at.")
                 .says::<Store>(200)
                 .may(&[ProblemCode::ReasonMissing, ProblemCode::StoreFree]),
+        ),
+        Route::post(
+            "/v1/clock:confirm",
+            Access::Staff(Verb::HoldStore),
+            confirm_clock,
+            doc(
+                "confirmClock",
+                "Says that the clock is right after a jump: retention, ended contracts and deadlines of approvals go on.",
+            )
+            .says::<ClockConfirmed>(200)
+            .may(&[ProblemCode::ReasonMissing]),
         ),
     ]
 }
@@ -181,6 +192,25 @@ async fn hold(
         store.hold(hold).await?;
     }
     show(State(app)).await
+}
+
+async fn confirm_clock(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(begin): JsonBody<HoldBody>,
+) -> Result<Json<ClockConfirmed>, Problem> {
+    reason(&begin.reason)?;
+    let jump = app.engine.confirm_clock().await?;
+    if let Some(jump) = jump {
+        let (from, to) = (format_time(jump.from), format_time(jump.to));
+        tracing::warn!(from, to, by = caller.name, reason = begin.reason, "the clock was confirmed");
+        app.freed.notify_one();
+    }
+    Ok(Json(ClockConfirmed {
+        confirmed: jump.is_some(),
+        from: jump.map(|jump| format_time(jump.from)),
+        to: jump.map(|jump| format_time(jump.to)),
+    }))
 }
 
 async fn release(

@@ -10,7 +10,7 @@ use crate::{
         route_doc::doc,
     },
     state::ServerState,
-    types,
+    types::{self, problems::Fault},
 };
 use engine::{Started, Undecided, View};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use workflows::{
         increase::{self, QuotaIncrease},
     },
     sla_change::{self, SlaChange, SlaRequest},
-    tenancy::{Quota, workspace_key},
+    tenancy::{Entitlement, GpuModel, Quota, Resource, Tenant, Workspace, workspace_key},
 };
 
 /// What `direction` means.
@@ -33,7 +33,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     let mut routes = start_routes::<QuotaChangeRequest>(
         (
             "/v1/quota-requests",
-            doc("changeQuota", "Asks for another quota of a workspace.").asks("direction", WAY),
+            doc("changeQuota", "Asks for another quota of a workspace.")
+                .asks("direction", WAY)
+                .may(&[ProblemCode::NotFound]),
         ),
         (
             "/v1/quota-requests:plan",
@@ -64,7 +66,44 @@ pub(in crate::http) struct QuotaChangeRequest {
     pub(in crate::http) direction: Option<Direction>,
 }
 
+/// Why a request could never be carried out.
+enum Unmet {
+    /// There is no such thing, by kind and name.
+    Unknown(&'static str, String),
+    /// The tenant did not buy the model; which it bought.
+    NotBought(Resource, GpuModel),
+}
+
+impl Unmet {
+    fn into_problem(self) -> Problem {
+        match self {
+            Self::Unknown(kind, name) => Problem::not_found(kind, &name),
+            Self::NotBought(resource, bought) => {
+                let message = format!("{resource} was not bought; the tenant bought gpu/{bought}");
+                let fault =
+                    Fault { pointer: "/resource".into(), message: message.clone(), line: None, column: None };
+                Problem::new(ProblemCode::DocumentInvalid, format!("resource: {message}")).at(vec![fault])
+            }
+        }
+    }
+}
+
 impl QuotaChangeRequest {
+    /// What the request names that there is not: a typo is refused before it becomes an execution.
+    fn unmet(&self, view: &mut View) -> Result<Option<Unmet>, Undecided> {
+        let request = &self.request;
+        if view.get::<Tenant>(request.tenant.as_str())?.is_none() {
+            return Ok(Some(Unmet::Unknown("tenant", request.tenant.to_string())));
+        }
+        let workspace = workspace_key(&request.tenant, &request.workspace);
+        if view.get::<Workspace>(&workspace)?.is_none() {
+            return Ok(Some(Unmet::Unknown("workspace", workspace)));
+        }
+        let bought = view.get::<Entitlement>(request.tenant.as_str())?.map(|bought| bought.gpu_model);
+        let other = request.resource.gpu().zip(bought).filter(|(kind, bought)| kind.model != *bought);
+        Ok(other.map(|(_, bought)| Unmet::NotBought(request.resource.clone(), bought)))
+    }
+
     fn way(&self, view: &mut View) -> Result<Direction, Undecided> {
         if matches!(self.request.change, Change::By(_)) {
             return Ok(self.direction.unwrap_or(Direction::Increase));
@@ -99,6 +138,10 @@ impl StartRequest for QuotaChangeRequest {
     }
 
     async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
+        let unmet = app.engine.transact(false, |view| self.unmet(view)).await?;
+        if let Some(problem) = unmet {
+            return Err(problem.into_problem());
+        }
         Ok(match app.engine.transact(false, |view| self.way(view)).await? {
             Direction::Increase => app.engine.start(QuotaIncrease::new(self.request), asked).await?,
             Direction::Decrease => app.engine.start(QuotaDecrease::new(self.request), asked).await?,

@@ -96,7 +96,7 @@ struct ListParams {
     cursor: Option<String>,
 }
 
-const TIMES: &[&str] = &["created_at", "activated_at"];
+const TIMES: &[&str] = &["created_at", "activated_at", "closed_at"];
 
 async fn list(
     State(app): State<SharedState>,

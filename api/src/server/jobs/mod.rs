@@ -7,6 +7,7 @@ pub(super) mod access_denials;
 mod audit_sealing;
 mod batches;
 mod certificate_reload;
+pub(super) mod clock_watch;
 mod change_feed;
 mod housekeeping;
 mod notifications;
@@ -35,6 +36,7 @@ pub(super) fn spawn(app: &SharedState, stop: &watch::Receiver<bool>) -> Result<V
         #[cfg(feature = "otlp")]
         tokio::spawn(trace_export::run(app.clone(), follower, stop.clone())),
         tokio::spawn(housekeeping::run(app.clone(), stop.clone())),
+        tokio::spawn(clock_watch::run(app.clone(), stop.clone())),
         tokio::spawn(schedules::run(app.clone(), stop.clone())),
         tokio::spawn(batches::run(app.clone(), stop.clone())),
         tokio::spawn(simulated_observations::run(app.clone(), stop.clone())),

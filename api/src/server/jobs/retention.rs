@@ -34,6 +34,10 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
 
 /// Forgets all that is due, batch by batch, and says how many went.
 async fn sweep(app: &ServerState) -> Result<usize, Error> {
+    if app.engine.clock_jump().is_some() {
+        tracing::warn!("the clock jumped forward: nothing is forgotten until an operator confirms it");
+        return Ok(0);
+    }
     let (mut went, mut after) = (0_usize, None);
     loop {
         let (found, next) = batch(app, after, true).await?;

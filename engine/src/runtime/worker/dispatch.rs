@@ -28,9 +28,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut working: JoinSet<()> = JoinSet::new();
         let closing = Shutdown::default();
         tokio::pin!(stop);
-        loop {
+        'work: loop {
             if let Some(others_first) = self.inner.version_routing.yields(self.inner.clock.now()) {
                 tokio::time::sleep(others_first).await;
+            }
+            while self.refuses_work() {
+                tokio::select! {
+                    () = &mut stop => break 'work,
+                    () = tokio::time::sleep(SECOND) => {}
+                }
             }
             self.inner.wakeup.start_looking();
             let wait = match self.dispatch(&places, &mut working, &closing).await {
@@ -114,7 +120,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
 
     async fn next_from_memory(&self, closing: &Shutdown) -> Option<Lease> {
         let (now, options) = (self.inner.clock.now(), &self.inner.options);
-        if closing.is_closing() || self.inner.version_routing.yields(now).is_some() {
+        if self.refuses_work() || closing.is_closing() || self.inner.version_routing.yields(now).is_some() {
             return None;
         }
         let lease = self.inner.store.lease_from_memory(&options.holder, now, options.lease)?;

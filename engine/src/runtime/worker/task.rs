@@ -103,6 +103,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Ok(());
             }
             Directive::AwaitResume => Event::Held { ticket, doubt: lease.deliveries > 1 },
+            Directive::DeliverTimer(Event::DeadlinePassed { .. }) if self.put_off_deadline(&lease).await? => {
+                return Ok(());
+            }
             Directive::DeliverTimer(event) => event,
             // It is too late, and an earlier worker may have done it.
             Directive::GiveUp(error) if lease.deliveries > 1 && error.code == STATE_DEADLINE => {

@@ -26,6 +26,7 @@ pub(super) async fn clusters(
     let mut served = BTreeMap::new();
     let mut agents: BTreeMap<String, AgentsTarget> = BTreeMap::new();
     let mut layouts = BTreeMap::new();
+    let mut unready: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, chosen) in all {
         let named = kinds_of(&name, &chosen)?;
         let mut reached: Option<Arc<dyn Workloads>> = None;
@@ -33,6 +34,7 @@ pub(super) async fn clusters(
         for (kind, settings) in chosen {
             let here = format!("clusters.{name}.{kind}");
             let within = |error: TargetError| error.within(&here);
+            unready.entry(name.clone()).or_default().extend(preflight(&kind, &settings));
             let one = match kind.as_str() {
                 "kubernetes" => kinds::kubernetes(&name, settings).await.map_err(within)?,
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
@@ -69,7 +71,18 @@ pub(super) async fn clusters(
     platform.kubernetes = ByPlace::<dyn Kubernetes>::over(kubernetes, platform.kubernetes);
     platform.slurm = ByPlace::<dyn Slurm>::over(slurm, platform.slurm);
     platform.workloads = ByPlace::<dyn Workloads>::over(workloads, platform.workloads);
-    Ok(Connected { platform: platform.with_backends(served), agents })
+    Ok(Connected { platform: platform.with_backends(served).with_unready(unready), agents })
+}
+
+/// Returns what a cluster with these settings lacks before a tenant can be onboarded in it. The one list of these checks: plan, dry run,
+/// request, the list of clusters and `tenure doctor` all show what it returns.
+fn preflight(kind: &str, settings: &Value) -> Vec<String> {
+    let mut lacks = Vec::new();
+    if kind == "kubernetes" && settings.get("probe_image").is_none_or(Value::is_null) {
+        let why = "`probe_image` is not set for it in the file of targets, and isolation is probed with pods of that image";
+        lacks.push(why.to_owned());
+    }
+    lacks
 }
 
 /// The system in which a backend of this kind finds what tenants have, where it is real.
@@ -117,4 +130,23 @@ fn kinds_of(name: &str, chosen: &BackendSettings) -> Result<String, TargetError>
         return Err(TargetError::new(&at, format!("{named} are more than it can be: keep one of them")));
     }
     Ok(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_cluster_whose_isolation_cannot_be_probed_is_not_ready() {
+        for (kind, settings, ready) in [
+            ("kubernetes", json!({}), false),
+            ("kubernetes", json!({ "probe_image": null }), false),
+            ("kubernetes", json!({ "probe_image": "registry.example/probe@sha256:00" }), true),
+            ("slurm", json!({}), true),
+            ("simulated", json!({}), true),
+        ] {
+            assert_eq!(preflight(kind, &settings).is_empty(), ready, "{kind} {settings}");
+        }
+    }
 }

@@ -27,6 +27,7 @@ pub fn simulated_platform(world: Arc<dyn World>) -> Platform {
         signer: simulated_signer(),
         simulator: Some(Arc::new(Simulator(world))),
         served: BTreeMap::new(),
+        unready: BTreeMap::new(),
     }
 }
 

@@ -312,6 +312,7 @@ fn found(view: &mut View, scene: &Scenario, policy: &PolicyRef, place: &Place) -
         tenancy: Tenancy::Shared,
         backend: Cluster::SIMULATED.into(),
         models: BTreeSet::from([scene.model.clone()]),
+        unready: Vec::new(),
     })?;
     view.put(&Tenant {
         id: scene.tenant.clone(),
@@ -328,6 +329,7 @@ fn found(view: &mut View, scene: &Scenario, policy: &PolicyRef, place: &Place) -
         onboarded_by: place.setter,
         created_at: scene.starts,
         activated_at: Some(scene.starts),
+        closed_at: None,
     })?;
     let held =
         |machine: &crate::scenario::NodeSpec| AllocatedNode { gpus: gpus(machine), epoch: OwnerEpoch(1) };

@@ -142,6 +142,7 @@ impl Fixture {
             onboarded_by: by,
             created_at: view.now(),
             activated_at: Some(view.now()),
+            closed_at: None,
         })?;
         for id in self.node_names()? {
             let node = Node {

@@ -185,7 +185,13 @@ impl Reader {
         match item.value {
             Value::Whole(value) if (low..=high).contains(&value) => T::try_from(value).ok(),
             _ => {
-                let remedy = format!("write a whole number from {low} to {high}");
+                let remedy = match item.value {
+                    // Such as `012` and `1e1`, which the parser takes for other numbers than people mean.
+                    Value::Fraction(value) if value.fract().abs() < f64::EPSILON => {
+                        format!("write plain digits, without leading zeros or an exponent: a whole number from {low} to {high}")
+                    }
+                    _ => format!("write a whole number from {low} to {high}"),
+                };
                 self.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
                 None
             }

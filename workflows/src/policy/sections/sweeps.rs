@@ -103,7 +103,7 @@ fn schedule(fields: &Fields<'_>) -> Option<Schedule> {
 
 fn wrong(fields: &Fields<'_>, name: &str, error: &ScheduleError) {
     let said = error.to_string();
-    let (problem, remedy) = said.split_once("; ").unwrap_or((&said, "see docs/policy.md"));
+    let (problem, remedy) = said.split_once("; ").unwrap_or((&said, "see the manual, page policy"));
     if let Some(item) = fields.optional(name) {
         fields.reader().note(item, problem.into(), remedy);
     }

@@ -45,7 +45,7 @@ pub const ALL: &[(&str, &str)] = &[
         TENANT_LEAVES,
         "nothing: its offboarding has begun; cancel that before destruction begins to let it work again",
     ),
-    (DIFFERS, "give the workload another name; one name stands for one content for ever"),
+    (DIFFERS, "give the workload another name; only a rejected request can be corrected under its name"),
     (INVALID, "read the message: it names the field and what it may be"),
     (WORKLOAD_STATE, "read the message: the workload is elsewhere in its life"),
     (UNKNOWN_WORKLOAD, "check the name; `tenure workloads list` shows the tenant's"),

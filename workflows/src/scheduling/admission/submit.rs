@@ -27,7 +27,7 @@ pub struct WorkloadRequest {
     pub tenant: TenantId,
     /// Of which workspace.
     pub workspace: WorkspaceName,
-    /// Its name within the tenant, for ever.
+    /// Its name within the tenant. It is used again only to correct a request that was rejected.
     pub name: String,
     /// What it is like.
     pub class: WorkloadClass,
@@ -128,6 +128,14 @@ impl WorkloadRequest {
         }
     }
 
+    /// Returns true if `workload` was rejected, so that it never ran, and this request has another content: its name is free.
+    fn corrects(&self, workload: &Workload) -> bool {
+        workload.state == WorkloadState::Rejected
+            && workload.admitted_at.is_none()
+            && workload.evictions == 0
+            && !self.matches(workload)
+    }
+
     /// Whether `workload` was asked for with the same content.
     fn matches(&self, workload: &Workload) -> bool {
         let asked = self.workload(workload.submitted_at);
@@ -180,7 +188,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
         view.prefetch::<WorkspaceQueue>([line]),
         view.prefetch::<RunningList>([part]),
     ];
-    if let Some(there) = known(view, &wants, &key)? {
+    if let Some(there) = known(view, &wants, &key)?.filter(|there| !request.corrects(there)) {
         return stands(view, request, there);
     }
     let mut desk = AdmissionTx::open(view, &request.tenant, wants)?;

@@ -62,6 +62,9 @@ pub struct Cluster {
     pub backend: String,
     /// The GPU models that it has or had, so that its pools can be found.
     pub models: BTreeSet<GpuModel>,
+    /// What its target lacks before a tenant can be onboarded in it, as the server found at its last start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unready: Vec<String>,
 }
 
 impl Cluster {

@@ -45,7 +45,7 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
             found.failed(
                 "configuration",
                 why,
-                "mend the file or the variable: docs/operations.md, configuration",
+                "mend the file or the variable: the manual, page operations, configuration",
             );
             return None;
         }
@@ -100,7 +100,7 @@ fn certificate(config: &Config, found: &mut Findings) {
         }
         return;
     }
-    let remedy = "docs/operations.md, TLS: what both files have to hold";
+    let remedy = "the manual, page operations, TLS: what both files have to hold";
     match CertificateFiles::read(&config.tls).and_then(|files| CertificatePair::of(&files, &config.tls)) {
         Err(why) => found.failed("tls", why, remedy),
         Ok(pair) => {
@@ -282,9 +282,9 @@ pub(super) async fn store(
         }
         Ok(Ok(report)) => {
             let says = report.problems.join("\n");
-            found.failed("store", says, "docs/store.md; keep a copy of the folder before anything else");
+            found.failed("store", says, "the manual, page store; keep a copy of the folder before anything else");
         }
-        Ok(Err(error)) => found.failed("store", error.to_string(), "docs/store.md"),
+        Ok(Err(error)) => found.failed("store", error.to_string(), "the manual, page store"),
         Err(error) => found.failed("store", error.to_string(), "`tenure store check`"),
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// What it is called.
 const CHECK: &str = "identity provider";
 /// Where settings are described.
-const PAGE: &str = "docs/access.md, an identity provider";
+const PAGE: &str = "the manual, page access, an identity provider";
 
 /// Looks at the settings of the provider; asks it, unless `patience` is none.
 pub(super) async fn look(config: &Config, patience: Option<Duration>, found: &mut Findings) {

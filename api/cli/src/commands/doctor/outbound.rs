@@ -19,13 +19,14 @@ async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findi
     const CHECK: &str = "notifications";
     let all = notify::check(&config.notify);
     if all.is_empty() {
-        return found.ok(CHECK, "no channel is set: nobody is told when somebody has to look");
+        let says = "no channel is set: no operator is notified when something needs attention";
+        return found.warning(CHECK, says, "set one under notify.channels; `tenure notify test` tries it");
     }
     for (name, made) in all {
         let leads = match made {
             Ok(leads) => leads,
             Err(why) => {
-                found.failed(CHECK, why, "mend it, or the server does not start: docs/notifications.md");
+                found.failed(CHECK, why, "mend it, or the server does not start: the manual, page notifications");
                 continue;
             }
         };
@@ -56,7 +57,7 @@ async fn collector(config: &Config, patience: Option<Duration>, found: &mut Find
         Err(why) => found.warning(
             "traces",
             format!("{url}: {why}"),
-            "see traces.url, and whether the collector runs: docs/traces.md; nothing else waits for it",
+            "see traces.url, and whether the collector runs: the manual, page traces; nothing else waits for it",
         ),
     }
 }

@@ -69,6 +69,8 @@ pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findin
         served.store(found).await;
         served.stuck(found).await;
         served.engines(found).await;
+        served.clusters(found).await;
+        served.limits(found).await;
     }
     served.audit(found).await;
     Some(served)

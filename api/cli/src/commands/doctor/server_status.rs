@@ -35,7 +35,7 @@ impl Served {
             if check.get("ok") == Some(&Value::Bool(true)) {
                 found.ok("server", says);
             } else {
-                found.failed("server", says, "docs/operations.md, first look; the server's log has the rest");
+                found.failed("server", says, "the manual, page operations, first look; the server's log has the rest");
             }
         }
     }
@@ -47,7 +47,7 @@ impl Served {
             return found.ok("server", "ready; what its checks say is told to those who may read_metrics");
         }
         let says = outbound::excerpt_text(answer).await.trim().replace('\n', "; ");
-        found.failed("server", says, "docs/operations.md, first look; the server's log has the rest");
+        found.failed("server", says, "the manual, page operations, first look; the server's log has the rest");
     }
 
     /// Who asks. Whether anything more can be asked.
@@ -160,6 +160,34 @@ impl Served {
         }
     }
 
+    /// What each cluster lacks before a tenant can be onboarded in it.
+    pub(super) async fn clusters(&self, found: &mut Findings) {
+        let (_, listed) = self.read("/v1/clusters?limit=1000").await;
+        for cluster in listed.get("items").and_then(Value::as_array).into_iter().flatten() {
+            let id = cluster.get("id").and_then(Value::as_str).map(output::sanitize).unwrap_or_default();
+            let lacks = cluster.get("unready").and_then(Value::as_array).into_iter().flatten();
+            for lack in lacks.filter_map(Value::as_str) {
+                let says = format!("no tenant can be onboarded in cluster {id}: {}", output::sanitize(lack));
+                found.warning("targets", says, "set it in the file of targets, then restart the server");
+            }
+        }
+    }
+
+    /// Limits that are closed, so that work stands still there, a clock that jumped, and a missing notification channel.
+    pub(super) async fn limits(&self, found: &mut Findings) {
+        let (_, listed) = self.read("/v1/stuck?workflow=limit").await;
+        for row in listed.get("limits").and_then(Value::as_array).into_iter().flatten() {
+            let said =
+                |name: &str| row.get(name).and_then(Value::as_str).map(output::sanitize).unwrap_or_default();
+            let says = format!("{} is {}: {}", said("subject"), said("state"), said("message"));
+            found.warning("limits", says, said("next"));
+        }
+        for warning in listed.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+            let says = output::sanitize(warning.as_str().unwrap_or_default());
+            found.warning("notifications", says, "set one under notify.channels; `tenure notify test` tries it");
+        }
+    }
+
     /// How far the audit is behind, and whether the clock was set back, by the metrics.
     pub(super) async fn audit(&self, found: &mut Findings) {
         let Ok(answer) = self.ask("/metrics").await else { return };
@@ -187,7 +215,7 @@ fn set_back(ahead: Option<f64>, found: &mut Findings) {
             "the server's clock was set back: a schedule has moments on record that are {ahead:.0} s ahead"
         );
         let remedy = "if the clock is right now, look at what became due by mistake: `tenure schedules list`, `tenure approvals list`; \
-                      if it is wrong, set it: docs/operations.md";
+                      if it is wrong, set it: the manual, page operations";
         found.warning("clock", says, remedy);
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn look(config: &Config, patience: Duration, found: &mut Findin
         return found.ok("targets", "none are named: every cluster is simulated");
     }
     let file = Path::new(&config.targets);
-    let mend = "docs/backends/contract.md says what stands in it";
+    let mend = "the manual, page contract says what stands in it";
     if let Err(error) = Targets::read(file) {
         return found.failed("targets", error.to_string(), mend);
     }

@@ -6,10 +6,12 @@ use crate::{
     types,
 };
 use chrono::NaiveDate;
-use engine::{CatchUp, Exclusion, Fold, Gap, Overlap, Schedule, Target};
+use engine::{CatchUp, Exclusion, Firing, Fold, Gap, Overlap, Schedule, Target};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use std::time::Duration;
+use store::Timestamp;
 
 /// A schedule as people define it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -96,5 +98,51 @@ impl ScheduleDefinition {
             note: self.note,
             ..usual
         })
+    }
+}
+
+/// How many moments a schedule that people set may have within [`RATE_SPAN`].
+const MOST_MOMENTS: usize = 6;
+/// The span that they are counted in.
+const RATE_SPAN: Duration = Duration::from_secs(60);
+
+/// Refuses a schedule that fires more than six times a minute: each moment is a commit, and what it starts is many. An expression that
+/// cannot be read is refused where it is set.
+pub(super) fn check_rate(schedule: &Schedule, now: Timestamp) -> Result<(), Problem> {
+    let Ok(moments) = schedule.upcoming(now, 10 * MOST_MOMENTS) else { return Ok(()) };
+    let dense = |window: &[Firing]| match window {
+        [first, .., last] => last.nominal.since(first.nominal) < RATE_SPAN,
+        _ => false,
+    };
+    if moments.windows(MOST_MOMENTS + 1).any(dense) {
+        let detail = format!(
+            "cron: {:?} fires more than {MOST_MOMENTS} times a minute; use an interval of at least 10 seconds",
+            schedule.cron
+        );
+        return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_schedule_that_people_set_fires_at_most_six_times_a_minute() {
+        for (cron, taken) in [
+            ("* * * * * *", false),
+            ("*/9 * * * * *", false),
+            ("0-59 0 2 * * *", false),
+            ("*/10 * * * * *", true),
+            ("0,1 0 2 * * *", true),
+            ("* * * * *", true),
+            ("no cron", true),
+        ] {
+            let target = Target::Start { workflow: "reclaim".into(), data: json!({}) };
+            let schedule = Schedule::new("x", cron, "UTC", target);
+            assert_eq!(check_rate(&schedule, Timestamp(1_800_000_000_000)).is_ok(), taken, "{cron}");
+        }
     }
 }

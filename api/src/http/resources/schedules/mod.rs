@@ -280,7 +280,9 @@ async fn set(
     own(&app, &name).await?;
     let wanted: ScheduleDefinition = understood(&app, &caller, body, read).await?;
     Startable::named(&wanted.start.workflow)?.check(&wanted.start.data, &caller)?;
-    let set = app.engine.set_schedule(wanted.named(&name)?, &caller.name, new_only(&headers));
+    let schedule = wanted.named(&name)?;
+    definition::check_rate(&schedule, app.engine.clock().now())?;
+    let set = app.engine.set_schedule(schedule, &caller.name, new_only(&headers));
     let set = bind(bound, &name, set).await?;
     tracing::info!(schedule = name, version = set.version, by = caller.name, "schedule set");
     app.told.notify_one();

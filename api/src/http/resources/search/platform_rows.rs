@@ -1,0 +1,77 @@
+//! Rows of `/v1/stuck` that are of the platform: limits that are closed, and a clock that jumped.
+
+use crate::{
+    http::problem::Problem,
+    state::ServerState,
+    types::operations::StuckPlatform,
+};
+use engine::{ClockJump, KeyStatus};
+use program::encoding::rfc3339::format_time;
+use store::Timestamp;
+
+/// Everything of the platform that an operator has to look at.
+pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+    let limits = app.engine.limit_statuses().await?;
+    let closed = limits.iter().filter_map(|limit| closed(limit, now));
+    Ok(app.engine.clock_jump().map(|jump| jumped(jump, now)).into_iter().chain(closed).collect())
+}
+
+/// What is not wrong, but leaves operators without word of what is.
+pub(super) fn warnings(app: &ServerState) -> Vec<String> {
+    if app.outbox.channels().is_empty() {
+        return vec!["no notification channel is set: no operator hears of what is stuck (notify.channels)".to_owned()];
+    }
+    Vec::new()
+}
+
+fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
+    let closed = limit.closed.as_ref()?;
+    let until = closed.until.map(|until| format!(", until {}", format_time(until))).unwrap_or_default();
+    let message = format!("closed by {}: {}{until}; {} attempts wait", closed.by, closed.why, limit.queued);
+    let row = StuckPlatform {
+        id: limit.key.clone(),
+        workflow: StuckPlatform::LIMIT,
+        subject: format!("limit/{}", limit.key),
+        state: "closed",
+        reason: StuckPlatform::CLOSED,
+        since: format_time(limit.oldest.unwrap_or(now)),
+        age_seconds: now.since(limit.oldest.unwrap_or(now)).as_secs(),
+        owner: vec!["platform_ops"],
+        next: "let work go on there with `tenure limits open KEY`",
+        message: Some(message),
+    };
+    Some(row)
+}
+
+fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
+    let message = format!(
+        "the clock jumped from {} to {}: retention, ended contracts and deadlines of approvals wait",
+        format_time(jump.from),
+        format_time(jump.to)
+    );
+    StuckPlatform {
+        id: "clock".to_owned(),
+        workflow: StuckPlatform::CLOCK,
+        subject: "platform/clock".to_owned(),
+        state: "jumped",
+        reason: StuckPlatform::JUMPED,
+        since: format_time(jump.to),
+        age_seconds: now.since(jump.to).as_secs(),
+        owner: vec!["platform_ops"],
+        next: "set the clock, or confirm it with `tenure store confirm-clock` if it is right",
+        message: Some(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumped_says_from_when_to_when_and_what_to_do() {
+        let row = jumped(ClockJump { from: Timestamp(0), to: Timestamp(86_400_000) }, Timestamp(86_460_000));
+        assert_eq!((row.reason, row.age_seconds), ("clock_jumped", 60));
+        let message = row.message.unwrap_or_default();
+        assert!(message.contains("1970-01-01") && message.contains("1970-01-02"), "{message}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Watches the clock: for jumps forward, and against the clock of the database that servers share.
+//!
+//! A server whose clock differs by more than [`MAX_SKEW`] leases no work, and answers requests that change something with
+//! `clock.skewed`, until the clocks agree again.
+
+use crate::state::{ServerState, SharedState};
+use program::exit::{Exit, Failure};
+use std::time::Duration;
+use store::Timestamp;
+use tokio::sync::watch;
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_secs(10);
+/// How far this server's clock may be from that of the database: 30 seconds.
+const MAX_SKEW: Duration = Duration::from_secs(30);
+
+/// Works until `stop` says so.
+pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            // By the monotonic clock: the other one is what is watched.
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        if let Err(error) = app.engine.watch_clock().await {
+            tracing::warn!(%error, "whether the clock jumped could not be kept; trying again");
+        }
+        if let Ok(Some(skew)) = skew(&app).await {
+            let refuses = skew > MAX_SKEW;
+            if refuses && !app.engine.refuses_work() {
+                tracing::error!(seconds = skew.as_secs(), "the clock differs from the database's: no work is done until they agree");
+            }
+            app.engine.refuse_work(refuses);
+        }
+    }
+}
+
+/// How far the clock of this server is from the database's; nothing where there is none, or it does not answer.
+async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
+    // A clock that a test sets is not that of this machine.
+    if app.engine.clock().monotonic().is_none() {
+        return Ok(None);
+    }
+    let before = app.engine.clock().now();
+    let Some(theirs) = app.storage.database_time().await? else { return Ok(None) };
+    Ok(Some(apart(theirs, before, app.engine.clock().now())))
+}
+
+/// How far `theirs` is from the span in which it was asked for.
+fn apart(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Duration {
+    before.since(theirs).max(theirs.since(after))
+}
+
+/// Refuses to start on a database whose clock differs.
+///
+/// # Errors
+/// By how much it differs.
+pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
+    match skew(app).await {
+        Ok(Some(skew)) if skew > MAX_SKEW => {
+            let why = format!(
+                "the clock of this machine differs by {} s from that of the database, and at most {} s are allowed: have both kept by NTP",
+                skew.as_secs(),
+                MAX_SKEW.as_secs()
+            );
+            Err(Failure::new(Exit::Store, why))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "the database's clock could not be asked for; it is asked again");
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_the_answer_took_is_no_skew() {
+        let apart = |theirs| apart(Timestamp(theirs), Timestamp(1_000), Timestamp(9_000));
+        assert_eq!((apart(1_000), apart(5_000), apart(9_000)), (Duration::ZERO, Duration::ZERO, Duration::ZERO));
+        assert_eq!((apart(400), apart(40_000)), (Duration::from_millis(600), Duration::from_secs(31)));
+    }
+}

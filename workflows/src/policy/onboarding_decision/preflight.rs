@@ -1,0 +1,133 @@
+//! The checks of an onboarding that need no fleet: one list for `policy check`, plan, dry run and request.
+//!
+//! Called by the [decision](crate::policy::evaluate) on a request, and by [`check_on`] for a document alone. Invariant: what is refused here for a
+//! document is refused for the request too, by the same rule.
+
+use super::document_reasons;
+use crate::policy::{
+    Finding, Judgement, OnboardingFacts, OnboardingRequest, PlatformPolicy, Reason, Spot,
+    parsing::document::{self, Value},
+    versions::check,
+};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use store::Timestamp;
+
+/// What the checks look at beside the request and the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preflight {
+    /// The day of the decision in UTC, as `2026-01-31`.
+    pub today: String,
+    /// The closed tenant that had the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<ClosedName>,
+}
+
+/// A name that a closed tenant had. It is not used again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedName {
+    /// When the tenant was closed, if that is known.
+    pub at: Option<Timestamp>,
+}
+
+impl ClosedName {
+    /// Says that the name was used, and until when.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let until = self.at.map(|at| format!("closed on {}", day(at)));
+        format!("was used; {}; a name is not used again", until.as_deref().unwrap_or("its tenant is closed"))
+    }
+}
+
+/// The day of `at` in UTC, as contracts write it.
+#[must_use]
+pub fn day(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(DateTime::<Utc>::from_timestamp_millis);
+    at.map(|at| at.format("%Y-%m-%d").to_string()).unwrap_or_default()
+}
+
+/// Returns true if a contract that ends on `to`, the day after its last, has ended on `today`.
+#[must_use]
+pub fn has_ended(to: &str, today: &str) -> bool {
+    to <= today
+}
+
+/// What is wrong with a document on `today`: its form, and for a request also the rules that need no fleet.
+#[must_use]
+pub fn check_on(text: &str, today: &str) -> Vec<Finding> {
+    let findings = check(text);
+    let is_request = document::from_yaml(text).is_ok_and(|root| match root.value {
+        Value::Map(fields) => {
+            let has = |name: &str| fields.iter().any(|(field, _, _)| field == name);
+            !has("policy") && has("entitlement")
+        }
+        _ => false,
+    });
+    if !findings.is_empty() || !is_request {
+        return findings;
+    }
+    let (Ok(request), Ok(policy)) = (OnboardingRequest::from_yaml(text), PlatformPolicy::built_in()) else {
+        return findings;
+    };
+    let preflight = Some(Preflight { today: today.to_owned(), closed: None });
+    let facts = OnboardingFacts { request, name_in_use: false, candidates: Vec::new(), preflight };
+    let failed = document_reasons(&facts, &policy).into_iter().filter(|(_, reason)| reason.verdict == Judgement::Failed);
+    failed.map(|(field, reason)| finding(&field, reason)).collect()
+}
+
+fn finding(field: &str, reason: Reason) -> Finding {
+    let at = reason.line.map(|line| Spot { line, column: 1 });
+    let remedy = format!("change it: an onboarding is rejected by the rule {}", reason.rule);
+    Finding::new(at, field, reason.detail, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(entitlement: &str, workspaces: &str) -> String {
+        format!(
+            "name: lab2\n\
+             tenant: {{tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, allow_gpu_sharing: false}}\n\
+             workspaces: {workspaces}\n\
+             entitlement: {{gpu_model: H100, gpus: 2{entitlement}}}\n"
+        )
+    }
+
+    #[test]
+    fn a_document_that_an_onboarding_would_reject_is_not_valid() {
+        let one = "[{name: a, class: dev, quotas: {gpus: 2}}]";
+        for (entitlement, workspaces, rule) in [
+            (", to: 2020-01-01", one, "entitlement.not_ended"),
+            (", to: 2026-11-27", one, "entitlement.not_ended"),
+            ("", "[{name: a, class: dev, quotas: {gpus: 3}}]", "quota.within_entitlement"),
+            ("", "[{name: a, class: dev, quotas: {gpus: 1, lending_limit: 5}}]", "quota.lends_its_own"),
+        ] {
+            let found = check_on(&request(entitlement, workspaces), "2026-11-27");
+            let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert!(said.len() == 1 && said[0].contains(rule) && said[0].starts_with("line "), "{said:?}");
+        }
+        for entitlement in ["", ", to: 2026-11-28", ", from: 2027-01-01, to: 2028-01-01"] {
+            assert_eq!(check_on(&request(entitlement, one), "2026-11-27"), []);
+        }
+    }
+
+    #[test]
+    fn a_reserved_name_is_refused_in_a_new_request_and_still_read_from_the_store() {
+        for name in ["kube-system", "default", "platform", "system", "unknown"] {
+            let text = request("", "[{name: a, class: dev}]").replace("lab2", name);
+            let found = check_on(&text, "2026-11-27");
+            assert!(found.iter().any(|finding| finding.field == "name"), "{name}: {found:?}");
+            let mut stored = OnboardingRequest::from_yaml(&request("", "[{name: a, class: dev}]")).unwrap();
+            stored.name = name.parse().unwrap();
+            let body = serde_json::to_value(&stored).unwrap();
+            assert_eq!(serde_json::from_value::<OnboardingRequest>(body).unwrap(), stored);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_closed_tenant_says_when_it_was_closed() {
+        let closed = ClosedName { at: Some(Timestamp(1_768_435_200_000)) };
+        assert_eq!(closed.describe(), "was used; closed on 2026-01-15; a name is not used again");
+    }
+}
