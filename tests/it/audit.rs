@@ -240,7 +240,8 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
     assert!(items(&people).iter().any(|entry| entry["actor"] == "olga"));
 
     let newest = served.get_as(&auditor, &asked("&order=newest")).await;
-    let numbers = |page: &[Value]| page.iter().map(|entry| entry["number"].as_u64().unwrap()).collect::<Vec<_>>();
+    let numbers =
+        |page: &[Value]| page.iter().map(|entry| entry["number"].as_u64().unwrap()).collect::<Vec<_>>();
     let mut oldest = numbers(&all);
     oldest.reverse();
     assert_eq!(numbers(items(&newest)), oldest);
@@ -263,7 +264,17 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
     for wrong in ["&kind=people", "&order=up"] {
         assert_eq!(served.get_as(&auditor, &asked(wrong)).await.code(), "query.invalid");
     }
-    let listed = served.run(&["audit", "list", "--tenant", "acme", "--actor", "olga", "--kind", "person", "--newest-first"]);
+    let listed = served.run(&[
+        "audit",
+        "list",
+        "--tenant",
+        "acme",
+        "--actor",
+        "olga",
+        "--kind",
+        "person",
+        "--newest-first",
+    ]);
     assert!(listed.exit == 0 && listed.out.contains("olga") && !listed.out.contains("engine "), "{listed:?}");
 }
 

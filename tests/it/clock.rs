@@ -144,7 +144,10 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
 async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock() {
     let shifted = Shifted::noticing();
     let write = |name: &str, text: &str| fs::write(shifted.dir.path().join(name), text).unwrap();
-    write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,8,H100\nn-2,96000,786432,8,H100\n");
+    write(
+        "nodes.csv",
+        "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,8,H100\nn-2,96000,786432,8,H100\n",
+    );
     write("lab.yaml", &crate::served::large("lab"));
     let imported = shifted.run(&["fleet", "import", "nodes.csv", "--cluster", "eu-1", "--region", "eu"]);
     assert_eq!(imported.exit, 0, "{imported:?}");

@@ -117,7 +117,10 @@ async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
     let drawn = served.run(&["cluster", "key", "rotate", "eu-1", "--token-file", file.to_str().unwrap()]);
     assert_eq!(drawn.exit, 0, "{drawn:?}");
     let first = std::fs::read_to_string(&file).unwrap().trim().to_owned();
-    assert!(first.starts_with("tn_") && !drawn.out.contains(&first) && !drawn.err.contains(&first), "{drawn:?}");
+    assert!(
+        first.starts_with("tn_") && !drawn.out.contains(&first) && !drawn.err.contains(&first),
+        "{drawn:?}"
+    );
 
     let none = json!({ "nodes": {} });
     let facts_of = |cluster: &str| format!("/v1/clusters/{cluster}/facts");

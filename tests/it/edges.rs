@@ -57,7 +57,12 @@ async fn a_rejected_workload_is_corrected_under_its_name_and_another_is_not_repl
     assert_eq!(submit(&served, "research", "train", 1_000).await.code(), "workload.rejected");
 
     let corrected = submit(&served, "research", "train", 2).await;
-    assert_eq!((corrected.status.as_u16(), &corrected.body["answer"]), (200, &json!("admit")), "{}", corrected.body);
+    assert_eq!(
+        (corrected.status.as_u16(), &corrected.body["answer"]),
+        (200, &json!("admit")),
+        "{}",
+        corrected.body
+    );
     let other = submit(&served, "research", "train", 3).await;
     assert_eq!((other.status.as_u16(), other.code()), (409, "workload.differs"));
 }
@@ -66,9 +71,11 @@ async fn a_rejected_workload_is_corrected_under_its_name_and_another_is_not_repl
 async fn a_quota_change_with_a_typo_is_refused_where_it_is_sent() {
     let served = with_acme().await;
     let before = served.get("/v1/executions?limit=1000").await.body["items"].as_array().unwrap().len();
-    for (to, resource, exit) in
-        [("acme/researsh", "gpu/H100", 3), ("acmee/research", "gpu/H100", 3), ("acme/research", "gpu/h100", 2)]
-    {
+    for (to, resource, exit) in [
+        ("acme/researsh", "gpu/H100", 3),
+        ("acmee/research", "gpu/H100", 3),
+        ("acme/research", "gpu/h100", 2),
+    ] {
         let set = served.run(&["quota", "set", to, resource, "2", "--reason", "x"]);
         assert_ne!(set.exit, 0, "{set:?}");
         let named = set.err.contains("researsh") || set.err.contains("acmee") || set.err.contains("gpu/H100");

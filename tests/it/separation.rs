@@ -246,7 +246,8 @@ async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_
     assert_eq!(served.run(&["user", "remove", "d1"]).exit, 0);
     served.user("d1", &["dpo"], None).await;
     let votes = served.votes(&approval).await;
-    let of = |name: &str| votes.as_array().unwrap().iter().find(|vote| vote["person"] == name).unwrap().clone();
+    let of =
+        |name: &str| votes.as_array().unwrap().iter().find(|vote| vote["person"] == name).unwrap().clone();
     assert!(of("d1")["removed"] == true && of("d1")["removed_at"].is_string(), "{votes}");
     assert!(of("o2")["removed"] == false && of("o2")["removed_at"].is_null(), "{votes}");
     served.exported(&id).await;
@@ -256,7 +257,10 @@ async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_
 
     let proves = served.certified(&id).await;
 
-    assert!(proves.contains("d1 voted in AwaitingApproval at ") && proves.contains("was removed on "), "{proves}");
+    assert!(
+        proves.contains("d1 voted in AwaitingApproval at ") && proves.contains("was removed on "),
+        "{proves}"
+    );
     assert!(!proves.contains("o2 voted in AwaitingApproval at "), "{proves}");
     let shown = served.run(&["certificate", "show", "acme.json"]).out;
     assert!(shown.contains(", removed on 20"), "{shown}");
@@ -265,8 +269,7 @@ async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_
 
 #[tokio::test]
 async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_of_votes() {
-    let served =
-        Served::start_with(&[("TENURE_TRIAL", "false"), ("TENURE_ENGINE_SECOND_PERSON", "pause")]);
+    let served = Served::start_with(&[("TENURE_TRIAL", "false"), ("TENURE_ENGINE_SECOND_PERSON", "pause")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let id = served.onboard(&large("acme")).await;
     served.asked(&id).await;

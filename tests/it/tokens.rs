@@ -143,7 +143,10 @@ async fn a_service_may_ask_and_never_decides() {
 async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     let served = Served::start();
     let issued = served.user("root", &["admin"], None).await;
-    assert!(lets_in(&served, &issued).await && lets_in(&served, &served.admin).await, "who drew it can have it");
+    assert!(
+        lets_in(&served, &issued).await && lets_in(&served, &served.admin).await,
+        "who drew it can have it"
+    );
     let code = served.json_as(&served.admin, "/v1/users/root:enrol", json!({})).await.body["code"].clone();
     let own = served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
     let own = own.body["token"].as_str().unwrap().to_owned();
@@ -176,7 +179,10 @@ async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone(
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!lets_in(&served, &first).await && lets_in(&served, &second).await);
     let again = served.run(&["user", "token", "rotate", "robot", "first", "--token-file", name]);
-    assert!(again.exit != 0 && lets_in(&served, &second).await, "nothing is drawn that cannot be kept: {again:?}");
+    assert!(
+        again.exit != 0 && lets_in(&served, &second).await,
+        "nothing is drawn that cannot be kept: {again:?}"
+    );
 
     for arguments in [
         &["user", "token", "add", "robot", "ci", "--token-file"][..],

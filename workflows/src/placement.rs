@@ -263,7 +263,8 @@ fn off_the_pin(candidate: &Candidate, constraints: &Constraints) -> Option<Strin
 /// A tenant is onboarded in a cluster only if its target can check the isolation. Nodes that join others are not onboarded.
 fn not_ready(candidate: &Candidate, constraints: &Constraints) -> Option<String> {
     let onboards = constraints.cluster.is_none();
-    (onboards && !candidate.unready.is_empty()).then(|| format!("is not ready: {}", candidate.unready.join("; ")))
+    (onboards && !candidate.unready.is_empty())
+        .then(|| format!("is not ready: {}", candidate.unready.join("; ")))
 }
 
 fn of_other_tenancy(candidate: &Candidate, constraints: &Constraints) -> Option<String> {

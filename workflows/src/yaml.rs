@@ -67,7 +67,11 @@ fn options(with_snippet: bool) -> Options {
 fn unreadable(error: &Error) -> Unreadable {
     let at = error.location().map(|place| (place.line(), place.column()));
     let place = at.map(|(line, column)| format!(" at line {line}, column {column}")).unwrap_or_default();
-    let ours = |why: String, remedy: &'static str| Unreadable { at, why: format!("{why}{place}"), remedy: Some(remedy) };
+    let ours = |why: String, remedy: &'static str| Unreadable {
+        at,
+        why: format!("{why}{place}"),
+        remedy: Some(remedy),
+    };
     let breach = match error.without_snippet() {
         Error::Budget { breach, .. } => breach,
         Error::DuplicateMappingKey { key, .. } => {
@@ -75,7 +79,10 @@ fn unreadable(error: &Error) -> Unreadable {
             return ours(format!("the field{named} is there twice"), "keep one of the two");
         }
         Error::MultipleDocuments { .. } => {
-            return ours("there is more than one document (`---`)".to_owned(), "put each into a file of its own");
+            return ours(
+                "there is more than one document (`---`)".to_owned(),
+                "put each into a file of its own",
+            );
         }
         Error::NonFiniteFloat { .. } => {
             return ours("a number is not finite".to_owned(), "write a number in plain digits");

@@ -291,7 +291,9 @@ impl Client {
         // Nothing was sent: what was typed cannot be part of a request.
         if error.is_builder() {
             let why = sanitize(&why);
-            let message = format!("the request cannot be sent: {why}\nlook for characters that a header or an address cannot hold");
+            let message = format!(
+                "the request cannot be sent: {why}\nlook for characters that a header or an address cannot hold"
+            );
             return Failure::new(Exit::Usage, message);
         }
         let message = format!(

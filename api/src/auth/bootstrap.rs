@@ -3,12 +3,7 @@
 //! Called for every caller that is let in. Invariant: the token never ends unless another administrator has just been let in by a
 //! credential that nobody else can have; and who is left without one deletes the file `admin.token` and restarts the server.
 
-use super::{
-    Caller, Role, User, UserKind, Verb,
-    collections::all,
-    stored_token::StoredToken,
-    user::ADMIN,
-};
+use super::{Caller, Role, User, UserKind, Verb, collections::all, stored_token::StoredToken, user::ADMIN};
 use engine::{Claim, Engine, Error};
 use store::Store;
 
@@ -66,11 +61,16 @@ pub(super) async fn is_last_administrator(store: &dyn Store, name: &str) -> Resu
     let opens = |user: &User| {
         user.name.starts_with("oidc:")
             || user.all_tokens().any(|id| {
-                tokens.iter().any(|token| token.id == *id && token.expired_at.is_none() && token.ends_at.is_none())
+                tokens
+                    .iter()
+                    .any(|token| token.id == *id && token.expired_at.is_none() && token.ends_at.is_none())
             })
     };
     let administers = |user: &&User| {
-        user.kind == UserKind::Person && user.tenant.is_none() && user.roles.contains(&Role::Admin) && opens(user)
+        user.kind == UserKind::Person
+            && user.tenant.is_none()
+            && user.roles.contains(&Role::Admin)
+            && opens(user)
     };
     let mut administrators = users.iter().filter(administers).map(|user| user.name.as_str());
     Ok(administrators.next() == Some(name) && administrators.next().is_none())

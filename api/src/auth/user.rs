@@ -117,7 +117,8 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     let alike = crate::auth::collections::all::<User>(&**engine.store()).await?;
     let alike = alike.iter().find(|user| user.name != new.name && user.name.eq_ignore_ascii_case(&new.name));
     if let Some(other) = alike {
-        let why = format!("name: {} differs from the user {} only by case; choose another", new.name, other.name);
+        let why =
+            format!("name: {} differs from the user {} only by case; choose another", new.name, other.name);
         return Err(Error::Undecided(ActionError::permanent("user.invalid", why)));
     }
     let (token, now) = (generate_token()?, engine.clock().now());
@@ -194,7 +195,8 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
             // Their sessions are of nobody from here on.
             view.delete::<User>(name)?;
             let before = view.get::<RemovedUser>(name)?;
-            let before = before.unwrap_or_else(|| RemovedUser { name: name.into(), ..RemovedUser::default() });
+            let before =
+                before.unwrap_or_else(|| RemovedUser { name: name.into(), ..RemovedUser::default() });
             view.put(&before.removed_again(view.now()))?;
             Ok(true)
         })

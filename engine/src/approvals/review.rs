@@ -1,7 +1,8 @@
 //! The review of a decision that somebody took alone. Pure.
 
 use crate::{
-    ActionError, ApprovalRecord, Entity, PlanDigest, Provenance, Vote, VoteDelegation, model::documents::collection,
+    ActionError, ApprovalRecord, Entity, PlanDigest, Provenance, Vote, VoteDelegation,
+    model::documents::collection,
 };
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};

@@ -2,7 +2,9 @@
 //!
 //! The folders above this one add what can be asked of it. Invariant: clones are the same engine.
 
-use super::{clock_guard::ClockGuard, decisions::queues::Queues, version_routing::VersionRouting, wakeup::Wakeup};
+use super::{
+    clock_guard::ClockGuard, decisions::queues::Queues, version_routing::VersionRouting, wakeup::Wakeup,
+};
 use crate::{
     Clock, Diagram, Edge, Error, Metrics, Options, Separation,
     limits::state::LimitState,

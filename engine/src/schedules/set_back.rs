@@ -133,7 +133,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let collection = ScheduleStatus::COLLECTION;
             let found = self.inner.store.documents(collection, "", after.as_deref(), 500).await?;
             let read = |body: &[u8]| serde_json::from_slice::<ScheduleStatus>(body).ok();
-            let done = found.items.iter().filter_map(|document| read(&document.body)).map(|status| status.done);
+            let done =
+                found.items.iter().filter_map(|document| read(&document.body)).map(|status| status.done);
             last = done.filter(|done| *done <= now && done.0 > 0).chain(last).max();
             after = found.next;
             if after.is_none() {

@@ -132,15 +132,19 @@ async fn other_credentials_are_claimed_only_where_a_verifier_looked() {
     let stage = closed(true).await;
 
     for record in stage.records().await {
-        let (Some(verification), Some(validation)) = (&record.verification, &record.validation) else { continue };
+        let (Some(verification), Some(validation)) = (&record.verification, &record.validation) else {
+            continue;
+        };
         let own = record.asset.as_str().contains(":slurm/") || record.asset.as_str().contains(":keys/");
         let removed = ["slurm", "keys", "objects", "identity", "storage", "network", "registry"];
-        let is_removed =
-            removed.iter().any(|system| record.asset.as_str().contains(&format!(":{system}/")));
+        let is_removed = removed.iter().any(|system| record.asset.as_str().contains(&format!(":{system}/")));
         match (own, is_removed) {
             (true, _) => {
                 assert_eq!(verification.verified_as, Some(VerifiedAs::Platform), "{record:?}");
-                assert_eq!(validation.reason, "looked for with the platform's own credentials, and not found");
+                assert_eq!(
+                    validation.reason,
+                    "looked for with the platform's own credentials, and not found"
+                );
                 assert!(!verification.actor.name.contains("verifier"), "{record:?}");
             }
             (false, true) => {

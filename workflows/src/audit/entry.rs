@@ -103,7 +103,8 @@ pub enum ActorKind {
 
 impl ActorKind {
     /// Events that nobody but the engine journals.
-    const OF_ENGINE: &[&str] = &["settled", "passed", "deadline_passed", "overdue", "fenced", "child_started"];
+    const OF_ENGINE: &[&str] =
+        &["settled", "passed", "deadline_passed", "overdue", "fenced", "child_started"];
 
     /// What the actor of an entry is. `is_service` is what the list of users says of the name; `None` where it has no such user.
     #[must_use]

@@ -171,7 +171,12 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let whereabouts = Whereabouts::of_documents(wrote.iter().chain(&removed));
     Entry {
         tenant: whose(wrote.iter().chain(&removed)),
-        says: format!("{} called {} at {}{whereabouts}, {changed}{because}", of.actor, text("asked"), text("at")),
+        says: format!(
+            "{} called {} at {}{whereabouts}, {changed}{because}",
+            of.actor,
+            text("asked"),
+            text("at")
+        ),
         subject: text("at"),
         cluster: whereabouts.cluster,
         workspace: whereabouts.workspace,

@@ -29,7 +29,8 @@ pub(super) fn sentence(entry: &Entry, did: &str, ended: Option<&str>) -> String 
 /// Who approved what, where, when it took effect, and how it came out: a sentence for each approval that was granted.
 pub(super) fn approvals(entry: &Entry) -> Vec<String> {
     let consent = |consent: &crate::audit::entry::Consent| {
-        let people: Vec<_> = consent.by.iter().map(|one| format!("{} {}", one.roles.join(" and "), one.name)).collect();
+        let people: Vec<_> =
+            consent.by.iter().map(|one| format!("{} {}", one.roles.join(" and "), one.name)).collect();
         let actuated = match &entry.actuated_at {
             Some(at) => format!("actuated at {at}"),
             None => "not actuated".to_owned(),

@@ -22,7 +22,8 @@ impl Whereabouts {
         let named = |name: &str| {
             let top = plan.decides.get(name).and_then(Value::as_str).map(str::to_owned);
             let claimed = plan.placement.get("claimed");
-            top.or_else(|| claimed.and_then(|claimed| only(claimed, name))).or_else(|| only(&plan.decides, name))
+            top.or_else(|| claimed.and_then(|claimed| only(claimed, name)))
+                .or_else(|| only(&plan.decides, name))
         };
         Self { cluster: named("cluster"), workspace: named("workspace") }
     }

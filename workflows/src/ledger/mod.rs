@@ -20,8 +20,7 @@ pub use candidates::{candidates, choose};
 pub use capacity_waitlist::{ExtendWait, JoinWaitlist, JoinedWaitlist, LeaveWaitlist, waiting};
 pub use cluster_keys::{
     IssueClusterKey, IssuedKey, KEY_ORPHANED, KEYS_OVERLAP, KeySuccession, RevokeClusterKey,
-    undrawn_cluster_key,
-    revoke_cluster_key, rotate_cluster_key,
+    revoke_cluster_key, rotate_cluster_key, undrawn_cluster_key,
 };
 pub(crate) use evaluate_request::propose;
 pub use evaluate_request::{Evaluate, RequestEvaluation, facts};

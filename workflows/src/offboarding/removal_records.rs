@@ -173,9 +173,7 @@ fn technique(kind: AssetType) -> Technique {
 /// How the removal of a thing ended, and what was done for it.
 fn fate_of(target: &RemovalTarget, fate: &RemovalFate, has_key: bool) -> (SanitisationOutcome, &'static str) {
     match fate {
-        RemovalFate::Gone => {
-            (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone")
-        }
+        RemovalFate::Gone => (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone"),
         RemovalFate::Kept { until, why } => {
             let destroy_by = Moment::try_from(until.clone()).ok();
             let beyond_use = has_key && destroy_by.is_some();

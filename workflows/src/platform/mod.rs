@@ -65,8 +65,8 @@ pub use capabilities::objects::{Bucket, Objects};
 pub use capabilities::records::Records;
 pub use capabilities::slurm::{Associations, Slurm};
 pub use capabilities::tenant_resources::{
-    AccessMode, EmptyProgress, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource, TenantResources,
-    VerifiedAs,
+    AccessMode, EmptyProgress, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource,
+    TenantResources, VerifiedAs,
 };
 pub use capabilities::workloads::{
     GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,

@@ -256,5 +256,16 @@ fn candidate(
     let kind = ClusterKind::Kubernetes;
     let (total, free, buffer) = (gpus, gpus, Gpus::ZERO);
     let unready = Vec::new();
-    Some(Candidate { cluster, region, jurisdiction, kind, simulated: true, tenancy, total, free, buffer, unready })
+    Some(Candidate {
+        cluster,
+        region,
+        jurisdiction,
+        kind,
+        simulated: true,
+        tenancy,
+        total,
+        free,
+        buffer,
+        unready,
+    })
 }

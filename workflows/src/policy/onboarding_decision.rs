@@ -4,8 +4,7 @@ pub(super) mod preflight;
 
 use super::{
     Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
-    constraints,
-    terms::ClusterChoice,
+    constraints, terms::ClusterChoice,
 };
 use crate::{
     placement::{Candidate, buffer, eligible},
@@ -115,7 +114,9 @@ impl<'a> Judge<'a> {
             self.check("entitlement.not_ended", always("entitlement.to"), !ended, detail);
         }
         for workspace in &request.workspaces {
-            let (Some(nominal), Some(lent)) = (workspace.nominal, workspace.limits.lending_limit) else { continue };
+            let (Some(nominal), Some(lent)) = (workspace.nominal, workspace.limits.lending_limit) else {
+                continue;
+            };
             let detail = format!("workspace {} may lend {lent} of its {nominal} GPUs", workspace.name);
             self.check("quota.lends_its_own", always("workspaces"), lent <= nominal, detail);
         }

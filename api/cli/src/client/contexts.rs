@@ -146,7 +146,8 @@ impl Contexts {
         if self.contexts.get(LOCAL).is_some_and(|there| !is_own(there)) {
             return false;
         }
-        let made = Context { server: server.to_owned(), token: None, token_file: Some(token_file), ca_file: None };
+        let made =
+            Context { server: server.to_owned(), token: None, token_file: Some(token_file), ca_file: None };
         self.contexts.insert(LOCAL.to_owned(), made);
         self.current.get_or_insert_with(|| LOCAL.to_owned());
         true
@@ -305,7 +306,8 @@ mod tests {
         assert!(contexts.take_local("http://127.0.0.1:7879", "/srv/b/admin.token".into()), "another folder");
         assert_eq!(contexts.contexts[LOCAL].server, "http://127.0.0.1:7879");
 
-        let theirs = Context { server: "https://eu.example".into(), token: None, token_file: None, ca_file: None };
+        let theirs =
+            Context { server: "https://eu.example".into(), token: None, token_file: None, ca_file: None };
         contexts.contexts.insert(LOCAL.into(), theirs.clone());
         contexts.current = Some("eu".into());
         assert!(!contexts.take_local("http://127.0.0.1:7878", "/srv/a/admin.token".into()));

@@ -34,7 +34,11 @@ async fn show(common: &Common) -> Result<Exit, Failure> {
         Format::Table => {
             for item in &items {
                 let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
-                output::say(&format!("# fingerprint {}\n{}", output::sanitize(text("id")), pem(text("pem"))))?;
+                output::say(&format!(
+                    "# fingerprint {}\n{}",
+                    output::sanitize(text("id")),
+                    pem(text("pem"))
+                ))?;
             }
         }
     }

@@ -63,7 +63,9 @@ fn note_first_start(config: &Config) {
             output::note(&format!("the context `local` in {} names this server", file.display()));
         }
         Ok(None) => {}
-        Err(failure) => output::note(&format!("the context `local` could not be written: {}", failure.message)),
+        Err(failure) => {
+            output::note(&format!("the context `local` could not be written: {}", failure.message))
+        }
     }
 }
 

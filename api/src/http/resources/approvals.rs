@@ -31,7 +31,8 @@ use axum::{
     response::Response,
 };
 use engine::{
-    ApprovalChange, ApprovalRecord, Attribution, Event, Person, PlanDigest, Refusal, RemovedUser, Seat, Verdict, Vote,
+    ApprovalChange, ApprovalRecord, Attribution, Event, Person, PlanDigest, Refusal, RemovedUser, Seat,
+    Verdict, Vote,
 };
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;

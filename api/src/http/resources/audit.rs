@@ -103,7 +103,8 @@ impl Wanted {
 
 /// The value of a parameter that takes only some words.
 fn choice<T: FromStr>(name: &str, text: Option<&str>, words: &str) -> Result<Option<T>, Problem> {
-    let wrong = |text: &str| Problem::new(ProblemCode::QueryInvalid, format!("{name}: {text:?} is none of {words}"));
+    let wrong =
+        |text: &str| Problem::new(ProblemCode::QueryInvalid, format!("{name}: {text:?} is none of {words}"));
     text.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
@@ -278,7 +279,8 @@ async fn keys(
     let path = app.config.data.join(KeyFile::NAME);
     let read = tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create()).await;
     let unreadable = |why: String| Problem::new(ProblemCode::Unreadable, format!("the signing key: {why}"));
-    let key = read.map_err(|died| unreadable(died.to_string()))?.map_err(|why| unreadable(why.to_string()))?;
+    let key =
+        read.map_err(|died| unreadable(died.to_string()))?.map_err(|why| unreadable(why.to_string()))?;
     let key = key.public_key();
     let item = json!({
         "id": key.id(), "algorithm": "ed25519", "pem": key.to_pem(), "signs": ["audit", "certificates"],

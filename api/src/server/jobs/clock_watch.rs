@@ -28,7 +28,10 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
         if let Ok(Some(skew)) = skew(&app).await {
             let refuses = skew > MAX_SKEW;
             if refuses && !app.engine.refuses_work() {
-                tracing::error!(seconds = skew.as_secs(), "the clock differs from the database's: no work is done until they agree");
+                tracing::error!(
+                    seconds = skew.as_secs(),
+                    "the clock differs from the database's: no work is done until they agree"
+                );
             }
             app.engine.refuse_work(refuses);
         }
@@ -80,7 +83,10 @@ mod tests {
     #[test]
     fn the_time_that_the_answer_took_is_no_skew() {
         let apart = |theirs| apart(Timestamp(theirs), Timestamp(1_000), Timestamp(9_000));
-        assert_eq!((apart(1_000), apart(5_000), apart(9_000)), (Duration::ZERO, Duration::ZERO, Duration::ZERO));
+        assert_eq!(
+            (apart(1_000), apart(5_000), apart(9_000)),
+            (Duration::ZERO, Duration::ZERO, Duration::ZERO)
+        );
         assert_eq!((apart(400), apart(40_000)), (Duration::from_millis(600), Duration::from_secs(31)));
     }
 }

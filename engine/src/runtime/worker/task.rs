@@ -103,7 +103,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Ok(());
             }
             Directive::AwaitResume => Event::Held { ticket, doubt: lease.deliveries > 1 },
-            Directive::DeliverTimer(Event::DeadlinePassed { .. }) if self.put_off_deadline(&lease).await? => {
+            Directive::DeliverTimer(Event::DeadlinePassed { .. })
+                if self.put_off_deadline(&lease).await? =>
+            {
                 return Ok(());
             }
             Directive::DeliverTimer(event) => event,

@@ -203,14 +203,15 @@ fn who_approved_what_where_when_it_took_effect_and_how_it_came_out_is_one_senten
     };
     let person = engine::Person::new("sam", ["operator"]);
     let sam = engine::Vote::new(person, engine::Verdict::Approve, "", Timestamp(NOON));
-    let asked = ApprovalRecord { votes: vec![sam], closed_at: Some(Timestamp(NOON)), ..case("sha256:p1", NOON) };
-    let plan = Plan {
-        decides: json!({ "workspace": "gruve", "cluster": "gpu-us-east-1" }),
-        ..Plan::default()
-    };
+    let asked =
+        ApprovalRecord { votes: vec![sam], closed_at: Some(Timestamp(NOON)), ..case("sha256:p1", NOON) };
+    let plan =
+        Plan { decides: json!({ "workspace": "gruve", "cluster": "gpu-us-east-1" }), ..Plan::default() };
     let whereabouts = crate::audit::whereabouts::Whereabouts::of_plan(&plan);
-    let known = ExecutionContext { record: Some(over), cases: vec![asked], whereabouts, ..Default::default() };
-    let done = json!({ "event": { "settled": { "result": { "Ok": null } } }, "phase": "forward -> finished" });
+    let known =
+        ExecutionContext { record: Some(over), cases: vec![asked], whereabouts, ..Default::default() };
+    let done =
+        json!({ "event": { "settled": { "result": { "Ok": null } } }, "phase": "forward -> finished" });
 
     let entry = audit_entry(&entry(1, "engine", "settled", &done), 0, &known);
 
@@ -240,7 +241,8 @@ fn what_was_taken_back_was_not_actuated() {
     };
     let person = engine::Person::new("sam", ["operator"]);
     let sam = engine::Vote::new(person, engine::Verdict::Approve, "", Timestamp(NOON));
-    let asked = ApprovalRecord { votes: vec![sam], closed_at: Some(Timestamp(NOON)), ..case("sha256:p1", NOON) };
+    let asked =
+        ApprovalRecord { votes: vec![sam], closed_at: Some(Timestamp(NOON)), ..case("sha256:p1", NOON) };
     let known = ExecutionContext { record: Some(over), cases: vec![asked], ..Default::default() };
     let failed = json!({ "event": { "settled": { "result": { "Err": { "code": "gpu.busy", "message": "no" } } } },
         "phase": "compensating -> finished" });

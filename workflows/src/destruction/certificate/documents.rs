@@ -13,7 +13,9 @@ use crate::{
     signing::{Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
 };
-use engine::{ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, RemovedUser, Undecided, View};
+use engine::{
+    ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, RemovedUser, Undecided, View,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};

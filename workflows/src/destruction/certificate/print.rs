@@ -162,7 +162,9 @@ fn signatures(page: &mut String, verification: &Verification) {
 fn fingerprints(verification: &Verification) -> Vec<String> {
     let line = |key: &String| {
         let verified = if verification.signed_by.contains(key) { "verified" } else { "NOT verified here" };
-        format!("Signed with the key of fingerprint {key}: {verified}. Compare the fingerprint with the issuer's.")
+        format!(
+            "Signed with the key of fingerprint {key}: {verified}. Compare the fingerprint with the issuer's."
+        )
     };
     verification.named_keys.iter().map(line).collect()
 }

@@ -71,7 +71,9 @@ pub fn check_on(text: &str, today: &str) -> Vec<Finding> {
     };
     let preflight = Some(Preflight { today: today.to_owned(), closed: None });
     let facts = OnboardingFacts { request, name_in_use: false, candidates: Vec::new(), preflight };
-    let failed = document_reasons(&facts, &policy).into_iter().filter(|(_, reason)| reason.verdict == Judgement::Failed);
+    let failed = document_reasons(&facts, &policy)
+        .into_iter()
+        .filter(|(_, reason)| reason.verdict == Judgement::Failed);
     failed.map(|(field, reason)| finding(&field, reason)).collect()
 }
 

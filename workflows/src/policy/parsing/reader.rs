@@ -188,7 +188,9 @@ impl Reader {
                 let remedy = match item.value {
                     // Such as `012` and `1e1`, which the parser takes for other numbers than people mean.
                     Value::Fraction(value) if value.fract().abs() < f64::EPSILON => {
-                        format!("write plain digits, without leading zeros or an exponent: a whole number from {low} to {high}")
+                        format!(
+                            "write plain digits, without leading zeros or an exponent: a whole number from {low} to {high}"
+                        )
                     }
                     _ => format!("write a whole number from {low} to {high}"),
                 };

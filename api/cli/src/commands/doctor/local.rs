@@ -282,7 +282,11 @@ pub(super) async fn store(
         }
         Ok(Ok(report)) => {
             let says = report.problems.join("\n");
-            found.failed("store", says, "the manual, page store; keep a copy of the folder before anything else");
+            found.failed(
+                "store",
+                says,
+                "the manual, page store; keep a copy of the folder before anything else",
+            );
         }
         Ok(Err(error)) => found.failed("store", error.to_string(), "the manual, page store"),
         Err(error) => found.failed("store", error.to_string(), "`tenure store check`"),

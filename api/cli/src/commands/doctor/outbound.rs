@@ -26,7 +26,11 @@ async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findi
         let leads = match made {
             Ok(leads) => leads,
             Err(why) => {
-                found.failed(CHECK, why, "mend it, or the server does not start: the manual, page notifications");
+                found.failed(
+                    CHECK,
+                    why,
+                    "mend it, or the server does not start: the manual, page notifications",
+                );
                 continue;
             }
         };

@@ -35,7 +35,11 @@ impl Served {
             if check.get("ok") == Some(&Value::Bool(true)) {
                 found.ok("server", says);
             } else {
-                found.failed("server", says, "the manual, page operations, first look; the server's log has the rest");
+                found.failed(
+                    "server",
+                    says,
+                    "the manual, page operations, first look; the server's log has the rest",
+                );
             }
         }
     }
@@ -47,7 +51,11 @@ impl Served {
             return found.ok("server", "ready; what its checks say is told to those who may read_metrics");
         }
         let says = outbound::excerpt_text(answer).await.trim().replace('\n', "; ");
-        found.failed("server", says, "the manual, page operations, first look; the server's log has the rest");
+        found.failed(
+            "server",
+            says,
+            "the manual, page operations, first look; the server's log has the rest",
+        );
     }
 
     /// Who asks. Whether anything more can be asked.
@@ -184,7 +192,11 @@ impl Served {
         }
         for warning in listed.get("warnings").and_then(Value::as_array).into_iter().flatten() {
             let says = output::sanitize(warning.as_str().unwrap_or_default());
-            found.warning("notifications", says, "set one under notify.channels; `tenure notify test` tries it");
+            found.warning(
+                "notifications",
+                says,
+                "set one under notify.channels; `tenure notify test` tries it",
+            );
         }
     }
 

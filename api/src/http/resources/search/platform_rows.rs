@@ -1,10 +1,6 @@
 //! Rows of `/v1/stuck` that are of the platform: limits that are closed, and a clock that jumped.
 
-use crate::{
-    http::problem::Problem,
-    state::ServerState,
-    types::operations::StuckPlatform,
-};
+use crate::{http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
 use engine::{ClockJump, KeyStatus};
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
@@ -19,7 +15,9 @@ pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPl
 /// What is not wrong, but leaves operators without word of what is.
 pub(super) fn warnings(app: &ServerState) -> Vec<String> {
     if app.outbox.channels().is_empty() {
-        return vec!["no notification channel is set: no operator hears of what is stuck (notify.channels)".to_owned()];
+        return vec![
+            "no notification channel is set: no operator hears of what is stuck (notify.channels)".to_owned(),
+        ];
     }
     Vec::new()
 }
