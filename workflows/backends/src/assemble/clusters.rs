@@ -10,6 +10,7 @@ use crate::{
     routing::{ByPlace, LayoutsApart, OutOfReach},
     targets::BackendSettings,
 };
+use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::{
     platform::{Gpus, Kubernetes, Platform, Slurm, Workloads},
