@@ -260,7 +260,7 @@ pub fn start_command(
         workspace: workload.workspace.to_string(),
         name: workload.name,
     };
-    Ok(Some(StartWorkload { workload, gpus, service }))
+    Ok(Some(StartWorkload { workload, gpus: gpus.into(), service }))
 }
 
 /// Ends a reclaim that served nobody in particular. Safe to decide again.

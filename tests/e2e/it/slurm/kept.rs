@@ -28,9 +28,9 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     let job = slurm.submit(&job, &stamp("0B/Submit/1")).await.unwrap();
     cluster.says(&["scontrol", "hold", &job.to_string()]);
     tokio::time::sleep(Duration::from_secs(7)).await;
-    let release = stamp("0C/Release/1");
+    let (release, nowhere) = (stamp("0C/Release/1"), GpuSet::new());
     let runs = || cluster.job_state(job) == "RUNNING";
-    killed_behind(&cluster, runs, || slurm.requeue(&train, &release)).await;
+    killed_behind(&cluster, runs, || slurm.start(&train, &nowhere, false, &release)).await;
     // Slurm begins a job again only two minutes after a launch that came to nothing, as of one that the controller has forgotten.
     until("the job runs", Duration::from_secs(60), || async { runs() }).await;
     cluster.says(&["scancel", &job.to_string()]);
