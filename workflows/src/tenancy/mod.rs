@@ -49,6 +49,9 @@ pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
 };
+pub use workloads::observed_placement::{
+    BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload,
+};
 pub use workloads::queue::{QueuedWorkload, WorkspaceQueue};
 pub use workloads::running::{RunningEntry, RunningList};
 pub use workloads::workload::{Checkpoint, Placed, Workload, WorkloadClass, WorkloadState};

@@ -5,7 +5,7 @@ use backends::slurm::NewJob;
 use engine::ActionError;
 use serde_json::json;
 use std::time::Duration;
-use workflows::platform::{Kubernetes, Ownership, Slurm as _, Workloads};
+use workflows::platform::{GpuSet, Kubernetes, Ownership, Slurm as _, Workloads};
 
 /// The controller is killed right after its answer, and forgets what it has answered in the last seconds: it is told again before Tenure
 /// has an answer. A node that is taken is taken, one that is returned is returned, and a job that is released starts.
