@@ -5,6 +5,7 @@ mod dimensions;
 mod histories;
 mod line;
 mod many;
+mod observed;
 mod overdue;
 mod promises;
 mod reclaim;

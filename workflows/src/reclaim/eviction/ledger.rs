@@ -34,7 +34,7 @@ impl LedgerAction for BeginEviction {
 }
 
 /// A victim's GPUs were seen free and are clean: they are kept for the demand, and the victim waits in line at its old
-/// place. Its booking first moves to where it was observed, so that the GPUs that were cleaned are the ones that are kept. Safe to decide
+/// place. Its booking first moves to the nodes on which it was observed, so that room is kept where GPUs were cleaned. Safe to decide
 /// again; a victim that has ended by itself is left as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FreeVictim {

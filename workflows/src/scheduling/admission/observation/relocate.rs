@@ -35,6 +35,15 @@ impl Sighting {
     }
 }
 
+/// What becomes of workloads that earlier facts saw on the nodes, and that are not among these sightings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EarlierSightings {
+    /// Their bookings make way, as plans do: facts name everybody who runs on a node.
+    MakeWay,
+    /// Their bookings stay: only one workload was looked at.
+    Stay,
+}
+
 /// What moved.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
@@ -73,7 +82,7 @@ pub fn move_to_observed(
     }
     let sighting = Sighting { placement: ObservedPlacement::default(), workload, counts };
     let sightings = [(name.to_owned(), sighting)].into();
-    if desk.relocate(view, &sightings)?.moved.is_empty() {
+    if desk.relocate(view, &sightings, EarlierSightings::Stay)?.moved.is_empty() {
         return Ok(());
     }
     desk.save(view).map(drop)
@@ -92,7 +101,7 @@ impl AdmissionTx {
                 self.put_workload(Workload { observed, ..sighting.workload.clone() });
             }
         }
-        self.relocate(view, sightings)
+        self.relocate(view, sightings, EarlierSightings::MakeWay)
     }
 
     /// Moves bookings of whole GPUs; slices stay where they are booked, since what is free of a cut GPU depends on who shares it.
@@ -100,6 +109,7 @@ impl AdmissionTx {
         &mut self,
         view: &mut View,
         sightings: &BTreeMap<String, Sighting>,
+        earlier: EarlierSightings,
     ) -> Result<Moves, Undecided> {
         let mut moves = Moves::default();
         let movers: Vec<&Sighting> = sightings.values().filter(|sighting| !sighting.is_booked_so()).collect();
@@ -110,7 +120,7 @@ impl AdmissionTx {
             let seen = of_kind().flat_map(|mover| mover.counts.get(kind)).flat_map(|on| on.keys().cloned());
             let booked = of_kind().flat_map(|mover| mover.workload.placed.iter().map(|part| part.node.clone()));
             let nodes: BTreeSet<NodeId> = seen.chain(booked).collect();
-            self.relocate_kind(view, kind, (&nodes, sightings), &mut moves)?;
+            self.relocate_kind(view, kind, (&nodes, sightings, earlier), &mut moves)?;
         }
         Ok(moves)
     }
@@ -119,7 +129,7 @@ impl AdmissionTx {
         &mut self,
         view: &mut View,
         kind: &GpuKind,
-        (nodes, sightings): (&BTreeSet<NodeId>, &BTreeMap<String, Sighting>),
+        (nodes, sightings, earlier): (&BTreeSet<NodeId>, &BTreeMap<String, Sighting>, EarlierSightings),
         moves: &mut Moves,
     ) -> Result<(), Undecided> {
         view.prefetch::<NodeUse>(nodes.iter().map(ToString::to_string))?;
@@ -148,7 +158,7 @@ impl AdmissionTx {
             let seen = sightings.get(name).and_then(|sighting| sighting.counts.get(kind)).cloned();
             let stays = match sightings.get(name) {
                 Some(sighting) => sighting.is_booked_so(),
-                None => self.was_seen_on(view, name, nodes)?,
+                None => earlier == EarlierSightings::Stay && self.was_seen_on(view, name, nodes)?,
             };
             booking.firm |= stays;
             booking.seen = seen.filter(|_| !stays);
@@ -159,7 +169,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Returns true if earlier facts saw a workload on one of these nodes: what was observed does not make way for another observation.
+    /// Returns true if earlier facts saw a workload on one of these nodes.
     fn was_seen_on(
         &mut self,
         view: &mut View,
