@@ -22,7 +22,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use workflows::{
     scheduling::admission::{self, Observation, ObservedKind},
     tenancy::{Cluster, GpuKind, KeyScope, Node, NodeId, SeenGpu, SeenWorkload, TenantId},
@@ -80,16 +80,16 @@ struct RunningFact {
     count: Option<u64>,
     /// Which GPUs, as far as they are known.
     #[serde(default)]
-    #[schemars(with = "Vec<NamedGpu>", length(max = 128))]
-    gpus: BTreeSet<SeenGpu>,
+    #[schemars(length(max = 128))]
+    gpus: Vec<NamedGpu>,
     /// Since when it runs there.
     #[schemars(with = "Option<types::Time>")]
     since: Option<String>,
 }
 
 /// A GPU on which a workload runs.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the core reads")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct NamedGpu {
     /// The UUID of the GPU or of the MIG device, as the driver says.
     uuid: String,
@@ -175,7 +175,7 @@ fn checked(
             node_uid: fact.node_uid,
             kind: fact.kind,
             count: fact.count,
-            gpus: fact.gpus,
+            gpus: fact.gpus.into_iter().map(|gpu| SeenGpu { uuid: gpu.uuid, index: gpu.index }).collect(),
             since,
         };
         let wrong = if garbled {

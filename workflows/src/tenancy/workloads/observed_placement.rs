@@ -10,7 +10,6 @@ use store::Timestamp;
 
 /// A GPU on which a workload was seen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SeenGpu {
     /// The UUID of the GPU or of the MIG device, as the driver says.
     pub uuid: String,

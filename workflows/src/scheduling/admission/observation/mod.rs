@@ -133,13 +133,12 @@ impl AdmissionTx {
                 self.count_stranger(&mut strangers, fact);
                 continue;
             };
-            let asked = workload.requests.keys().filter_map(|resource| resource.gpu());
-            let mut asked = asked.filter(|kind| fact.kind.as_ref().is_none_or(|said| said == *kind));
-            let Some(kind) = asked.next().cloned() else {
+            let mut asked = workload.requests.keys().filter_map(|resource| resource.gpu());
+            let kind = asked.find(|kind| fact.kind.as_ref().is_none_or(|said| said == *kind)).cloned();
+            let Some(kind) = kind else {
                 self.count_stranger(&mut strangers, fact);
                 continue;
             };
-            drop(asked);
             let sighting = sightings.entry(fact.workload.clone()).or_insert_with(|| Sighting {
                 workload,
                 placement: ObservedPlacement::default(),
