@@ -10,10 +10,12 @@ use std::{
 use store::{Epoch, Timestamp};
 use tokio::sync::watch;
 use workflows::{
-    platform::{ANSWER_WITHIN, CallMetadata},
+    platform::{ANSWER_WITHIN, CallMetadata, WorkloadRef},
     reclaim::ledger::start_reclaims,
     scheduling::admission::{self, Observation, ObservedKind},
-    tenancy::{Cluster, LastObservation, NodeId, NodeUse, Occupancy, SeenGpu, SeenWorkload},
+    tenancy::{
+        Cluster, LastObservation, NodeId, NodeUse, Occupancy, SeenGpu, SeenWorkload, Workload, WorkloadState,
+    },
 };
 
 /// Tenants read in one go.
@@ -89,6 +91,7 @@ async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Res
         let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(room.capacity)));
         seen.nodes.insert(node.clone(), kinds.collect());
     }
+    end_finished(app, occupancy, (&running, at)).await?;
     let tenant = &occupancy.tenant;
     let mut more = apply(app, |view| Ok(admission::observe_running(view, tenant, &seen, &running)?.news)).await?;
     while more {
@@ -165,17 +168,37 @@ async fn clients(
     gpus: &BTreeSet<u16>,
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
-    let key = format!("observe/{node}/{}/{}", at.0, gpus.len());
-    let stamp = CallMetadata {
-        action: "ObserveNode",
-        step: key.clone(),
-        key,
-        epoch: Epoch(0),
-        undo: false,
-        deadline: ANSWER_WITHIN,
-        dry_run: false,
-    };
+    let stamp = stamp("ObserveNode", format!("observe/{node}/{}/{gpus:?}", at.0));
     let workloads = &app.engine.platform().workloads;
     let found = workloads.clients(occupancy.cluster.as_str(), node.as_str(), gpus, &stamp).await;
     found.map_err(|e| e.message)
+}
+
+/// Ends in the simulated cluster what has finished in the books: its end may have come while it was being started.
+async fn end_finished(
+    app: &ServerState,
+    occupancy: &Occupancy,
+    (running, at): (&[SeenWorkload], Timestamp),
+) -> Result<(), String> {
+    let names: BTreeSet<&str> = running.iter().map(|seen| seen.workload.as_str()).collect();
+    for name in names {
+        let key = Workload::key(&occupancy.tenant, name);
+        let read = app.engine.transact(false, |view| view.get::<Workload>(&key)).await;
+        let finished = read.map_err(|e| e.to_string())?.filter(|it| it.state == WorkloadState::Finished);
+        let Some(workload) = finished else { continue };
+        let of = WorkloadRef {
+            cluster: occupancy.cluster.to_string(),
+            tenant: occupancy.tenant.to_string(),
+            workspace: workload.workspace.to_string(),
+            name: workload.name,
+        };
+        let stamp = stamp("EndWorkload", format!("ended/{}/{}", of.full_name(), at.0));
+        app.engine.platform().workloads.notify_ended(&of, &stamp).await.map_err(|e| e.message)?;
+    }
+    Ok(())
+}
+
+fn stamp(action: &'static str, key: String) -> CallMetadata {
+    let (step, epoch, deadline) = (key.clone(), Epoch(0), ANSWER_WITHIN);
+    CallMetadata { action, step, key, epoch, undo: false, deadline, dry_run: false }
 }
