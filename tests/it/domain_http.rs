@@ -1,5 +1,6 @@
 //! HTTP: workloads, loans and reclaims, holds, reservations, sweeps, a cluster's own key, and leaving. Against a real server.
 
+mod facts;
 mod workloads;
 
 use crate::served::{Answer, Served, shared, small};

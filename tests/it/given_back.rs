@@ -3,11 +3,15 @@
 use crate::quota::stage::{BEGIN, Stage};
 use engine::{MINUTE, SECOND, View};
 use serde_json::Value;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use store::{Filter, Record};
 use tests::books::account::job;
 use workflows::{
-    reclaim::ledger::{start_command, start_reclaims},
+    platform::{GpuSet, StartWorkload},
+    reclaim::{
+        eviction::Eviction,
+        ledger::{start_command, start_reclaims},
+    },
     scheduling::admission::{self, WorkloadRequest},
     tenancy::*,
 };
@@ -109,6 +113,87 @@ async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
     assert_eq!((lent.state, lent.evictions), (WorkloadState::Admitted, 0));
     stage.pass(10 * MINUTE).await;
     assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of it");
+}
+
+/// Workspace research runs as its cluster likes: the GPUs of the victim are not those that the books planned. Answers the plan.
+async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTreeSet<u16>)) -> GpuSet {
+    let tenant: TenantId = "acme".parse().unwrap();
+    for (name, gpus) in [("own", 2), ("lent", 1)] {
+        stage.runs("research", name, gpus).await;
+        stage.engine.run_until_idle().await.unwrap();
+    }
+    let begun = stage.engine.transact(false, |view| start_command(view, &tenant, "lent")).await.unwrap().unwrap();
+    let planned = begun.gpus.as_set().clone();
+    stage.world().run_workload(&StartWorkload { gpus: planned.keys().map(gpus).collect(), ..begun });
+    let serve = WorkloadRequest { preemptible: false, ..job("production", "serve", 2) };
+    let asked = |view: &mut View| {
+        let submitted = admission::submit(view, &serve)?;
+        start_reclaims(view, &submitted.news)?;
+        Ok(())
+    };
+    stage.engine.transact(true, asked).await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+    planned
+}
+
+/// The cluster started the victim elsewhere than it was told: what is cleaned is where it ran, and never where it was planned.
+#[tokio::test]
+async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_planned() {
+    let stage = Stage::with_tenant("H100").await;
+    // The last GPU is nobody's in the books.
+    let planned = called_back_from(&stage, |node| (node.clone(), [7].into())).await;
+    let elsewhere: GpuSet = planned.keys().map(|node| (node.clone(), [7].into())).collect();
+    assert_ne!(planned, elsewhere);
+
+    stage.pass(GRACE).await;
+    for _ in 0..12 {
+        stage.pass(5 * SECOND).await;
+        stage.sees().await;
+    }
+
+    assert_eq!(states(&stage).await, ["Restored", "Cleared"]);
+    let body: Value = serde_json::from_slice(&only(&stage, "eviction").await.body).unwrap();
+    let evicted: Eviction = serde_json::from_value(body["data"].clone()).unwrap();
+    assert_eq!(evicted.observed, elsewhere);
+    assert_eq!(evicted.gpus.as_set(), &planned, "where it was planned is kept apart");
+    let lent: Workload = stage.find("acme/lent").await.unwrap();
+    assert_eq!(lent.state, WorkloadState::Waiting);
+    assert!(seen(&stage, "lent").is_none(), "a requeued victim is held until it is admitted again");
+}
+
+/// Nobody can say where the victim runs, so it is not evicted, and nothing that was only planned is cleaned.
+#[tokio::test]
+async fn one_whose_gpus_are_unknown_is_not_evicted() {
+    let stage = Stage::with_tenant("H100").await;
+    called_back_from(&stage, |node| (node.clone(), BTreeSet::new())).await;
+
+    stage.pass(GRACE).await;
+
+    let filter = Filter { workflow: Some("eviction".into()), ..Filter::default() };
+    let evictions = stage.engine.list(&filter, None, 10).await.unwrap().items;
+    let of_lent = evictions.iter().find(|record| record.subject == "workload/acme/lent").unwrap();
+    assert_eq!(of_lent.state, "Unobserved");
+    let lent = seen(&stage, "lent").expect("it runs on");
+    assert_eq!(lent["reclaim_at"], Value::Null, "and its owner knows that it does");
+}
+
+/// Whoever is admitted from the line is started by the commit that admits it, whatever ended before it.
+#[tokio::test]
+async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
+    let stage = Stage::with_tenant("H100").await;
+    stage.runs("production", "first", 2).await;
+    let next = job("production", "next", 2);
+    let waits = stage.engine.transact(true, |view| admission::submit(view, &next)).await.unwrap();
+    stage.engine.run_until_idle().await.unwrap();
+    assert!(seen(&stage, "first").is_some());
+    if waits.admission.answer == AdmissionVerdict::Queue {
+        assert!(seen(&stage, "next").is_none(), "one that waits is not started");
+    }
+
+    stage.ends("first").await;
+    stage.engine.run_until_idle().await.unwrap();
+
+    assert!(seen(&stage, "next").is_some());
 }
 
 #[tokio::test]

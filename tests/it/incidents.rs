@@ -7,7 +7,7 @@ use serde_json::json;
 use store::ExecutionId;
 use workflows::{
     incident::{IncidentCause, IncidentResponse},
-    platform::{GpuSet, StartWorkload, WorkloadRef},
+    platform::{StartWorkload, WorkloadRef},
     tenancy::{Node, NodeState, NodeUse, Workload, WorkloadState},
 };
 
@@ -32,7 +32,7 @@ async fn busy() -> Stage {
         workspace: "research".into(),
         name: "train".into(),
     };
-    stage.world().run_workload(&StartWorkload { workload, gpus: gpus.collect::<GpuSet>(), service: false });
+    stage.world().run_workload(&StartWorkload { workload, gpus: gpus.collect(), service: false });
     stage
 }
 

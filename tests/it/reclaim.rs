@@ -10,6 +10,7 @@ use workflows::{
     destruction::Holds,
     incident::{IncidentCause, IncidentResponse},
     reclaim::{Reclaim, eviction::Eviction},
+    workload_start::WorkloadStart,
 };
 
 /// Run with `BLESS=1` to write the diagrams into the pages.
@@ -19,6 +20,7 @@ fn the_diagrams_in_the_docs_are_those_that_run() {
     drawn::<Eviction>();
     drawn::<CapacityExhaustion>();
     drawn::<IncidentResponse>();
+    drawn::<WorkloadStart>();
 }
 
 fn drawn<W: Workflow>() {
@@ -45,6 +47,7 @@ fn every_machine_is_sound() {
     assert_eq!(check::<Eviction>(), []);
     assert_eq!(check::<CapacityExhaustion>(), []);
     assert_eq!(check::<IncidentResponse>(), []);
+    assert_eq!(check::<WorkloadStart>(), []);
 }
 
 #[tokio::test]
@@ -74,6 +77,13 @@ async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption(
 #[tokio::test]
 async fn an_incident_survives_every_fault_crash_and_interruption() {
     let report = verification::incident_response().await.unwrap();
+    println!("{report}");
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test]
+async fn the_start_of_an_admitted_workload_survives_every_fault_and_crash() {
+    let report = verification::workload_start().await.unwrap();
     println!("{report}");
     assert!(report.passed(), "{report}");
 }

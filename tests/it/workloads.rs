@@ -38,7 +38,7 @@ impl Bench {
     }
 
     async fn clients(&mut self) -> Vec<String> {
-        let gpus = [("openb-node-0007".to_owned(), [0, 1].into())].into();
+        let gpus = ObservedGpus::reported([("openb-node-0007".to_owned(), [0, 1].into())].into());
         self.act(ListGpuClients { cluster: "eu-1".into(), gpus }, "look").await.unwrap()
     }
 
@@ -46,6 +46,11 @@ impl Bench {
         let (cluster, node) = ("eu-1".to_owned(), "openb-node-0007".to_owned());
         self.act(ScrubGpus { cluster, node, gpus: [0, 1].into(), level }, "scrub").await
     }
+}
+
+/// A look at where it runs, by an observer who has not seen it before.
+fn nowhere_yet() -> ObserveGpus {
+    ObserveGpus { workload: it(), before: ObservedGpus::default(), facts: ObservedGpus::default() }
 }
 
 fn it() -> WorkloadRef {
@@ -120,6 +125,8 @@ async fn a_saved_and_requeued_workload_may_run_again() {
     while bench.act(AwaitGone { workload: it() }, "gone").await.is_err() {}
 
     bench.act(RequeueWorkload { workload: it() }, "requeue").await.unwrap();
+    let before = bench.act(nowhere_yet(), "look").await.unwrap_err();
+    assert_eq!(before.code, "gpu.unobserved", "it is held until it is admitted, and runs nowhere");
     bench.act(start("acme", "eu-1", "prod"), "start again").await.unwrap();
 
     assert_eq!(bench.clients().await, ["acme/train-1"]);

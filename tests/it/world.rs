@@ -307,6 +307,7 @@ const LOOKS: &[&str] = &[
     "ExamineNode",
     "InspectGpus",
     "ListGpuClients",
+    "ObserveGpus",
     "ProbeIsolation",
     "QualifyNode",
     "ReadGpuLayout",

@@ -27,6 +27,7 @@ pub mod sla_change;
 pub mod sweeps;
 pub mod tenancy;
 pub mod usage_statement;
+pub mod workload_start;
 pub mod yaml;
 
 use capacity::CapacityExhaustion;
@@ -39,6 +40,7 @@ use quota_change::decrease::QuotaDecrease;
 use quota_change::increase::QuotaIncrease;
 use reclaim::Reclaim;
 use sla_change::SlaChange;
+use workload_start::WorkloadStart;
 
 /// The engine with every workflow of the product; [`Reclaim`] brings its evictions along, [`Offboarding`] the sanitisation of nodes.
 ///
@@ -55,5 +57,6 @@ pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidW
         .with_workflow::<SlaChange>()?
         .with_workflow::<CapacityExhaustion>()?
         .with_workflow::<IncidentResponse>()?
+        .with_workflow::<WorkloadStart>()?
         .with_workflow::<Reclaim>()
 }

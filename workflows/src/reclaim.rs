@@ -233,12 +233,11 @@ impl Reclaim {
         self.planned.as_ref().map_or(&[], |planned| &planned.victims)
     }
 
-    /// Victims that were evicted and have not ended.
+    /// Victims that were evicted and have not ended, and those that are not evicted because nobody can say where they run.
     fn stuck(&self) -> BTreeSet<String> {
-        let stuck = self
-            .ended
-            .iter()
-            .filter(|gone| gone.state == <&str>::from(crate::reclaim::eviction::State::Stuck));
+        use crate::reclaim::eviction::State;
+        let states = [State::Stuck, State::Unobserved].map(<&str>::from);
+        let stuck = self.ended.iter().filter(|gone| states.contains(&gone.state.as_str()));
         stuck.map(|gone| gone.workload.clone()).collect()
     }
 
@@ -345,7 +344,7 @@ impl Reclaim {
         self.grant.iter().filter_map(|grant| grant.start.clone()).collect()
     }
 
-    /// Those that were evicted may queue again.
+    /// From those that were evicted the notice is withdrawn. They stay held in their cluster until the books admit them again.
     fn requeues(&self) -> Vec<RequeueWorkload> {
         let cleared = [crate::reclaim::eviction::State::Cleared, crate::reclaim::eviction::State::Barred]
             .map(<&str>::from);

@@ -129,6 +129,32 @@ pub(crate) struct Placed {
     gpus: BTreeMap<String, u16>,
 }
 
+/// Where a workload was seen to run.
+#[derive(JsonSchema)]
+pub(crate) struct ObservedPlacement {
+    /// Its uid in the cluster.
+    uid: Option<String>,
+    /// By node.
+    nodes: BTreeMap<String, BoundGpus>,
+}
+
+/// What a workload has on a node.
+#[derive(JsonSchema)]
+pub(crate) struct BoundGpus {
+    count: u64,
+    /// The GPUs that are known.
+    gpus: Option<Vec<ObservedGpu>>,
+    node_uid: Option<String>,
+    since: Option<Time>,
+}
+
+/// A GPU on which a workload was seen.
+#[derive(JsonSchema)]
+pub(crate) struct ObservedGpu {
+    uuid: String,
+    index: Option<u16>,
+}
+
 /// A workload.
 #[derive(JsonSchema)]
 pub(crate) struct Workload {
@@ -148,7 +174,13 @@ pub(crate) struct Workload {
     labels: Vec<String>,
     /// `waiting`, `admitted`, `reclaimed`, `finished` or `rejected`.
     state: String,
+    /// Where the books have it: as planned, until its cluster says where it runs.
     placed: Vec<Placed>,
+    /// Where its cluster says that it runs.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    observed: Option<ObservedPlacement>,
+    /// While admitted, what is known of where it runs: `expected` (nothing), `bound` (on which nodes) or `observed` (on which GPUs).
+    placement: Option<String>,
     submitted_at: Time,
     admitted_at: Option<Time>,
     evictions: u32,
@@ -274,7 +306,16 @@ pub(crate) struct FactsTaken {
     nodes: u64,
     /// How many workloads were admitted by it.
     admitted: u64,
+    /// Workloads whose booking moved to where they run.
+    moved: Vec<MovedWorkload>,
     drift: Vec<TenantDrift>,
+}
+
+/// A workload whose booking moved to where it runs.
+#[derive(JsonSchema)]
+pub(crate) struct MovedWorkload {
+    tenant: String,
+    workload: String,
 }
 
 /// GPUs in use that the books do not know of.

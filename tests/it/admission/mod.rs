@@ -6,6 +6,7 @@ mod histories;
 mod idle;
 mod line;
 mod many;
+mod observed;
 mod overdue;
 mod promises;
 mod reclaim;

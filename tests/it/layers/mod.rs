@@ -54,6 +54,31 @@ fn no_actuator_reads_policy_or_the_books() {
     }
 }
 
+/// A plan of GPUs never becomes an observation: only code that reads a cluster's answer, or its facts, makes one.
+#[test]
+fn only_code_that_looked_makes_observed_gpus() {
+    const LOOKS: [&str; 5] = [
+        "workflows/backends/src/kubernetes/workloads/observed.rs",
+        "workflows/backends/src/simulated/capabilities/workloads.rs",
+        "workflows/backends/src/slurm/jobs.rs",
+        // Facts that a cluster sent, and an example for diagrams.
+        "workflows/src/reclaim/planning.rs",
+        "workflows/src/reclaim/eviction/examples.rs",
+    ];
+    let mut makers = BTreeSet::new();
+    for dir in ["workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src", "api/cli/src"] {
+        for (path, code) in sources(dir) {
+            let maker = LOOKS.iter().find(|allowed| path.ends_with(*allowed));
+            makers.extend(maker.filter(|_| code.contains("ObservedGpus::reported(")));
+            let outside = maker.is_none() && code.contains("ObservedGpus::reported(");
+            assert!(!outside, "{path} makes observed GPUs: let a backend's answer or a fact make them");
+            let both = code.contains("ObservedGpus::reported(") && code.contains(".as_set()");
+            assert!(!both, "{path} reads planned GPUs and makes observed ones");
+        }
+    }
+    assert_eq!(makers.len(), LOOKS.len(), "{makers:?}");
+}
+
 /// What is sold and promised is decided above them (S-99): the engine and the store know tenants as labels alone.
 #[test]
 fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {

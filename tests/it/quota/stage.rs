@@ -17,6 +17,7 @@ use workflows::{
     scheduling::admission::{self, Observation, ObservedKind},
     sla_change::SlaChange,
     tenancy::*,
+    workload_start::WorkloadStart,
 };
 
 const SITES: &str = "
@@ -54,7 +55,7 @@ impl Stage {
         let engine = engine.with_workflow::<QuotaDecrease>().unwrap().with_workflow::<SlaChange>().unwrap();
         let engine =
             engine.with_workflow::<Offboarding>().unwrap().with_workflow::<IncidentResponse>().unwrap();
-        let engine = engine.with_workflow::<Reclaim>().unwrap();
+        let engine = engine.with_workflow::<Reclaim>().unwrap().with_workflow::<WorkloadStart>().unwrap();
         let stage = Self { engine, store, clock };
         let text = format!(
             "name: acme\ntenant: {{tier: research, isolation: dedicated, data_residency: eu-only, \

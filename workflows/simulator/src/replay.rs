@@ -28,7 +28,7 @@ use crate::{
     },
     scenario::Scenario,
 };
-use engine::Stopwatch;
+use engine::{Stopwatch, Workflow as _};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
@@ -39,6 +39,7 @@ use workflows::{
     reclaim::ledger::start_reclaims,
     scheduling::admission::{self, AdmissionEffects, Observation, ObservedKind},
     tenancy::{Cohort, GpuKind, NodeId, WorkspaceName},
+    workload_start::WorkloadStart,
 };
 
 pub use baseline::Baseline;
@@ -283,12 +284,14 @@ impl<'a> Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// How many executions of workflows were started.
+    /// How many executions of workflows were started, starts of admitted workloads left out.
     async fn executions(&self) -> Result<u64, ReplayError> {
         let (mut count, mut after) = (0, None);
         loop {
             let page = self.stage.engine.list(&Filter::default(), after, 1_000).await?;
-            count += page.items.len() as u64;
+            // A start is a part of its admission, which is counted as such.
+            let starts = page.items.iter().filter(|record| record.workflow == WorkloadStart::NAME).count();
+            count += (page.items.len() - starts) as u64;
             after = page.next;
             if after.is_none() {
                 return Ok(count);

@@ -10,6 +10,7 @@ mod offboarding;
 mod onboarding;
 mod quota_changes;
 mod reclaim;
+mod workload_start;
 
 pub use capacity_exhaustion::capacity_exhaustion;
 pub use incident_response::incident_response;
@@ -18,6 +19,7 @@ pub use offboarding::{Ready, left_behind, offboarding, ready};
 pub use onboarding::onboarding;
 pub use quota_changes::{quota_decrease, quota_increase, sla_change};
 pub use reclaim::{reclaim, reclaim_and_eviction};
+pub use workload_start::workload_start;
 
 use engine::{Error, Workflow as _, testing::Report};
 use std::{future::Future, pin::Pin};
@@ -29,6 +31,7 @@ use workflows::{
     quota_change::{decrease::QuotaDecrease, increase::QuotaIncrease},
     reclaim::{Reclaim, eviction::Eviction},
     sla_change::SlaChange,
+    workload_start::WorkloadStart,
 };
 
 type Reports = Pin<Box<dyn Future<Output = Result<Vec<Report>, Error>>>>;
@@ -52,6 +55,7 @@ const PROOFS: &[Proof] = &[
     Proof { workflows: &[Reclaim::NAME, Eviction::NAME], run: || two(reclaim_and_eviction()) },
     Proof { workflows: &[CapacityExhaustion::NAME], run: || one(capacity_exhaustion()) },
     Proof { workflows: &[IncidentResponse::NAME], run: || one(incident_response()) },
+    Proof { workflows: &[WorkloadStart::NAME], run: || one(workload_start()) },
 ];
 
 fn one(report: impl Future<Output = Result<Report, Error>> + 'static) -> Reports {

@@ -40,6 +40,8 @@ pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
 pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
 /// GPU memory is being cleared.
 pub const SCRUBBING: &str = "gpu.scrubbing";
+/// The cluster does not say on which GPUs a workload runs.
+pub const GPUS_UNOBSERVED: &str = "gpu.unobserved";
 /// No hook has this name.
 pub const HOOK_MISSING: &str = "hook.missing";
 /// The hook is at work.
@@ -151,6 +153,10 @@ pub const ALL: &[(&str, &str)] = &[
     ),
     (SCRUB_FAILED, "the GPUs stay barred: read the report, reset them or swap the node, then retry"),
     (SCRUBBING, "nothing: the memory of the GPUs is being cleared, about a minute for every 100 GB"),
+    (
+        GPUS_UNOBSERVED,
+        "let the workload's pods name their GPUs, run an agent on the node, or send facts that name them, then retry",
+    ),
     (HOOK_MISSING, "name the hook in the file of targets and start the server again, then retry"),
     (
         HOOK_PENDING,

@@ -45,11 +45,13 @@ pub use actions::removal::{
     DiagnoseRemoval, RemovalFate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded,
 };
 pub use actions::slurm::{CreateAccount, DeleteAccount};
+pub use actions::workload_gpus::{ListGpuClients, ObserveGpus, ScrubGpus};
 pub use actions::workloads::{
-    AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, RequeueWorkload,
-    RestoreService, SaveWork, ScrubGpus, StartWorkload, WithdrawNotice,
+    AwaitGone, DrainService, EvictWorkload, ForceWorkload, NotifyBorrower, RequeueWorkload, RestoreService,
+    SaveWork, StartWorkload, WithdrawNotice,
 };
 pub use call_metadata::{ANSWER_WITHIN, CallMetadata, CreatedObject, FoundObject, LOOK_AGAIN, Removal};
+pub use capabilities::gpu_placement::{ObservedGpus, PlannedGpus};
 pub use capabilities::gpus::{Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus, LayoutState, Recovery};
 pub use capabilities::hooks::{Hook, HookOutput, Hooks};
 pub use capabilities::identity::Identity;

@@ -1,4 +1,7 @@
-//! Eviction of one workload, so that its GPUs go to another: told, saved, evicted, seen gone, seen free, cleaned.
+//! Eviction of one workload, so that its GPUs go to another: observed, told, saved, evicted, seen gone, seen free, cleaned.
+//!
+//! Where the books planned the workload says nothing about where it runs. Its cluster is asked, and only GPUs that were observed are
+//! looked at and cleaned; a workload whose GPUs are unknown is not evicted.
 //!
 //! Only a [`reclaim`](crate::reclaim) starts it, and answers for it: what the borrower did since it last saved is lost.
 //! Its GPUs are another's only after they were observed free, several times in a row; a workload that does not end, or a
@@ -13,8 +16,8 @@ pub use record::{Eviction, EvictionTerms};
 
 use crate::{
     platform::{
-        AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, Platform,
-        RestoreService, SaveWork, ScrubGpus, Scrubbed, WithdrawNotice, codes,
+        AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, ObserveGpus,
+        Platform, RestoreService, SaveWork, ScrubGpus, Scrubbed, WithdrawNotice, codes,
     },
     tenancy::{Checkpoint, WorkloadClass},
 };
@@ -34,6 +37,7 @@ pub const EXITED: &str = "workload.exited";
     reason = "what each state does is said in `step`, and for people in docs/workflows/eviction.md"
 )]
 pub enum State {
+    Observing,
     Notifying,
     ChoosingDrain,
     DrainingService,
@@ -42,6 +46,7 @@ pub enum State {
     Leaving,
     Draining,
     Weighing,
+    Locating,
     Evicting,
     Terminating,
     Forcing,
@@ -55,12 +60,13 @@ pub enum State {
     Barred,
     Stuck,
     Spared,
+    Unobserved,
 }
 
 impl Workflow for Eviction {
     const NAME: &'static str = "eviction";
     const SCHEMA: u32 = 1;
-    const INITIAL: State = State::Notifying;
+    const INITIAL: State = State::Observing;
     const AUTHORISED_BY_PARENT: bool = true;
     type State = State;
     type Platform = Platform;
@@ -70,6 +76,13 @@ impl Workflow for Eviction {
         use State::*;
         let (workload, care) = (|| self.workload.clone(), &self.care);
         match state {
+            // A first look, while it runs: one that leaves by itself is looked for where it was.
+            Observing => act(self.observe())
+                .nothing_to_undo()
+                .record(|me: &mut Self, seen| me.observed = seen)
+                .within(care.notify)
+                .or_else(Notifying)
+                .then(Notifying),
             // The borrower is told, and may save its work or end by itself. All of this can be taken back.
             Notifying => act(NotifyBorrower { workload: workload(), at: self.at })
                 .undo(WithdrawNotice { workload: workload() })
@@ -91,15 +104,22 @@ impl Workflow for Eviction {
                 .then(Draining),
             // That it has ended is somebody's word: it is asked to end all the same, which one that has ended does not feel.
             AwaitingExit => await_signal(EXITED).within(care.grace).then(Leaving).expired(Draining),
-            Leaving => act(self.begins(true)).nothing_to_undo().or_else(Evicting).then(Evicting),
+            Leaving => act(self.begins(true)).nothing_to_undo().or_else(Locating).then(Locating),
             Draining => act(self.begins(false))
                 .nothing_to_undo()
                 .record(|me: &mut Self, spared| me.spared = spared)
-                .or_else(Evicting)
+                .or_else(Locating)
                 .then(Weighing),
             // Whoever it was called back for may be gone, or have been given others by now.
             Weighing => when(self.spared.is_some(), "nobody needs it any more", Spared)
-                .otherwise("it has to go", Evicting),
+                .otherwise("it has to go", Locating),
+            // It may have moved since. If nobody can say where it runs, it is not evicted: its GPUs could not be cleaned.
+            Locating => act(self.observe())
+                .nothing_to_undo()
+                .record(|me: &mut Self, seen| me.observed = seen)
+                .within(care.evict)
+                .or_else(Unobserved)
+                .then(Evicting),
 
             // The point of no return. What is asked is not what has happened: it is looked at until nothing is left.
             Evicting => act(EvictWorkload { workload: workload() })
@@ -119,9 +139,9 @@ impl Workflow for Eviction {
                 .or_else(Stuck)
                 .then(Looking),
 
-            // Free is what was seen free, several times in a row.
+            // Free is what was seen free, several times in a row, of the GPUs on which it was observed.
             Looking => {
-                act(ListGpuClients { cluster: self.workload.cluster.clone(), gpus: self.gpus.clone() })
+                act(ListGpuClients { cluster: self.workload.cluster.clone(), gpus: self.observed.clone() })
                     .nothing_to_undo()
                     .record(Self::record_check)
                     .or_else(Stuck)
@@ -139,15 +159,23 @@ impl Workflow for Eviction {
                 .on_failure(codes::SCRUB_FAILED, Barring)
                 .or_else(Barring)
                 .then(Freeing),
-            Freeing => act(FreeVictim { tenant: self.tenant.clone(), workload: self.workload.name.clone() })
-                .nothing_to_undo()
-                .then(Cleared),
-            Barring => act(BarGpus { tenant: self.tenant.clone(), workload: self.workload.name.clone() })
-                .nothing_to_undo()
-                .then(Barred),
+            Freeing => act(FreeVictim {
+                tenant: self.tenant.clone(),
+                workload: self.workload.name.clone(),
+                observed: self.observed.clone(),
+            })
+            .nothing_to_undo()
+            .then(Cleared),
+            Barring => act(BarGpus {
+                tenant: self.tenant.clone(),
+                workload: self.workload.name.clone(),
+                observed: self.observed.clone(),
+            })
+            .nothing_to_undo()
+            .then(Barred),
 
             Cleared | Barred | Stuck => end(Outcome::Completed),
-            Spared => end(Outcome::RolledBack),
+            Spared | Unobserved => end(Outcome::RolledBack),
         }
     }
 
@@ -184,6 +212,14 @@ impl Eviction {
         })
     }
 
+    fn observe(&self) -> ObserveGpus {
+        ObserveGpus {
+            workload: self.workload.clone(),
+            before: self.observed.clone(),
+            facts: self.facts.clone(),
+        }
+    }
+
     fn begins(&self, exited: bool) -> BeginEviction {
         BeginEviction { tenant: self.tenant.clone(), workload: self.workload.name.clone(), exited }
     }
@@ -202,12 +238,17 @@ impl Eviction {
     }
 
     fn scrubs(&self) -> Vec<ScrubGpus> {
+        let none = std::collections::BTreeSet::new();
         let scrub = |(node, gpus): (&String, &std::collections::BTreeSet<u16>)| ScrubGpus {
             cluster: self.workload.cluster.clone(),
             node: node.clone(),
             gpus: gpus.clone(),
             level: self.care.level,
         };
-        self.gpus.iter().map(scrub).collect()
+        if self.observed.is_empty() {
+            // Begun by a version that did not observe. It names no GPU, so nothing is cleared, and the GPUs are barred.
+            return self.gpus.as_set().keys().map(|node| scrub((node, &none))).collect();
+        }
+        self.observed.iter().map(scrub).collect()
     }
 }

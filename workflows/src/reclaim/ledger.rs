@@ -7,13 +7,12 @@ use super::{
     question::PlanningQuery,
 };
 use crate::{
-    platform::{GpuSet, StartWorkload, WorkloadRef},
     reclaim::record::{DemandGrant, ReclaimProgress},
     scheduling::admission::{self, AdmissionEffects, FenceOutcome, GrantOutcome},
-    tenancy::{
-        Beneficiary, Cohort, NodeAllocation, Resource, TenantId, Workload, WorkloadClass, WorkspaceName,
-    },
+    tenancy::{Beneficiary, Cohort, Resource, TenantId, Workload, WorkspaceName},
 };
+
+pub use crate::workload_start::start_command;
 use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -236,31 +235,6 @@ impl LedgerAction for GrantDemand {
             }
         }
     }
-}
-
-/// What the cluster of an admitted workload is told.
-///
-/// # Errors
-/// What the view lacks.
-pub fn start_command(
-    view: &mut View,
-    tenant: &TenantId,
-    name: &str,
-) -> Result<Option<StartWorkload>, Undecided> {
-    let Some(workload) = view.get::<Workload>(&Workload::key(tenant, name))? else { return Ok(None) };
-    let Some(holding) = view.get::<NodeAllocation>(tenant.as_str())? else { return Ok(None) };
-    let mut gpus = GpuSet::new();
-    for placed in &workload.placed {
-        gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
-    }
-    let service = workload.class == WorkloadClass::Service;
-    let workload = WorkloadRef {
-        cluster: holding.cluster.to_string(),
-        tenant: tenant.to_string(),
-        workspace: workload.workspace.to_string(),
-        name: workload.name,
-    };
-    Ok(Some(StartWorkload { workload, gpus, service }))
 }
 
 /// Ends a reclaim that served nobody in particular. Safe to decide again.

@@ -1,7 +1,7 @@
 //! From the books to the planner and back: who might give way as they stand, and what evicting them takes.
 
 use crate::{
-    platform::{GpuSet, ScrubLevel, WorkloadRef},
+    platform::{GpuSet, ObservedGpus, ScrubLevel, WorkloadRef},
     policy::{PlatformPolicy, ScrubMethod, in_force},
     reclaim::{
         ReclaimCause,
@@ -315,7 +315,10 @@ fn eviction(workload: Workload, cluster: String, care: EvictionTerms, at: u64) -
     for placed in &workload.placed {
         gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
     }
+    let facts = workload.observed.as_ref().map(|seen| ObservedGpus::reported(seen.indexes()));
     Eviction {
+        facts: facts.unwrap_or_default(),
+        observed: ObservedGpus::default(),
         workload: WorkloadRef {
             cluster,
             tenant: workload.tenant.to_string(),
@@ -325,7 +328,7 @@ fn eviction(workload: Workload, cluster: String, care: EvictionTerms, at: u64) -
         tenant: workload.tenant,
         class: workload.class,
         checkpoint: workload.checkpoint,
-        gpus,
+        gpus: gpus.into(),
         at,
         care,
         clean: 0,

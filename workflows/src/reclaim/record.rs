@@ -65,7 +65,8 @@ pub struct Reclaim {
 pub struct EvictionEnd {
     /// The workload.
     pub workload: String,
-    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`, or `Spared`, as nobody needed it any more.
+    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`, `Spared`, as nobody needed it any more, or `Unobserved`, as
+    /// nobody could say where it ran.
     pub state: String,
     /// What was done to the memory of its GPUs.
     pub scrubbed: Vec<Scrubbed>,

@@ -50,6 +50,9 @@ pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier, is_reserved};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
 };
+pub use workloads::observed_placement::{
+    BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload,
+};
 pub use workloads::queue::{QueuedWorkload, WorkspaceQueue};
 pub use workloads::running::{RunningEntry, RunningList};
 pub use workloads::workload::{Checkpoint, Placed, Workload, WorkloadClass, WorkloadState};

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::{
     scheduling::admission::{self, Observation, ObservedKind},
-    tenancy::{Cluster, GpuKind, KeyScope, Node, NodeId, TenantId},
+    tenancy::{Cluster, GpuKind, KeyScope, Node, NodeId, SeenGpu, SeenWorkload, TenantId},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -50,6 +50,51 @@ struct Facts {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, SeenGpus>>")]
     nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
+    /// Which workloads run on these nodes, an entry for each workload and node. A workload that runs elsewhere than it is booked has its
+    /// booking moved there. Senders that cannot say leave this out.
+    #[serde(default)]
+    #[schemars(length(max = 10_000))]
+    running: Vec<RunningFact>,
+}
+
+/// A workload that runs on a node.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RunningFact {
+    /// The name under which it was submitted, which may be its scheduler's uid.
+    #[schemars(length(min = 1, max = 64))]
+    workload: String,
+    /// Its uid in the cluster.
+    #[schemars(length(max = 64))]
+    uid: Option<String>,
+    /// The node, which is one of `nodes`.
+    #[schemars(with = "String")]
+    node: NodeId,
+    /// The node's uid in the cluster.
+    #[schemars(length(max = 64))]
+    node_uid: Option<String>,
+    /// The kind of GPU, such as `H100`; the kind that it asked for if absent.
+    #[schemars(with = "Option<String>")]
+    kind: Option<GpuKind>,
+    /// How many GPUs or slices it has there; as many as `gpus` names if absent.
+    count: Option<u64>,
+    /// Which GPUs, as far as they are known.
+    #[serde(default)]
+    #[schemars(length(max = 128))]
+    gpus: Vec<NamedGpu>,
+    /// Since when it runs there.
+    #[schemars(with = "Option<types::Time>")]
+    since: Option<String>,
+}
+
+/// A GPU on which a workload runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NamedGpu {
+    /// The UUID of the GPU or of the MIG device, as the driver says.
+    uuid: String,
+    /// Its index on the node, from 0, if it is known.
+    index: Option<u16>,
 }
 
 /// How many GPUs of a kind were seen on a node.
@@ -62,7 +107,21 @@ struct SeenGpus {
     busy: u64,
 }
 
-type ByTenant = BTreeMap<TenantId, BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>>;
+/// The most entries of `running` in one request.
+const MOST_RUNNING: usize = 10_000;
+/// The most GPUs and slices of one node.
+const MOST_ON_NODE: u64 = 128;
+/// The longest name or uid, in bytes.
+const LONGEST: usize = 64;
+
+/// What was seen of one tenant.
+#[derive(Debug, Default)]
+struct SeenOfTenant {
+    nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
+    running: Vec<SeenWorkload>,
+}
+
+type ByTenant = BTreeMap<TenantId, SeenOfTenant>;
 
 async fn take(
     State(app): State<SharedState>,
@@ -72,36 +131,95 @@ async fn take(
 ) -> Result<Json<Value>, Problem> {
     let cluster = document::<Cluster>(&app, &id).await?.ok_or_else(|| Problem::not_found("cluster", &id))?;
     let at = time("at", facts.at.as_deref())?.unwrap_or_else(|| app.engine.clock().now());
-    let (mut drift, mut admitted) = (Vec::new(), 0);
-    let by_tenant = sorted(&app, &caller, &cluster, facts.nodes).await?;
-    for (tenant, nodes) in &by_tenant {
-        let seen = Observation { at, nodes: nodes.clone() };
-        let (found, more) = change(&app, tenant, |view| {
-            let observed = admission::observe(view, tenant, &seen)?;
-            Ok(((observed.drift, observed.news.admitted.len()), observed.news))
+    let running = checked(facts.running, &facts.nodes)?;
+    let (mut drift, mut moved, mut admitted) = (Vec::new(), Vec::new(), 0);
+    let by_tenant = sorted(&app, &caller, &cluster, (facts.nodes, running)).await?;
+    for (tenant, of_tenant) in &by_tenant {
+        let seen = Observation { at, nodes: of_tenant.nodes.clone() };
+        let (found, went, more) = change(&app, tenant, |view| {
+            let observed = admission::observe_running(view, tenant, &seen, &of_tenant.running)?;
+            Ok(((observed.drift, observed.moved, observed.news.admitted.len()), observed.news))
         })
         .await?;
         admitted += more;
+        moved.extend(went.into_iter().map(|workload| json!({ "tenant": tenant, "workload": workload })));
         drift.extend(found.into_iter().map(|drift| json!({ "tenant": tenant, "drift": drift })));
     }
-    let nodes: usize = by_tenant.values().map(BTreeMap::len).sum();
-    Ok(Json(json!({ "tenants": by_tenant.len(), "nodes": nodes, "admitted": admitted, "drift": drift })))
+    let nodes: usize = by_tenant.values().map(|seen| seen.nodes.len()).sum();
+    Ok(Json(json!({
+        "tenants": by_tenant.len(), "nodes": nodes, "admitted": admitted, "moved": moved, "drift": drift,
+    })))
 }
 
-/// The nodes by the tenant whose they are. Nodes that nobody owns say nothing about anybody's work.
+/// The workloads, if each entry can be understood.
+fn checked(
+    facts: Vec<RunningFact>,
+    nodes: &BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
+) -> Result<Vec<SeenWorkload>, Problem> {
+    if facts.len() > MOST_RUNNING {
+        let detail = format!("running: {} entries; send at most {MOST_RUNNING}", facts.len());
+        return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
+    }
+    let (mut running, mut faults) = (Vec::new(), Vec::new());
+    for (number, fact) in facts.into_iter().enumerate() {
+        let texts = [Some(&fact.workload), fact.uid.as_ref(), fact.node_uid.as_ref()];
+        let uuids = fact.gpus.iter().map(|gpu| &gpu.uuid);
+        let plain =
+            |text: &String| (1..=LONGEST).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        let garbled = !texts.into_iter().flatten().chain(uuids).all(plain);
+        let since = time("since", fact.since.as_deref())?;
+        let seen = SeenWorkload {
+            workload: fact.workload,
+            uid: fact.uid,
+            node: fact.node,
+            node_uid: fact.node_uid,
+            kind: fact.kind,
+            count: fact.count,
+            gpus: fact.gpus.into_iter().map(|gpu| SeenGpu { uuid: gpu.uuid, index: gpu.index }).collect(),
+            since,
+        };
+        let wrong = if garbled {
+            Some(format!("a name, uid or uuid is not 1 to {LONGEST} letters, digits and signs"))
+        } else if !nodes.contains_key(&seen.node) {
+            Some(format!("nodes has no {}; say there how many of its GPUs are usable and busy", seen.node))
+        } else if !(1..=MOST_ON_NODE).contains(&seen.amount()) || seen.gpus.len() as u64 > MOST_ON_NODE {
+            Some(format!("{} GPUs; name 1 to {MOST_ON_NODE} in gpus, or say how many in count", seen.amount()))
+        } else {
+            None
+        };
+        match wrong {
+            Some(message) => {
+                faults.push(Fault { pointer: format!("/running/{number}"), message, line: None, column: None });
+            }
+            None => running.push(seen),
+        }
+    }
+    if faults.is_empty() {
+        return Ok(running);
+    }
+    let detail = format!("{} entries of running cannot be used; nothing was taken in", faults.len());
+    faults.truncate(100);
+    Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults))
+}
+
+/// What was seen by the tenant whose nodes they are. Nodes that nobody owns say nothing about anybody's work.
 async fn sorted(
     app: &ServerState,
     caller: &Caller,
     cluster: &Cluster,
-    nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
+    (nodes, running): (BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>, Vec<SeenWorkload>),
 ) -> Result<ByTenant, Problem> {
     let (mut sorted, mut faults) = (ByTenant::new(), Vec::new());
+    let mut owners = BTreeMap::new();
     for (id, kinds) in nodes {
         let node = unscoped::<Node>(app, id.as_str()).await?.filter(|node| node.cluster == cluster.id);
         let owner = node.map(|node| node.owner);
         let foreign = |owner: &Option<TenantId>| owner.as_ref().is_some_and(|own| !caller.sees(own.as_str()));
         match owner.filter(|owner| !foreign(owner)) {
-            Some(Some(owner)) => _ = sorted.entry(owner).or_default().insert(id, kinds),
+            Some(Some(owner)) => {
+                owners.insert(id.clone(), owner.clone());
+                sorted.entry(owner).or_default().nodes.insert(id, kinds);
+            }
             Some(None) => {}
             None => faults.push(Fault {
                 pointer: format!("/nodes/{id}"),
@@ -111,9 +229,14 @@ async fn sorted(
             }),
         }
     }
-    if faults.is_empty() {
-        return Ok(sorted);
+    if !faults.is_empty() {
+        let detail = format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
+        return Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults));
     }
-    let detail = format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
-    Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults))
+    for seen in running {
+        if let Some(owner) = owners.get(&seen.node) {
+            sorted.entry(owner.clone()).or_default().running.push(seen);
+        }
+    }
+    Ok(sorted)
 }

@@ -231,7 +231,7 @@ impl ResourceKind for Workload {
     const WORD: &'static str = "workload";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("state", "/state"), ("class", "/class")];
-    const TIMES: &'static [&'static str] = &["submitted_at", "admitted_at"];
+    const TIMES: &'static [&'static str] = &["submitted_at", "admitted_at", "since"];
 
     fn tenant(&self) -> &str {
         self.tenant.as_str()
@@ -247,7 +247,9 @@ impl ResourceKind for Workload {
         };
         let state = json!(<&str>::from(&self.state));
         let id = json!(format!("{}/{}", self.tenant, self.name));
-        with(mapping::readable(self, Self::TIMES), [("id", id), ("state", state), ("reclaimed_by", by)])
+        let placement = json!(self.placement_basis());
+        let fields = [("id", id), ("state", state), ("placement", placement), ("reclaimed_by", by)];
+        with(mapping::readable(self, Self::TIMES), fields)
     }
 }
 

@@ -10,10 +10,12 @@ use std::{
 use store::{Epoch, Timestamp};
 use tokio::sync::watch;
 use workflows::{
-    platform::{ANSWER_WITHIN, CallMetadata},
+    platform::{ANSWER_WITHIN, CallMetadata, WorkloadRef},
     reclaim::ledger::start_reclaims,
     scheduling::admission::{self, Observation, ObservedKind},
-    tenancy::{Cluster, LastObservation, NodeId, NodeUse, Occupancy},
+    tenancy::{
+        Cluster, LastObservation, NodeId, NodeUse, Occupancy, SeenGpu, SeenWorkload, Workload, WorkloadState,
+    },
 };
 
 /// Tenants read in one go.
@@ -80,15 +82,18 @@ async fn simulated(app: &ServerState, occupancy: &Occupancy) -> Result<bool, Str
 }
 
 async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Result<(), String> {
-    let mut seen = Observation { at, nodes: BTreeMap::new() };
+    let (mut seen, mut running) = (Observation { at, nodes: BTreeMap::new() }, Vec::new());
     for (node, kinds) in &occupancy.nodes {
-        let busy = busy(app, occupancy, node, at).await?;
+        let on = on_node(app, occupancy, node, at).await?;
+        let busy = u64::try_from(on.len()).unwrap_or(u64::MAX);
+        running.extend(who_runs(occupancy, node, &on));
         let of = |capacity: u64| ObservedKind { usable: capacity, busy: busy.min(capacity) };
         let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(room.capacity)));
         seen.nodes.insert(node.clone(), kinds.collect());
     }
+    end_finished(app, occupancy, (&running, at)).await?;
     let tenant = &occupancy.tenant;
-    let mut more = apply(app, |view| Ok(admission::observe(view, tenant, &seen)?.news)).await?;
+    let mut more = apply(app, |view| Ok(admission::observe_running(view, tenant, &seen, &running)?.news)).await?;
     while more {
         more = apply(app, |view| admission::admit_queued(view, tenant)).await?;
     }
@@ -108,19 +113,52 @@ async fn apply(
     changed.await.map_err(|e| e.to_string())
 }
 
-/// How many GPUs of a node somebody is on, as the world says.
-async fn busy(app: &ServerState, occupancy: &Occupancy, node: &NodeId, at: Timestamp) -> Result<u64, String> {
+/// The GPUs of a node that are open, each with the names of its clients, as the world says.
+async fn on_node(
+    app: &ServerState,
+    occupancy: &Occupancy,
+    node: &NodeId,
+    at: Timestamp,
+) -> Result<BTreeMap<u16, Vec<String>>, String> {
     let read = app.engine.transact(false, |view| view.get::<NodeUse>(node.as_str())).await;
     let gpus = read.map_err(|e| e.to_string())?.map_or(0, |node| node.gpus.len());
     let all: BTreeSet<u16> = (0..u16::try_from(gpus).unwrap_or(u16::MAX)).collect();
-    if clients(app, occupancy, node, &all, at).await? == 0 {
-        return Ok(0);
+    let mut open = BTreeMap::new();
+    if clients(app, occupancy, node, &all, at).await?.is_empty() {
+        return Ok(open);
     }
-    let mut busy = 0;
     for gpu in all {
-        busy += u64::from(clients(app, occupancy, node, &[gpu].into(), at).await? > 0);
+        let names = clients(app, occupancy, node, &[gpu].into(), at).await?;
+        if !names.is_empty() {
+            open.insert(gpu, names);
+        }
     }
-    Ok(busy)
+    Ok(open)
+}
+
+/// The workloads of the tenant that have whole GPUs of a node open. A simulated GPU is named by its node and index.
+fn who_runs(occupancy: &Occupancy, node: &NodeId, open: &BTreeMap<u16, Vec<String>>) -> Vec<SeenWorkload> {
+    let mut by_name: BTreeMap<&str, BTreeSet<SeenGpu>> = BTreeMap::new();
+    for (gpu, names) in open {
+        // Of a GPU that several share is not known how much each has.
+        let [name] = names.as_slice() else { continue };
+        let of_tenant = name.strip_prefix(occupancy.tenant.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(name) = of_tenant {
+            let seen = SeenGpu { uuid: format!("GPU-{node}-{gpu}"), index: Some(*gpu) };
+            by_name.entry(name).or_default().insert(seen);
+        }
+    }
+    let seen = |(name, gpus): (&str, BTreeSet<SeenGpu>)| SeenWorkload {
+        workload: name.to_owned(),
+        uid: None,
+        node: node.clone(),
+        node_uid: None,
+        kind: None,
+        count: None,
+        gpus,
+        since: None,
+    };
+    by_name.into_iter().map(seen).collect()
 }
 
 async fn clients(
@@ -129,18 +167,38 @@ async fn clients(
     node: &NodeId,
     gpus: &BTreeSet<u16>,
     at: Timestamp,
-) -> Result<usize, String> {
-    let key = format!("observe/{node}/{}/{}", at.0, gpus.len());
-    let stamp = CallMetadata {
-        action: "ObserveNode",
-        step: key.clone(),
-        key,
-        epoch: Epoch(0),
-        undo: false,
-        deadline: ANSWER_WITHIN,
-        dry_run: false,
-    };
+) -> Result<Vec<String>, String> {
+    let stamp = stamp("ObserveNode", format!("observe/{node}/{}/{gpus:?}", at.0));
     let workloads = &app.engine.platform().workloads;
     let found = workloads.clients(occupancy.cluster.as_str(), node.as_str(), gpus, &stamp).await;
-    found.map(|names| names.len()).map_err(|e| e.message)
+    found.map_err(|e| e.message)
+}
+
+/// Ends in the simulated cluster what has finished in the books: its end may have come while it was being started.
+async fn end_finished(
+    app: &ServerState,
+    occupancy: &Occupancy,
+    (running, at): (&[SeenWorkload], Timestamp),
+) -> Result<(), String> {
+    let names: BTreeSet<&str> = running.iter().map(|seen| seen.workload.as_str()).collect();
+    for name in names {
+        let key = Workload::key(&occupancy.tenant, name);
+        let read = app.engine.transact(false, |view| view.get::<Workload>(&key)).await;
+        let finished = read.map_err(|e| e.to_string())?.filter(|it| it.state == WorkloadState::Finished);
+        let Some(workload) = finished else { continue };
+        let of = WorkloadRef {
+            cluster: occupancy.cluster.to_string(),
+            tenant: occupancy.tenant.to_string(),
+            workspace: workload.workspace.to_string(),
+            name: workload.name,
+        };
+        let stamp = stamp("EndWorkload", format!("ended/{}/{}", of.full_name(), at.0));
+        app.engine.platform().workloads.notify_ended(&of, &stamp).await.map_err(|e| e.message)?;
+    }
+    Ok(())
+}
+
+fn stamp(action: &'static str, key: String) -> CallMetadata {
+    let (step, epoch, deadline) = (key.clone(), Epoch(0), ANSWER_WITHIN);
+    CallMetadata { action, step, key, epoch, undo: false, deadline, dry_run: false }
 }

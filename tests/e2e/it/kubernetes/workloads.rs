@@ -62,6 +62,8 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert!(!scene.seen("train").await.unwrap().pods);
 
     scene.on.requeue(&of, &scene.stamp("requeue", 5)).await.unwrap();
+    assert_eq!(scene.workload("train").await["spec"]["active"], false, "it is held until it is admitted");
+    scene.on.start(&of, &GpuSet::new(), false, &scene.stamp("start", 5)).await.unwrap();
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
     assert_eq!(
         scene.workload("train").await["spec"]["active"],

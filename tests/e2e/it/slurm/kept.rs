@@ -5,7 +5,7 @@ use backends::slurm::NewJob;
 use engine::ActionError;
 use serde_json::json;
 use std::time::Duration;
-use workflows::platform::{Kubernetes, Ownership, Slurm as _, Workloads};
+use workflows::platform::{GpuSet, Kubernetes, Ownership, Slurm as _, Workloads};
 
 /// The controller is killed right after its answer, and forgets what it has answered in the last seconds: it is told again before Tenure
 /// has an answer. A node that is taken is taken, one that is returned is returned, and a job that is released starts.
@@ -28,9 +28,9 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     let job = slurm.submit(&job, &stamp("0B/Submit/1")).await.unwrap();
     cluster.says(&["scontrol", "hold", &job.to_string()]);
     tokio::time::sleep(Duration::from_secs(7)).await;
-    let release = stamp("0C/Release/1");
+    let (release, nowhere) = (stamp("0C/Release/1"), GpuSet::new());
     let runs = || cluster.job_state(job) == "RUNNING";
-    killed_behind(&cluster, runs, || slurm.requeue(&train, &release)).await;
+    killed_behind(&cluster, runs, || slurm.start(&train, &nowhere, false, &release)).await;
     // Slurm begins a job again only two minutes after a launch that came to nothing, as of one that the controller has forgotten.
     until("the job runs", Duration::from_secs(60), || async { runs() }).await;
     cluster.says(&["scancel", &job.to_string()]);

@@ -26,7 +26,8 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     slurm.set_notice(&borrower, &WorkloadNotice::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
     slurm.set_notice(&borrower, &WorkloadNotice::EndsAt(5_000), &stamp("0C/Notify/1")).await.unwrap();
     let told = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
-    assert_eq!((told.reclaim_at, &told.gpus), (Some(5_000), &all));
+    assert_eq!(told.reclaim_at, Some(5_000));
+    assert_eq!(told.gpus, all);
     assert_eq!(slurm.clients("gpu", "gpu0", &[3].into(), &stamp("look")).await.unwrap().len(), 1);
     slurm.evict(&borrower, &told.uid, &stamp("0C/Evict/1")).await.unwrap();
     slurm.evict(&borrower, &told.uid, &stamp("0C/Evict/1")).await.unwrap();
@@ -43,8 +44,10 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
         slurm.observe(&lender, &stamp("look")).await.unwrap().is_none()
     })
     .await;
-    let again = StartWorkload { workload: borrower.clone(), gpus: all.clone(), service: false };
-    slurm.start(&again.workload, &again.gpus, again.service, &stamp("0C/Restart/1")).await.unwrap();
+    let again = StartWorkload { workload: borrower.clone(), gpus: all.clone().into(), service: false };
+    slurm.requeue(&borrower, &stamp("0C/Requeue/1")).await.unwrap();
+    assert!(!slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap().active, "it is held until it is admitted");
+    slurm.start(&again.workload, again.gpus.as_set(), again.service, &stamp("0C/Restart/1")).await.unwrap();
     // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
     cluster.runs(lent, Duration::from_secs(60)).await;
     let back = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();

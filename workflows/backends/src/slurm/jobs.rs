@@ -1,7 +1,8 @@
 //! Slurm's jobs as workloads: told by a comment, asked to save by a signal, requeued and held, released to run.
 //!
 //! A workload is every job of its name, in the account of its workspace, that has not ended. Slurm keeps a job's place in
-//! the queue by its priority; a requeued job waits for two minutes unless it is told to start now, which a release does.
+//! the queue by its priority; an evicted job is held until a start releases it, and waits for two minutes unless it is told to start now,
+//! which a release does.
 
 use crate::slurm::{
     BACKEND, ChangeReport, SlurmCluster,
@@ -16,7 +17,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::{
-    CallMetadata, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
+    CallMetadata, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
     codes, tenant_name,
 };
 
@@ -78,7 +79,8 @@ impl Workloads for SlurmCluster {
     }
 
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
-        within(stamp, true, self.kept(|| self.released(of, None, stamp))).await
+        // Jobs that are held stay held: only a start releases them.
+        within(stamp, true, self.told(of, &WorkloadNotice::GoesOn, stamp)).await
     }
 
     async fn clients(
@@ -290,7 +292,7 @@ fn seen(jobs: &[Job]) -> RunningWorkload {
         uid: ids(jobs),
         active: jobs.iter().any(|job| !job.is_held()),
         pods: on_nodes().next().is_some(),
-        gpus,
+        gpus: ObservedGpus::reported(gpus),
         weight: None,
         reclaim_at: jobs.iter().find_map(|job| word_of(&job.admin_comment, "ends_at")?.parse().ok()),
         checkpointed: on_nodes().next().is_some() && on_nodes().all(|job| job.comment.contains(SAVED)),

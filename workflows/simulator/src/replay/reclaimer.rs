@@ -8,6 +8,7 @@ use workflows::{
     reclaim::{Reclaim, eviction::Eviction},
     sweeps::MissedPromise,
     tenancy::Resource,
+    workload_start::WorkloadStart,
 };
 
 /// A reclaim that has not ended, as far as the replay knows.
@@ -19,7 +20,7 @@ pub(crate) struct OpenReclaim {
 
 /// The workflows of a replay.
 pub(crate) fn register(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
-    engine.with_workflow::<Eviction>()?.with_workflow::<Reclaim>()
+    engine.with_workflow::<WorkloadStart>()?.with_workflow::<Eviction>()?.with_workflow::<Reclaim>()
 }
 
 impl Replay<'_> {

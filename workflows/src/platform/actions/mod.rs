@@ -12,4 +12,5 @@ pub(crate) mod offboarding;
 pub(crate) mod records;
 pub(crate) mod removal;
 pub(crate) mod slurm;
+pub(crate) mod workload_gpus;
 pub(crate) mod workloads;

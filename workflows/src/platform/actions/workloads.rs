@@ -1,15 +1,15 @@
 //! Workloads on the GPUs of a cluster: told, drained, saved, evicted, and observed to be gone.
 //!
-//! Kueue-shaped: evicting sets a workload inactive, and its pods go; releasing lets it queue again. What was asked for
-//! is not what has happened: GPUs count as free only once nothing was seen on them.
+//! Kueue-shaped: evicting sets a workload inactive, and its pods go; starting sets it active. What was asked for
+//! is not what has happened: GPUs count as free only once nothing was seen on them. Their GPUs are in `workload_gpus`.
 
 use crate::platform::{
-    CallMetadata, GpuSet, Platform, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, at_cluster,
-    call_metadata::look_again, codes,
+    CallMetadata, PlannedGpus, Platform, WorkloadNotice, WorkloadRef, at_cluster, call_metadata::look_again,
+    codes,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt::Debug};
+use std::fmt::Debug;
 
 /// Tells a borrower that its workload will be evicted, and when.
 ///
@@ -219,7 +219,8 @@ impl Action for ForceWorkload {
     }
 }
 
-/// Lets an evicted workload queue again. Safe to run twice; one that the cluster does not know is left alone.
+/// Withdraws from an evicted workload what its owner was told. It stays held until the books admit it again, and [`StartWorkload`] runs.
+/// Safe to run twice; one that the cluster does not know is left alone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RequeueWorkload {
     /// Which workload.
@@ -240,13 +241,14 @@ impl Action for RequeueWorkload {
     }
 }
 
-/// Lets an admitted workload run on its GPUs. Safe to run twice: one that runs there is left as it is.
+/// Lets an admitted workload run, on the planned GPUs where the cluster can be told which. Safe to run twice: one that runs is left as it
+/// is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartWorkload {
     /// Which workload.
     pub workload: WorkloadRef,
-    /// Where.
-    pub gpus: GpuSet,
+    /// Where the books plan it.
+    pub gpus: PlannedGpus,
     /// Whether it serves requests.
     pub service: bool,
 }
@@ -262,88 +264,7 @@ impl Action for StartWorkload {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.workloads
-            .start(&self.workload, &self.gpus, self.service, &CallMetadata::for_action(self, call))
+            .start(&self.workload, self.gpus.as_set(), self.service, &CallMetadata::for_action(self, call))
             .await
-    }
-}
-
-/// Looks once whether anybody has some GPUs open. Changes nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ListGpuClients {
-    /// In which cluster.
-    pub cluster: String,
-    /// Which GPUs.
-    pub gpus: GpuSet,
-}
-
-impl Action for ListGpuClients {
-    const NAME: &'static str = "ListGpuClients";
-    type Platform = Platform;
-    /// Who has them open.
-    type Output = Vec<String>;
-
-    fn limited_by(&self) -> Vec<String> {
-        at_cluster(&self.cluster)
-    }
-
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
-        let stamp = CallMetadata::for_action(self, call);
-        let mut open = BTreeSet::new();
-        for (node, gpus) in &self.gpus {
-            open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.for_part(node)).await?);
-        }
-        Ok(open.into_iter().collect())
-    }
-}
-
-/// Clears the memory of a node's GPUs before another uses them, and keeps what was seen.
-///
-/// Safe to run twice: the target answers the same key as before, and clearing what is clear does no harm.
-/// `gpu.scrub_failed` when less than 95 % of the memory was covered, or less was done than asked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ScrubGpus {
-    /// In which cluster.
-    pub cluster: String,
-    /// On which node.
-    pub node: String,
-    /// Which of its GPUs, by index.
-    pub gpus: BTreeSet<u16>,
-    /// How far.
-    pub level: ScrubLevel,
-}
-
-impl Action for ScrubGpus {
-    const NAME: &'static str = "ScrubGpus";
-    type Platform = Platform;
-    type Output = Scrubbed;
-
-    fn limited_by(&self) -> Vec<String> {
-        at_cluster(&self.cluster)
-    }
-
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Scrubbed, ActionError> {
-        if self.level == ScrubLevel::None {
-            // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
-            return Ok(Scrubbed::default());
-        }
-        let stamp = CallMetadata::for_action(self, call);
-        let done = on.workloads.scrub(&self.cluster, &self.node, &self.gpus, self.level, &stamp).await?;
-        let enough = match self.level {
-            ScrubLevel::None | ScrubLevel::Driver => true,
-            ScrubLevel::Verified | ScrubLevel::Recreate | ScrubLevel::Reset => {
-                done.total_bytes > 0 && done.covered_bytes / 95 >= done.total_bytes / 100
-            }
-        };
-        if enough && done.level >= self.level {
-            return Ok(done);
-        }
-        let why = format!(
-            "{}: {} of {} bytes were covered, level {}",
-            self.node,
-            done.covered_bytes,
-            done.total_bytes,
-            <&str>::from(done.level)
-        );
-        Err(ActionError::permanent(codes::SCRUB_FAILED, why))
     }
 }

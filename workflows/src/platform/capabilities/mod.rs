@@ -2,6 +2,7 @@
 //!
 //! Invariant: a capability knows no action, no policy and no ledger.
 
+pub(crate) mod gpu_placement;
 pub(crate) mod gpus;
 pub(crate) mod hooks;
 pub(crate) mod identity;

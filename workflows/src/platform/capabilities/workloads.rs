@@ -1,6 +1,6 @@
 //! Workloads on the GPUs of a cluster.
 
-use crate::platform::CallMetadata;
+use crate::platform::{CallMetadata, ObservedGpus};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,8 @@ pub struct RunningWorkload {
     pub active: bool,
     /// Whether any of its pods is still there, on its way out or not.
     pub pods: bool,
-    /// Where it runs.
-    pub gpus: GpuSet,
+    /// Where it runs, as the cluster says. A node is named without indexes if the cluster does not know which GPUs it uses there.
+    pub gpus: ObservedGpus,
     /// The share of requests that it is sent, in percent, if it serves any.
     pub weight: Option<u8>,
     /// When its borrower was told that it ends, in milliseconds since 1970.
@@ -155,7 +155,8 @@ pub trait Workloads: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Lets it queue again.
+    /// Withdraws what its owner was told before it was evicted. It stays held: only [`Workloads::start`] lets it run again, after the
+    /// books have admitted it.
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError>;
 
     /// Hears that a workload is over. A real cluster knows it first and does nothing; a simulated one, in which nothing ends by

@@ -2,7 +2,7 @@
 
 use super::{Eviction, EvictionTerms};
 use crate::{
-    platform::{ScrubLevel, WorkloadRef},
+    platform::{ObservedGpus, ScrubLevel, WorkloadRef},
     tenancy::{Checkpoint, WorkloadClass},
 };
 use engine::{MINUTE, SECOND};
@@ -29,6 +29,8 @@ pub(crate) fn example(class: WorkloadClass, checkpoint: Checkpoint) -> Option<Ev
         class,
         checkpoint,
         gpus: [("n1".to_owned(), [0, 1].into())].into(),
+        observed: ObservedGpus::reported([("n1".to_owned(), [0, 1].into())].into()),
+        facts: ObservedGpus::default(),
         at: 0,
         care: EvictionTerms {
             grace: 2 * MINUTE,

@@ -1,7 +1,7 @@
 //! The data of an eviction, as it is persisted.
 
 use crate::{
-    platform::{GpuSet, ScrubLevel, Scrubbed, WorkloadRef},
+    platform::{ObservedGpus, PlannedGpus, ScrubLevel, Scrubbed, WorkloadRef},
     tenancy::{Checkpoint, TenantId, WorkloadClass},
 };
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,14 @@ pub struct Eviction {
     pub class: WorkloadClass,
     /// How it saves its work.
     pub checkpoint: Checkpoint,
-    /// Where it runs.
-    pub gpus: GpuSet,
+    /// Where the books planned it. Its GPUs are looked for in `observed`.
+    pub gpus: PlannedGpus,
+    /// Where it was seen to run.
+    #[serde(default)]
+    pub observed: ObservedGpus,
+    /// Where its cluster's facts said that it runs, when the eviction was planned.
+    #[serde(default)]
+    pub facts: ObservedGpus,
     /// When it will be evicted, in milliseconds since 1970.
     pub at: u64,
     /// How it is gone about.

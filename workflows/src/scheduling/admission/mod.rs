@@ -18,11 +18,13 @@ pub(crate) mod decision;
 mod gpu_allocation;
 pub mod invariants;
 mod node_changes;
+mod observation;
 mod outcome;
 mod overdue_loans;
 mod prefetch;
 pub(crate) mod reclaims;
 mod skipped;
+mod starts;
 mod submit;
 mod unit_of_work;
 
@@ -34,9 +36,9 @@ pub use allowances::{Allowances, clear_allowances, freeze, freeze_all, set_allow
 pub use close_account::{EndedWork, MAX_ENDED_PER_COMMIT, close_account, end_work};
 pub use decision::evaluate::admit;
 pub use decision::rules::{QueueAging, Rules, ThrashLimits, UsageThreshold};
-pub use node_changes::{
-    Drift, Observation, ObservationResult, ObservedKind, bar_gpu, cut_gpus, forget_nodes, lose_nodes,
-    observe, rest_nodes, serve_nodes,
+pub use node_changes::{bar_gpu, cut_gpus, forget_nodes, lose_nodes, rest_nodes, serve_nodes};
+pub use observation::{
+    Drift, Observation, ObservationResult, ObservedKind, move_to_observed, observe, observe_running,
 };
 pub use outcome::{AdmissionEffects, ReclaimDemand, ThresholdCrossed};
 pub use overdue_loans::{OverdueLoan, expire_loans};

@@ -1,4 +1,4 @@
-//! A tenant's nodes in its account: taken into service and out of it, cut up, observed, and lost.
+//! A tenant's nodes in its account: taken into service and out of it, cut up, and lost.
 
 use crate::{
     scheduling::admission::{
@@ -8,17 +8,14 @@ use crate::{
         unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        GpuKind, GpuUse, LastObservation, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload,
-        WorkloadState,
+        GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload, WorkloadState,
     },
 };
 use engine::{ActionError, Undecided, View};
-use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::Timestamp;
 
 /// Takes nodes of the tenant into service: their GPUs may be given away. Safe to call again; a node that rested serves again
 /// with all that runs on it. Every node must be the tenant's own (S-40).
@@ -217,96 +214,6 @@ pub fn bar_gpu(
     desk.drop_earmarks(view, std::slice::from_ref(node))?;
     desk.admit_waiting(view)?;
     desk.save(view)
-}
-
-/// What the platform says of one kind on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObservedKind {
-    /// GPUs or slices that work can use, in use or not: what is allocatable.
-    pub usable: u64,
-    /// Those in use.
-    pub busy: u64,
-}
-
-/// What the platform says of a tenant's nodes. Nodes that it does not name are not seen: nobody is admitted to them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observation {
-    /// When it was so.
-    pub at: Timestamp,
-    /// By node and kind.
-    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
-}
-
-/// A node that was seen otherwise than the ledger has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drift {
-    /// Which node.
-    pub node: NodeId,
-    /// Of which kind.
-    pub kind: GpuKind,
-    /// Free ones that nobody is admitted to until they are seen free.
-    pub astray: u64,
-}
-
-/// What an observation came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObservationResult {
-    /// What differs from the ledger.
-    pub drift: Vec<Drift>,
-    /// What else happened.
-    pub news: AdmissionEffects,
-}
-
-/// Takes in what the platform sees. GPUs that the ledger has as free and the platform sees in use, or not at all, are
-/// left alone until it sees them free; what changed after the observation is not judged by it. One older than what was seen
-/// already says nothing.
-///
-/// # Errors
-/// What the view lacks.
-pub fn observe(
-    view: &mut View,
-    tenant: &TenantId,
-    seen: &Observation,
-) -> Result<ObservationResult, Undecided> {
-    let mut desk = AdmissionTx::open(view, tenant, [])?;
-    let Some(occupancy) = desk.occupancy.clone() else { return Ok(ObservationResult::default()) };
-    let at = seen.at.min(desk.now);
-    if desk.seen_at.is_some_and(|before| at < before) {
-        return Ok(ObservationResult::default());
-    }
-    let mut changes = Vec::new();
-    for (id, kinds) in &occupancy.nodes {
-        for (kind, room) in kinds {
-            let there = seen.nodes.get(id).and_then(|kinds| kinds.get(kind));
-            let there = there.copied().unwrap_or(ObservedKind { usable: 0, busy: 0 });
-            let used = room.capacity.saturating_sub(room.free);
-            let strange = there.busy.saturating_sub(used);
-            let missing = room.capacity.saturating_sub(there.usable);
-            let astray = strange.saturating_add(missing).min(room.free);
-            if astray != room.astray {
-                changes.push((id.clone(), kind.clone(), astray));
-            }
-        }
-    }
-    view.prefetch::<NodeUse>(changes.iter().map(|(id, _, _)| id.to_string()))?;
-    let mut drift = Vec::new();
-    for (node, kind, astray) in changes {
-        let changed_at = desk.node(view, &node)?.map(|node| node.changed_at);
-        let Some(occupancy) = desk.occupancy.as_mut().map(Arc::make_mut) else { continue };
-        let room = occupancy.nodes.get_mut(&node).and_then(|kinds| kinds.get_mut(&kind));
-        let Some(room) = room.filter(|_| changed_at.is_some_and(|changed| changed <= at)) else { continue };
-        let more = astray > room.astray;
-        room.astray = astray;
-        desk.occupancy_changed = true;
-        if more {
-            occupancy.drifts = occupancy.drifts.saturating_add(1);
-            drift.push(Drift { node, kind, astray });
-        }
-    }
-    view.put(&LastObservation { tenant: tenant.clone(), at })?;
-    desk.seen_at = Some(at);
-    desk.admit_waiting(view)?;
-    Ok(ObservationResult { drift, news: desk.save(view)? })
 }
 
 impl AdmissionTx {

@@ -1,6 +1,9 @@
 //! What else a change of the account came to, for the caller to act on.
 
-use crate::tenancy::{Admission, Resource, TenantId, WorkspaceName};
+use crate::{
+    tenancy::{Admission, Resource, TenantId, WorkspaceName},
+    workload_start::WorkloadStart,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
@@ -55,4 +58,7 @@ pub struct AdmissionEffects {
     pub crossings: Vec<ThresholdCrossed>,
     /// Whether more could be admitted than one commit takes: call [`admit_queued`](crate::scheduling::admission::admit_queued) next.
     pub more: bool,
+    /// Starts that the commit asks for.
+    #[serde(skip)]
+    pub(in crate::scheduling::admission) starts: Vec<WorkloadStart>,
 }

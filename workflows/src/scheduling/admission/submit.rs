@@ -121,6 +121,7 @@ impl WorkloadRequest {
             labels: self.labels.clone(),
             state: WorkloadState::Waiting,
             placed: Vec::new(),
+            observed: None,
             submitted_at: now,
             admitted_at: None,
             evictions: 0,
@@ -142,6 +143,7 @@ impl WorkloadRequest {
         let stands = Workload {
             state: asked.state.clone(),
             placed: Vec::new(),
+            observed: None,
             admitted_at: None,
             evictions: 0,
             decision: String::new(),

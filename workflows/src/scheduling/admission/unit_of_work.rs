@@ -301,6 +301,7 @@ impl AdmissionTx {
             view.prefetch::<NodeUse>(self.nodes.keys().map(ToString::to_string)),
         ])?;
         self.save_loans(view)?;
+        self.ask_for_starts(view)?;
         put(view, self.decisions.iter())?;
         put(view, self.usages.iter())?;
         put(view, changed(self.queues.values()))?;

@@ -1,6 +1,6 @@
 //! A workload: what a workspace asks GPUs for, as the scheduler of its cluster knows it.
 
-use crate::tenancy::{Amounts, NodeId, TenantId, WorkspaceName};
+use crate::tenancy::{Amounts, NodeId, ObservedPlacement, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,7 @@ pub enum WorkloadState {
     Rejected,
 }
 
-/// Where a part of a workload runs.
+/// Where the books plan a part of a workload. Its booking moves when a fact shows the workload elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// On which node.
@@ -112,8 +112,11 @@ pub struct Workload {
     pub labels: BTreeSet<String>,
     /// Where it stands.
     pub state: WorkloadState,
-    /// Where it runs, while admitted.
+    /// Where the books have it, while admitted: as planned, until its cluster says where it runs.
     pub placed: Vec<Placed>,
+    /// Where its cluster's facts say that it runs. Never made from `placed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<ObservedPlacement>,
     /// When it was first asked for; kept when it is put back in line, so that its place is.
     pub submitted_at: Timestamp,
     /// When it was admitted last.

@@ -99,22 +99,14 @@ impl KubernetesCluster {
             || (!known.pods.is_empty() && known.pods.iter().all(answers))
     }
 
-    /// Lets it queue again, with nothing told. Pods of their own queue nowhere: there is nothing to be done for them.
+    /// Takes back what was told. A `Workload` that is inactive stays so: only a start sets it active, after the books have admitted it.
     pub(super) async fn requeued(
         &self,
         of: &WorkloadRef,
         stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
-        let Some(known) = self.known(of, until).await? else { return Ok(()) };
-        let Some(queued) = &known.queued else {
-            return self.all_told(&known, &self.nothing_told(), stamp, until).await;
-        };
-        let change = |_: &Value| {
-            let spec = Some(json!({ "active": true }));
-            Ok(Some(Change { annotations: self.nothing_told().to_vec(), spec }))
-        };
-        self.write(&queued.seen(None), stamp, until, change).await.map(drop)
+        self.reassured(of, stamp, until).await
     }
 
     /// Lets it run, as far as that is for Tenure to say: a `Workload` is set active, and Kueue admits and places it. Pods of their own

@@ -13,7 +13,7 @@ use engine::ActionError;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
-use workflows::platform::{GpuSet, RunningWorkload, WorkloadRef, workspace_name};
+use workflows::platform::{GpuSet, ObservedGpus, RunningWorkload, WorkloadRef, workspace_name};
 
 /// Kueue names a pod's workload so.
 const OF_WORKLOAD: &str = "kueue.x-k8s.io/workload";
@@ -174,7 +174,7 @@ impl KubernetesCluster {
             uid: known.uid(),
             active,
             pods: known.runs(),
-            gpus: self.gpus_of(&known.pods, until).await?,
+            gpus: ObservedGpus::reported(self.gpus_of(&known.pods, until).await?),
             weight: self.weight_of(known, until).await?,
             reclaim_at: told.and_then(|at| u64::try_from(at.timestamp_millis()).ok()),
             checkpointed: self.has_saved(known),

@@ -10,7 +10,7 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use workflows::platform::{
-    CallMetadata, FoundObject, GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef,
+    CallMetadata, FoundObject, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef,
     Workloads, codes,
 };
 
@@ -87,8 +87,8 @@ impl Workloads for Simulated {
     }
 
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
-        let again = json!({ "active": true, "reclaim_at": null, "checkpointed": false });
-        self.send(ask(Verb::Run, of, &of.full_name()).with(again), stamp).await.map(drop)
+        let told = json!({ "reclaim_at": null, "checkpointed": null });
+        self.send(ask(Verb::Run, of, &of.full_name()).with(told), stamp).await.map(drop)
     }
 
     async fn clients(
@@ -121,7 +121,7 @@ fn seen(found: FoundObject) -> Result<RunningWorkload, ActionError> {
     Ok(RunningWorkload {
         active: spec("active") == Value::Bool(true),
         pods: spec("pods") == Value::Bool(true),
-        gpus: serde_json::from_value(spec("gpus")).unwrap_or_default(),
+        gpus: ObservedGpus::reported(serde_json::from_value(spec("gpus")).unwrap_or_default()),
         weight: serde_json::from_value(spec("weight")).map_err(unreadable)?,
         reclaim_at: serde_json::from_value(spec("reclaim_at")).map_err(unreadable)?,
         checkpointed: spec("checkpointed") == Value::Bool(true),

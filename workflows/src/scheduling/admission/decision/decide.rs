@@ -206,8 +206,10 @@ impl AdmissionTx {
         nodes.dedup();
         workload.placed = self.placed(view, &workload.name, nodes)?;
         workload.state = WorkloadState::Admitted;
+        workload.observed = None;
         workload.admitted_at = Some(self.now);
         workload.decision = Admission::key(&self.tenant.id, admission.number);
+        self.note_start(&admission);
         self.put_workload(workload.clone());
         self.enrol(view, &workload)?;
         for (resource, amount) in &workload.requests {

@@ -220,6 +220,8 @@ pub fn grant(
         line.waiting.retain(|waits| waits.workload != demand.name);
     })?;
     let admission = desk.admit(view, demand, decided)?;
+    // The reclaim starts its demand itself, and ends only then.
+    desk.effects.starts.retain(|start| start.workload != admission.workload);
     desk.admit_waiting(view)?;
     Ok(GrantOutcome::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
 }
@@ -369,7 +371,7 @@ impl AdmissionTx {
     ) -> Result<(), Undecided> {
         let evictions = workload.evictions.saturating_add(1);
         let mut workload =
-            Workload { state: WorkloadState::Waiting, placed: Vec::new(), evictions, ..workload };
+            Workload { state: WorkloadState::Waiting, placed: Vec::new(), observed: None, evictions, ..workload };
         let decided = self.decide(view, &workload, DecisionOrigin::Queued { cooling_until })?;
         self.insert_in_queue(view, &workload, cooling_until)?;
         if decided.admission.answer != AdmissionVerdict::Admit {

@@ -1,0 +1,146 @@
+//! The GPUs under a workload: where it runs, who has them open, and what is in their memory.
+//!
+//! Invariant: what is looked at and cleared was observed. None of these actions takes GPUs that the books only planned.
+
+use crate::platform::{
+    CallMetadata, ObservedGpus, Platform, ScrubLevel, Scrubbed, WorkloadRef, at_cluster, codes,
+};
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, fmt::Debug};
+
+/// Asks the cluster on which GPUs a workload runs. Changes nothing, so it is safe to run twice.
+///
+/// `gpu.unobserved` if nobody can say: the cluster names a node and not the GPUs on it, or the workload runs nowhere and was not seen
+/// before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObserveGpus {
+    /// Which workload.
+    pub workload: WorkloadRef,
+    /// Where earlier looks saw it.
+    pub before: ObservedGpus,
+    /// Where its cluster's facts last said that it runs: they may name GPUs on a node of which the scheduler knows only the name.
+    pub facts: ObservedGpus,
+}
+
+impl Action for ObserveGpus {
+    const NAME: &'static str = "ObserveGpus";
+    type Platform = Platform;
+    type Output = ObservedGpus;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.workload.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<ObservedGpus, ActionError> {
+        let stamp = CallMetadata::for_action(self, call);
+        let seen = on.workloads.observe(&self.workload, &stamp).await?.filter(|seen| seen.pods);
+        let now = seen.map(|seen| seen.gpus).unwrap_or_default();
+        let known = now.completed_by(&self.before).completed_by(&self.facts);
+        if let Some(node) = known.unknown_on() {
+            let why = format!("{} runs on node {node}, and nobody says on which GPUs", self.workload.full_name());
+            return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
+        }
+        let all = self.before.clone().and(&known);
+        // One that has left is looked for where it was last seen.
+        let all = if all.is_empty() { self.facts.clone() } else { all };
+        if all.is_complete() {
+            return Ok(all);
+        }
+        let why = format!(
+            "{} runs nowhere in cluster {}, and was not seen to run before",
+            self.workload.full_name(),
+            self.workload.cluster
+        );
+        Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why))
+    }
+}
+
+/// Looks once whether anybody has some GPUs open. Changes nothing. `gpu.unobserved` if it is not known which GPUs to look at.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListGpuClients {
+    /// In which cluster.
+    pub cluster: String,
+    /// Which GPUs, as they were observed.
+    pub gpus: ObservedGpus,
+}
+
+impl Action for ListGpuClients {
+    const NAME: &'static str = "ListGpuClients";
+    type Platform = Platform;
+    /// Who has them open.
+    type Output = Vec<String>;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
+        let stamp = CallMetadata::for_action(self, call);
+        if !self.gpus.is_complete() {
+            let why = "no GPU is named: what was not looked at is not free";
+            return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
+        }
+        let mut open = BTreeSet::new();
+        for (node, gpus) in self.gpus.iter() {
+            open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.for_part(node)).await?);
+        }
+        Ok(open.into_iter().collect())
+    }
+}
+
+/// Clears the memory of a node's GPUs before another uses them, and keeps what was seen.
+///
+/// Safe to run twice: the target answers the same key as before, and clearing what is clear does no harm.
+/// `gpu.scrub_failed` when less than 95 % of the memory was covered, or less was done than asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScrubGpus {
+    /// In which cluster.
+    pub cluster: String,
+    /// On which node.
+    pub node: String,
+    /// Which of its GPUs, by index.
+    pub gpus: BTreeSet<u16>,
+    /// How far.
+    pub level: ScrubLevel,
+}
+
+impl Action for ScrubGpus {
+    const NAME: &'static str = "ScrubGpus";
+    type Platform = Platform;
+    type Output = Scrubbed;
+
+    fn limited_by(&self) -> Vec<String> {
+        at_cluster(&self.cluster)
+    }
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<Scrubbed, ActionError> {
+        if self.level == ScrubLevel::None {
+            // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
+            return Ok(Scrubbed::default());
+        }
+        if self.gpus.is_empty() {
+            let why = format!("{}: no GPU is named, so none is cleared", self.node);
+            return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
+        }
+        let stamp = CallMetadata::for_action(self, call);
+        let done = on.workloads.scrub(&self.cluster, &self.node, &self.gpus, self.level, &stamp).await?;
+        let enough = match self.level {
+            ScrubLevel::None | ScrubLevel::Driver => true,
+            ScrubLevel::Verified | ScrubLevel::Recreate | ScrubLevel::Reset => {
+                done.total_bytes > 0 && done.covered_bytes / 95 >= done.total_bytes / 100
+            }
+        };
+        if enough && done.level >= self.level {
+            return Ok(done);
+        }
+        let why = format!(
+            "{}: {} of {} bytes were covered, level {}",
+            self.node,
+            done.covered_bytes,
+            done.total_bytes,
+            <&str>::from(done.level)
+        );
+        Err(ActionError::permanent(codes::SCRUB_FAILED, why))
+    }
+}

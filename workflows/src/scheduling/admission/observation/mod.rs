@@ -1,0 +1,255 @@
+//! What a cluster says of a tenant's nodes, and of who runs where, taken into the books.
+//!
+//! A workload that is seen elsewhere than it was planned has its booking moved there in the same commit. Busy GPUs of an unknown
+//! workload, and GPUs that are missing, are `astray`: nobody is admitted to them.
+
+mod bookings;
+mod relocate;
+mod room;
+
+pub use relocate::move_to_observed;
+
+use crate::{
+    scheduling::admission::{AdmissionEffects, unit_of_work::AdmissionTx},
+    tenancy::{
+        GpuKind, LastObservation, NodeId, NodeUse, ObservedPlacement, SeenWorkload, TenantId, Workload,
+        WorkloadState,
+    },
+};
+use engine::{Undecided, View};
+use relocate::Sighting;
+use room::RoomFinding;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use store::Timestamp;
+
+/// What the platform says of one kind on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedKind {
+    /// GPUs or slices that work can use, in use or not: what is allocatable.
+    pub usable: u64,
+    /// Those in use.
+    pub busy: u64,
+}
+
+/// What the platform says of a tenant's nodes. Nodes that it does not name are not seen: nobody is admitted to them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// When it was so.
+    pub at: Timestamp,
+    /// By node and kind.
+    pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
+}
+
+/// A node that was seen otherwise than the ledger has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drift {
+    /// Which node.
+    pub node: NodeId,
+    /// Of which kind.
+    pub kind: GpuKind,
+    /// Free ones that nobody is admitted to until they are seen free.
+    pub astray: u64,
+}
+
+/// What an observation came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservationResult {
+    /// What differs from the ledger.
+    pub drift: Vec<Drift>,
+    /// Workloads whose booking moved to where they were seen.
+    #[serde(default)]
+    pub moved: BTreeSet<String>,
+    /// What else happened.
+    pub news: AdmissionEffects,
+}
+
+/// Takes in what the platform sees, from a sender that does not say who runs where.
+///
+/// # Errors
+/// What the view lacks.
+pub fn observe(
+    view: &mut View,
+    tenant: &TenantId,
+    seen: &Observation,
+) -> Result<ObservationResult, Undecided> {
+    observe_running(view, tenant, seen, &[])
+}
+
+/// Takes in what the platform sees. A workload that is `running` elsewhere than it is booked has its booking moved. Then GPUs that the
+/// ledger has as free and the platform sees in use, or not at all, are left alone until it sees them free, unless they are in use by
+/// workloads that are booked on other nodes and are not seen there. What changed after the observation is not judged by it. One older
+/// than what was seen already says nothing.
+///
+/// # Errors
+/// What the view lacks.
+pub fn observe_running(
+    view: &mut View,
+    tenant: &TenantId,
+    seen: &Observation,
+    running: &[SeenWorkload],
+) -> Result<ObservationResult, Undecided> {
+    let names: BTreeSet<String> = running.iter().map(|one| Workload::key(tenant, &one.workload)).collect();
+    let mut desk = AdmissionTx::open(view, tenant, [view.prefetch::<Workload>(names)])?;
+    if desk.occupancy.is_none() {
+        return Ok(ObservationResult::default());
+    }
+    let at = seen.at.min(desk.now);
+    if desk.seen_at.is_some_and(|before| at < before) {
+        return Ok(ObservationResult::default());
+    }
+    let (sightings, strangers) = desk.sightings(view, at, running)?;
+    let moves = desk.take_in(view, &sightings)?;
+    let drift = desk.mark_astray(view, at, seen, (&strangers, &moves.changed_before))?;
+    view.put(&LastObservation { tenant: tenant.clone(), at })?;
+    desk.seen_at = Some(at);
+    desk.admit_waiting(view)?;
+    Ok(ObservationResult { drift, moved: moves.moved, news: desk.save(view)? })
+}
+
+/// GPUs in use by workloads that the books do not know, by kind and node.
+type Strangers = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
+
+impl AdmissionTx {
+    /// The workloads that the facts name and the books know as running, and what others have.
+    fn sightings(
+        &mut self,
+        view: &mut View,
+        at: Timestamp,
+        running: &[SeenWorkload],
+    ) -> Result<(BTreeMap<String, Sighting>, Strangers), Undecided> {
+        let (mut sightings, mut strangers) = (BTreeMap::<String, Sighting>::new(), Strangers::new());
+        for fact in running {
+            let workload = self.workload(view, &fact.workload)?.cloned();
+            // One that was admitted after the look ran earlier, under an admission that has ended.
+            let known = workload.filter(|workload| {
+                matches!(workload.state, WorkloadState::Admitted | WorkloadState::Reclaimed { .. })
+                    && workload.admitted_at.is_some_and(|admitted| admitted <= at)
+            });
+            let Some(workload) = known else {
+                self.count_stranger(&mut strangers, fact);
+                continue;
+            };
+            let mut asked = workload.requests.keys().filter_map(|resource| resource.gpu());
+            let kind = asked.find(|kind| fact.kind.as_ref().is_none_or(|said| said == *kind)).cloned();
+            let Some(kind) = kind else {
+                self.count_stranger(&mut strangers, fact);
+                continue;
+            };
+            let sighting = sightings.entry(fact.workload.clone()).or_insert_with(|| Sighting {
+                workload,
+                placement: ObservedPlacement::default(),
+                counts: BTreeMap::new(),
+            });
+            sighting.placement.add(fact);
+            let there = sighting.counts.entry(kind).or_default().entry(fact.node.clone()).or_default();
+            *there = there.saturating_add(fact.amount());
+        }
+        Ok((sightings, strangers))
+    }
+
+    fn count_stranger(&self, strangers: &mut Strangers, fact: &SeenWorkload) {
+        let kinds = self.occupancy.as_ref().and_then(|occupancy| occupancy.nodes.get(&fact.node));
+        let whole = || kinds?.keys().find(|kind| kind.profile.is_none()).cloned();
+        if let Some(kind) = fact.kind.clone().or_else(whole) {
+            let there = strangers.entry(kind).or_default().entry(fact.node.clone()).or_default();
+            *there = there.saturating_add(fact.amount());
+        }
+    }
+
+    /// Writes down which free GPUs nobody is admitted to; answers where these are more than before.
+    fn mark_astray(
+        &mut self,
+        view: &mut View,
+        at: Timestamp,
+        seen: &Observation,
+        (strangers, changed_before): (&Strangers, &BTreeMap<NodeId, Timestamp>),
+    ) -> Result<Vec<Drift>, Undecided> {
+        let Some(occupancy) = self.occupancy.clone() else { return Ok(Vec::new()) };
+        let mut rooms: BTreeMap<GpuKind, BTreeMap<NodeId, RoomFinding>> = BTreeMap::new();
+        for (id, kinds) in &occupancy.nodes {
+            for (kind, room) in kinds {
+                let there = seen.nodes.get(id).and_then(|kinds| kinds.get(kind)).copied();
+                let stranger = strangers.get(kind).and_then(|on| on.get(id)).copied().unwrap_or(0);
+                let finding = RoomFinding::new(*room, there, stranger);
+                rooms.entry(kind.clone()).or_default().insert(id.clone(), finding);
+            }
+        }
+        for (kind, on) in &mut rooms {
+            self.find_unseen_bookings(view, at, (kind, on), changed_before)?;
+        }
+        let mut changes = Vec::new();
+        for (kind, on) in &rooms {
+            let astray = room::astray(on);
+            let before = |id: &NodeId| occupancy.nodes.get(id)?.get(kind).map(|room| room.astray);
+            let differs = astray.into_iter().filter(|(id, astray)| before(id) != Some(*astray));
+            changes.extend(differs.map(|(id, astray)| (id, kind.clone(), astray)));
+        }
+        changes.sort();
+        view.prefetch::<NodeUse>(changes.iter().map(|(id, _, _)| id.to_string()))?;
+        let mut drift = Vec::new();
+        for (node, kind, astray) in changes {
+            let changed_at = self.changed_at(view, &node, changed_before)?;
+            let Some(occupancy) = self.occupancy.as_mut().map(Arc::make_mut) else { continue };
+            let room = occupancy.nodes.get_mut(&node).and_then(|kinds| kinds.get_mut(&kind));
+            let Some(room) = room.filter(|_| changed_at.is_some_and(|changed| changed <= at)) else {
+                continue;
+            };
+            let more = astray > room.astray;
+            room.astray = astray;
+            self.occupancy_changed = true;
+            if more {
+                occupancy.drifts = occupancy.drifts.saturating_add(1);
+                drift.push(Drift { node, kind, astray });
+            }
+        }
+        Ok(drift)
+    }
+
+    /// When the use of a node changed last, before this observation moved bookings.
+    fn changed_at(
+        &mut self,
+        view: &mut View,
+        id: &NodeId,
+        changed_before: &BTreeMap<NodeId, Timestamp>,
+    ) -> Result<Option<Timestamp>, Undecided> {
+        if let Some(before) = changed_before.get(id) {
+            return Ok(Some(*before));
+        }
+        Ok(self.node(view, id)?.map(|node| node.changed_at))
+    }
+
+    /// Counts what is booked on nodes and was not seen in use there: it may be what is in use elsewhere. Nodes are read one by one only
+    /// where GPUs of the kind are in use that are free in the books.
+    fn find_unseen_bookings(
+        &mut self,
+        view: &mut View,
+        at: Timestamp,
+        (kind, on): (&GpuKind, &mut BTreeMap<NodeId, RoomFinding>),
+        changed_before: &BTreeMap<NodeId, Timestamp>,
+    ) -> Result<(), Undecided> {
+        if on.values().all(|finding| !finding.is_strange()) {
+            return Ok(());
+        }
+        let idle = on.iter().filter(|(_, finding)| finding.has_idle_bookings());
+        let idle: Vec<NodeId> = idle.map(|(id, _)| id.clone()).collect();
+        view.prefetch::<NodeUse>(idle.iter().map(ToString::to_string))?;
+        for id in idle {
+            // A booking that is younger than the look need not have begun when it was made.
+            if self.changed_at(view, &id, changed_before)?.is_none_or(|changed| changed > at) {
+                continue;
+            }
+            let Some(node) = self.node(view, &id)? else { continue };
+            let gpus = node.gpus.iter().filter(|gpu| gpu.profile == kind.profile && gpu.barred.is_none());
+            let users = gpus.flat_map(|gpu| &gpu.users).filter(|user| !user.in_transit);
+            let booked: u64 = users.map(|user| u64::from(user.slices)).sum();
+            if let Some(finding) = on.get_mut(&id) {
+                finding.unseen_of(booked);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! How much of what is free in the books is not free in the cluster. Pure.
+//!
+//! Counts of one kind are compared over all nodes of a tenant, not node by node: a workload that its scheduler has put on another node
+//! than the books planned is busy on one node and idle on the other, and takes nothing away from anybody.
+
+use super::ObservedKind;
+use crate::tenancy::{NodeId, NodeRoom};
+use std::collections::BTreeMap;
+
+/// One kind on one node: as it is booked, and as it was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoomFinding {
+    free: u64,
+    booked: u64,
+    busy: u64,
+    /// Was there, and was not seen as usable.
+    missing: u64,
+    /// In use by workloads that the facts name and the books do not know.
+    strangers: u64,
+    /// Booked for workloads that may run, and not in use.
+    unseen: u64,
+    was_seen: bool,
+}
+
+impl RoomFinding {
+    pub(super) fn new(room: NodeRoom, there: Option<ObservedKind>, strangers: u64) -> Self {
+        let seen = there.unwrap_or(ObservedKind { usable: 0, busy: 0 });
+        Self {
+            free: room.free,
+            booked: room.capacity.saturating_sub(room.free),
+            busy: seen.busy,
+            missing: room.capacity.saturating_sub(seen.usable),
+            strangers,
+            unseen: 0,
+            was_seen: there.is_some(),
+        }
+    }
+
+    /// In use beyond what is booked.
+    fn strange(&self) -> u64 {
+        self.busy.saturating_sub(self.booked)
+    }
+
+    pub(super) fn is_strange(&self) -> bool {
+        self.strange() > 0
+    }
+
+    /// Returns true if the node was seen with fewer GPUs in use than are booked.
+    pub(super) fn has_idle_bookings(&self) -> bool {
+        self.was_seen && self.busy < self.booked
+    }
+
+    /// Sets how much is booked for workloads that may run.
+    pub(super) fn unseen_of(&mut self, running: u64) {
+        self.unseen = running.min(self.booked).saturating_sub(self.busy);
+    }
+}
+
+/// Returns how much of what is free on each node nobody may be admitted to.
+pub(super) fn astray(on: &BTreeMap<NodeId, RoomFinding>) -> BTreeMap<NodeId, u64> {
+    let mut elsewhere: u64 = on.values().map(|finding| finding.unseen).sum();
+    let mut homeless = 0_u64;
+    let mut astray = BTreeMap::new();
+    for (id, finding) in on {
+        // What an unknown workload has is not what a known one, which is booked on another node, has here.
+        let unnamed = finding.strange().saturating_sub(finding.strangers);
+        let explained = unnamed.min(elsewhere);
+        elsewhere -= explained;
+        let taken = (finding.strange() - explained).saturating_add(finding.missing);
+        astray.insert(id.clone(), taken.min(finding.free));
+        // Where an unknown workload sits on what is booked, the booked one will need room on another node.
+        homeless = homeless.saturating_add(finding.strangers.saturating_sub(finding.free).min(finding.booked));
+    }
+    for (id, finding) in on {
+        if let Some(there) = astray.get_mut(id) {
+            let more = finding.free.saturating_sub(*there).min(homeless);
+            *there += more;
+            homeless -= more;
+        }
+    }
+    astray
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(capacity: u64, free: u64, busy: u64, strangers: u64) -> RoomFinding {
+        let room = NodeRoom { capacity, free, astray: 0 };
+        let mut finding =
+            RoomFinding::new(room, Some(ObservedKind { usable: capacity, busy }), strangers);
+        finding.unseen_of(capacity - free);
+        finding
+    }
+
+    fn of(nodes: &[RoomFinding]) -> Vec<u64> {
+        let named = nodes.iter().enumerate().map(|(n, it)| (format!("n-{n}").parse().unwrap(), *it));
+        astray(&named.collect()).into_values().collect()
+    }
+
+    #[test]
+    fn a_workload_that_runs_on_another_node_than_planned_takes_nothing_away() {
+        assert_eq!(of(&[node(8, 0, 0, 0), node(8, 8, 8, 0)]), [0, 0]);
+    }
+
+    #[test]
+    fn what_no_booking_explains_is_given_to_nobody() {
+        assert_eq!(of(&[node(8, 8, 3, 0), node(8, 8, 0, 0)]), [3, 0]);
+        assert_eq!(of(&[node(8, 6, 0, 0), node(8, 8, 5, 0)]), [0, 3], "two of five are the booked ones");
+    }
+
+    #[test]
+    fn an_unknown_workload_that_is_named_is_never_taken_for_a_booked_one() {
+        assert_eq!(of(&[node(8, 0, 0, 0), node(8, 8, 8, 8)]), [0, 8]);
+        assert_eq!(of(&[node(8, 0, 8, 8), node(8, 8, 0, 0)]), [0, 8], "the booked one needs the other node");
+    }
+
+    #[test]
+    fn a_node_that_was_not_seen_gives_nothing_away_and_explains_nothing() {
+        let lost = RoomFinding::new(NodeRoom { capacity: 8, free: 4, astray: 0 }, None, 0);
+        assert!(!lost.has_idle_bookings());
+        assert_eq!(of(&[lost]), [4]);
+    }
+
+    /// In sum as much is given away as the cluster has idle, less what is booked and has not begun.
+    #[test]
+    fn in_sum_nothing_is_given_away_that_the_cluster_does_not_have_and_nothing_is_kept_back() {
+        let mut seed = 7_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..2_000 {
+            let nodes: Vec<_> = (0..3).map(|_| node(8, draw(9), draw(9), 0)).collect();
+            let found = of(&nodes);
+            let given: u64 = nodes.iter().zip(&found).map(|(node, astray)| node.free - astray).sum();
+            let idle: u64 = nodes.iter().map(|node| 8 - node.busy).sum();
+            let unseen: u64 = nodes.iter().map(|node| node.unseen).sum();
+            let strange: u64 = nodes.iter().map(RoomFinding::strange).sum();
+            assert_eq!(given + unseen.saturating_sub(strange), idle, "{nodes:?} {found:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Where a workload was seen to run, as a fact about its cluster says.
+//!
+//! A [`Placed`](crate::tenancy::Placed) is where the books plan a workload. Nothing here is made from that: only a fact makes an
+//! [`ObservedPlacement`].
+
+use crate::tenancy::{GpuKind, NodeId, Workload, WorkloadState};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use store::Timestamp;
+
+/// A GPU on which a workload was seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SeenGpu {
+    /// The UUID of the GPU or of the MIG device, as the driver says.
+    pub uuid: String,
+    /// Its index on the node, from 0, if the observer knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u16>,
+}
+
+/// A fact: a workload runs on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenWorkload {
+    /// The name under which it was submitted to Tenure, which may be its scheduler's uid.
+    pub workload: String,
+    /// Its uid in the cluster.
+    pub uid: Option<String>,
+    /// The node on which it runs.
+    pub node: NodeId,
+    /// The node's uid in the cluster.
+    pub node_uid: Option<String>,
+    /// The kind of GPU; the kind that the workload asked for if absent.
+    pub kind: Option<GpuKind>,
+    /// How many GPUs or slices it has there; as many as `gpus` names if absent.
+    pub count: Option<u64>,
+    /// Which GPUs, if the observer knows them.
+    pub gpus: BTreeSet<SeenGpu>,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
+
+impl SeenWorkload {
+    /// Returns how many GPUs or slices it has on the node.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.count.unwrap_or_else(|| u64::try_from(self.gpus.len()).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a workload has on one node. It is *bound* there; with as many GPUs named as it has, they are *observed*.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundGpus {
+    /// How many GPUs or slices.
+    pub count: u64,
+    /// Which, as far as an observer could say.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub gpus: BTreeSet<SeenGpu>,
+    /// The node's uid in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_uid: Option<String>,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+impl BoundGpus {
+    /// Returns true if each of the GPUs is named.
+    #[must_use]
+    pub fn names_all(&self) -> bool {
+        u64::try_from(self.gpus.len()) == Ok(self.count)
+    }
+}
+
+/// Where a workload was seen to run when a fact last changed it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedPlacement {
+    /// The workload's uid in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// By node.
+    pub nodes: BTreeMap<NodeId, BoundGpus>,
+}
+
+impl ObservedPlacement {
+    /// The most GPUs that are kept by name, so that the workload's document stays small. On further nodes it is only bound.
+    pub const MOST_NAMED: usize = 256;
+
+    /// Adds a fact about the same workload.
+    pub fn add(&mut self, seen: &SeenWorkload) {
+        let named: usize = self.nodes.values().map(|part| part.gpus.len()).sum();
+        let part = self.nodes.entry(seen.node.clone()).or_default();
+        part.count = part.count.saturating_add(seen.amount());
+        if named.saturating_add(seen.gpus.len()) <= Self::MOST_NAMED {
+            part.gpus.extend(seen.gpus.iter().cloned());
+        }
+        part.node_uid = seen.node_uid.clone().or_else(|| part.node_uid.take());
+        part.since = seen.since.or(part.since);
+        self.uid = seen.uid.clone().or_else(|| self.uid.take());
+    }
+
+    /// Returns the indexes by node. A node on which not every GPU is known by its index has none.
+    #[must_use]
+    pub fn indexes(&self) -> BTreeMap<String, BTreeSet<u16>> {
+        let of = |part: &BoundGpus| -> BTreeSet<u16> {
+            let known: BTreeSet<u16> = part.gpus.iter().filter_map(|gpu| gpu.index).collect();
+            if u64::try_from(known.len()) == Ok(part.count) { known } else { BTreeSet::new() }
+        };
+        self.nodes.iter().map(|(node, part)| (node.to_string(), of(part))).collect()
+    }
+}
+
+/// How much is known about where a workload runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum PlacementBasis {
+    /// It was admitted, and its cluster has not said where it runs. The books only plan where.
+    Expected,
+    /// Its cluster says on which nodes it runs, and not on which GPUs.
+    Bound,
+    /// Its cluster says on which GPUs it runs.
+    Observed,
+}
+
+impl Workload {
+    /// Returns how much is known about where it runs; `None` if it is not admitted.
+    #[must_use]
+    pub fn placement_basis(&self) -> Option<PlacementBasis> {
+        match self.state {
+            WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {}
+            WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => return None,
+        }
+        let Some(seen) = self.observed.as_ref().filter(|seen| !seen.nodes.is_empty()) else {
+            return Some(PlacementBasis::Expected);
+        };
+        let all = seen.nodes.values().all(BoundGpus::names_all);
+        Some(if all { PlacementBasis::Observed } else { PlacementBasis::Bound })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_observed_only_as_far_as_the_facts_name_them() {
+        let seen = |node: &str, gpus: &[(&str, Option<u16>)], count: Option<u64>| SeenWorkload {
+            workload: "train".into(),
+            uid: Some("uid-1".into()),
+            node: node.parse().unwrap(),
+            node_uid: None,
+            kind: None,
+            count,
+            gpus: gpus.iter().map(|(uuid, index)| SeenGpu { uuid: (*uuid).into(), index: *index }).collect(),
+            since: None,
+        };
+        let mut placement = ObservedPlacement::default();
+        placement.add(&seen("n-0", &[("GPU-a", Some(0)), ("GPU-b", Some(1))], None));
+        placement.add(&seen("n-1", &[("GPU-c", None)], Some(2)));
+
+        let indexes = placement.indexes();
+        assert_eq!(indexes["n-0"], [0, 1].into());
+        assert!(indexes["n-1"].is_empty(), "one of two is named, and without its index");
+        assert!(!placement.nodes.values().all(BoundGpus::names_all));
+    }
+}

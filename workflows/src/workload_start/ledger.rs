@@ -1,0 +1,58 @@
+//! What a start reads of the books.
+
+use crate::{
+    platform::{GpuSet, StartWorkload, WorkloadRef},
+    tenancy::{NodeAllocation, TenantId, Workload, WorkloadClass, WorkloadState},
+};
+use engine::{Call, LedgerAction, Undecided, View};
+use serde::{Deserialize, Serialize};
+
+/// Answers what the cluster of a workload is told, if the workload is still admitted by this decision. Changes nothing, so it is safe to
+/// decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ConfirmAdmission {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// Its name.
+    pub workload: String,
+    /// The decision that admitted it.
+    pub decision: String,
+}
+
+impl LedgerAction for ConfirmAdmission {
+    const NAME: &'static str = "ConfirmAdmission";
+    type Output = Option<StartWorkload>;
+
+    fn decide(&self, view: &mut View, _: &Call) -> Result<Self::Output, Undecided> {
+        let found = view.get::<Workload>(&Workload::key(&self.tenant, &self.workload))?;
+        let stands = found.is_some_and(|workload| {
+            workload.state == WorkloadState::Admitted && workload.decision == self.decision
+        });
+        if stands { start_command(view, &self.tenant, &self.workload) } else { Ok(None) }
+    }
+}
+
+/// Returns what the cluster of an admitted workload is told.
+///
+/// # Errors
+/// What the view lacks.
+pub fn start_command(
+    view: &mut View,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<Option<StartWorkload>, Undecided> {
+    let Some(workload) = view.get::<Workload>(&Workload::key(tenant, name))? else { return Ok(None) };
+    let Some(holding) = view.get::<NodeAllocation>(tenant.as_str())? else { return Ok(None) };
+    let mut gpus = GpuSet::new();
+    for placed in &workload.placed {
+        gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
+    }
+    let service = workload.class == WorkloadClass::Service;
+    let workload = WorkloadRef {
+        cluster: holding.cluster.to_string(),
+        tenant: tenant.to_string(),
+        workspace: workload.workspace.to_string(),
+        name: workload.name,
+    };
+    Ok(Some(StartWorkload { workload, gpus: gpus.into(), service }))
+}
