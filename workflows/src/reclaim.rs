@@ -7,6 +7,7 @@
 mod batch_owners;
 pub mod eviction;
 mod examples;
+mod guard_stop;
 pub mod ledger;
 mod planned;
 mod planner_input;

@@ -5,12 +5,15 @@ use super::{LeavingTenant, OffboardingTerms};
 use crate::{
     destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
-    policy::{self, Medium},
+    policy::{
+        self, ApprovalGate, GuardMode, Medium,
+        decisions::{ApprovalFor, GuardedAction, approval, blocked},
+    },
     scheduling::admission::{self, EndedWork},
     signing::Digest,
     tenancy::{
         AccountState, Cluster, ClusterKey, Cohort, Earmarks, KeyScope as Allowed, Node, NodeAllocation,
-        NodeId, Occupancy, Tenant, TenantId, TenantState, Tier,
+        NodeId, Occupancy, RunningList, Tenant, TenantId, TenantState, Tier, WorkspaceName,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -38,8 +41,9 @@ impl LedgerAction for CheckLeaving {
     type Output = LeavingCheck;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<LeavingCheck, Undecided> {
-        unheld(view, &self.tenant)?;
         let checked = check(view, &self.tenant)?;
+        unheld_to_begin(view, &self.tenant)?;
+        out_of_use(view, &self.tenant, &checked.leaver.workspaces)?;
         if view.require::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
@@ -77,6 +81,48 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
         }
     }
     Ok(others)
+}
+
+/// Workloads of the tenant that run.
+fn running(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<u32, Undecided> {
+    let keys: Vec<String> = workspaces.iter().flat_map(|name| RunningList::keys(tenant, name)).collect();
+    view.prefetch::<RunningList>(keys.iter().cloned())?;
+    let mut count = 0_usize;
+    for key in keys {
+        count = count.saturating_add(view.get::<RunningList>(&key)?.map_or(0, |list| list.running.len()));
+    }
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Refuses while work of the tenant runs and policy lets nobody end it then. Where policy lets people decide, they are asked
+/// about every offboarding anyway.
+///
+/// # Errors
+/// `tenant.in_use`; what the view lacks.
+fn out_of_use(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<(), Undecided> {
+    let policy = policy::in_force(view)?;
+    let deed = GuardedAction::EndTenant { running: running(view, tenant, workspaces)? };
+    match blocked(&deed, &policy).filter(|stop| stop.mode == GuardMode::Block) {
+        None => Ok(()),
+        Some(stop) => {
+            let by = stop.reason.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
+            let why = format!("tenant {tenant} is in use: {}{by}", stop.reason.detail);
+            Err(ActionError::permanent(codes::TENANT_IN_USE, why).into())
+        }
+    }
+}
+
+/// Refuses to begin while a hold keeps anything of the tenant. Where policy allows what is outside of a hold to go
+/// (`offboarding.partial_ok`), only a hold on the whole tenant stands in the way of beginning. Nothing is destroyed before
+/// [`RecheckHolds`] and [`BeginDestroying`] have found no hold at all.
+fn unheld_to_begin(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
+    if policy::in_force(view)?.offboarding.partial_ok {
+        let holds = holds_of(view, tenant)?;
+        if holds.covering(&HoldScope::Tenant).all(|hold| hold.scope != HoldScope::Tenant) {
+            return Ok(());
+        }
+    }
+    unheld(view, tenant)
 }
 
 /// Refuses while a hold keeps anything of the tenant.
@@ -153,6 +199,7 @@ impl LedgerAction for BeginLeaving {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
+        out_of_use(view, &self.tenant, &tenant.workspaces)?;
         if tenant.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
@@ -282,10 +329,14 @@ impl LedgerAction for BeginDestroying {
 impl OffboardingTerms {
     fn from_policy(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
         let sanitisation = &policy.sanitisation;
+        let gate = |ask: &ApprovalFor, otherwise: &ApprovalGate| {
+            approval(ask, policy).answer.gate().unwrap_or_else(|| otherwise.clone())
+        };
         Self {
             policy: policy.reference.clone(),
-            offboard: policy.approvals.offboard.clone(),
-            destroy: policy.approvals.destroy.clone(),
+            offboard: gate(&ApprovalFor::Offboard {}, &policy.approvals.offboard),
+            destroy: gate(&ApprovalFor::Destroy { assets: 0 }, &policy.approvals.destroy),
+            certificate_kept: Some(policy.offboarding.certificate_kept),
             export_window: policy.offboarding.export_window,
             extension: policy.offboarding.extension,
             at_once: sanitisation.concurrency,

@@ -2,13 +2,17 @@
 
 use crate::{
     platform::{GpuSet, ScrubLevel, WorkloadRef},
-    policy::{PlatformPolicy, ScrubMethod, in_force},
+    policy::{
+        PlatformPolicy, ScrubMethod,
+        decisions::{ApprovalFor, ReclaimBreadth, approval},
+        in_force,
+    },
     reclaim::{
         ReclaimCause,
         batch_owners::{self, PlannedDemand},
         eviction::{Eviction, EvictionTerms},
         planned::{PlanVerdict, PlannedReclaim, ReclaimTerms},
-        planner_input, planner_settings,
+        guard_stop, planner_input, planner_settings,
         question::PlanningQuery,
     },
     scheduling::planner::{self, Breach, Explanation, Plan, PlanAnswer},
@@ -120,6 +124,18 @@ fn for_demand(
         more = 0;
         planner::plan(&snapshot, &asked, &settings)
     });
+    let stopped = match &plan {
+        Ok(PlanAnswer::Reclaim(plan)) => guard_stop::stopped(&plan.breaches, policy),
+        Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) | Err(_) => None,
+    };
+    if let Some(stopped) = stopped {
+        // Nobody may let a wider plan through, so only one within the guard is looked for.
+        let narrow = planner_settings::settings(view, cohort, policy, true)?;
+        plan = planner::plan(&snapshot, &asked, &narrow);
+        if plan.is_err() {
+            return Ok(ChosenVictims { why: Some(guard_stop::describe(&stopped)), ..found(plan) });
+        }
+    }
     let mut others = Vec::new();
     if let Ok(PlanAnswer::Reclaim(plan)) = &mut plan
         && plan.breaches.is_empty()
@@ -254,12 +270,14 @@ fn promise(
 }
 
 fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerms {
+    let asked = approval(&ApprovalFor::Reclaim(ReclaimBreadth::WIDEST), policy).answer.gate();
+    let gate = asked.unwrap_or_else(|| policy.approvals.reclaim.clone());
     ReclaimTerms {
         policy: policy.reference.clone(),
         deadline,
-        seats: policy.approvals.reclaim.seats.clone(),
-        patience: policy.approvals.reclaim.within,
-        procedure: policy.approvals.reclaim.procedure.clone(),
+        seats: gate.seats,
+        patience: gate.within,
+        procedure: gate.procedure,
         plans: policy.reclaim.replans.saturating_add(1),
     }
 }
