@@ -29,6 +29,9 @@ pub mod tenancy;
 pub mod usage_statement;
 pub mod yaml;
 
+#[cfg(test)]
+mod policy_keys;
+
 use capacity::CapacityExhaustion;
 use engine::{Engine, InvalidWorkflow};
 use incident::IncidentResponse;

@@ -10,7 +10,7 @@ mod certificate_draft;
 mod closing;
 mod examples;
 mod inventory;
-mod ledger;
+pub(crate) mod ledger;
 pub mod node_sanitisation;
 mod plan;
 mod preview;

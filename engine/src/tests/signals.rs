@@ -119,10 +119,10 @@ async fn a_signal_from_outside_that_is_not_awaited_is_refused_and_changes_nothin
     let before = bench.engine.record(bench.id).await.unwrap();
 
     let refused = bench.engine.signal_awaited(bench.id, "freed", None).await;
-    let Err(Error::Refused(Refusal::SignalNotAwaited { awaited, state, .. })) = refused else {
+    let Err(Error::Refused(Refusal::SignalNotAwaited { awaited, state, .. })) = &refused else {
         panic!("{refused:?}");
     };
-    assert_eq!((awaited, state.as_str()), (Some("confirmed"), "Window"));
+    assert_eq!((*awaited, state.as_str()), (Some("confirmed"), "Window"));
     assert_eq!(bench.engine.record(bench.id).await.unwrap(), before);
 
     bench.engine.signal_awaited(bench.id, "confirmed", Some(before.revision)).await.unwrap();

@@ -122,8 +122,8 @@ fn ladder_of(tier: Tier, policy: &PlatformPolicy) -> Vec<Rung> {
 
 /// The terms for tenants of `tiers`, or of every tier where none is named. One tier's own ladder keeps its order; several are
 /// climbed mildest first. A rung that policy refuses to each of them, such as one above its cap, is left out.
-fn terms(policy: &PlatformPolicy, tiers: &BTreeSet<Tier>, monthly: Cents) -> ExhaustionTerms {
-    let every = Tier::VARIANTS.iter().copied().collect();
+pub(crate) fn terms(policy: &PlatformPolicy, tiers: &BTreeSet<Tier>, monthly: Cents) -> ExhaustionTerms {
+    let every: BTreeSet<Tier> = Tier::VARIANTS.iter().copied().collect();
     let tiers = if tiers.is_empty() { &every } else { tiers };
     let mut ladder: Vec<RungTerms> = Vec::new();
     for tier in tiers {

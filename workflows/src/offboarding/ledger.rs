@@ -6,7 +6,7 @@ use crate::{
     destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
     policy::{
-        self, ApprovalGate, GuardMode, Medium,
+        self, ApprovalGate, GuardMode, Medium, Method,
         decisions::{ApprovalFor, GuardedAction, approval, blocked},
     },
     scheduling::admission::{self, EndedWork},
@@ -116,13 +116,17 @@ fn out_of_use(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) 
 /// (`offboarding.partial_ok`), only a hold on the whole tenant stands in the way of beginning. Nothing is destroyed before
 /// [`RecheckHolds`] and [`BeginDestroying`] have found no hold at all.
 fn unheld_to_begin(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
-    if policy::in_force(view)?.offboarding.partial_ok {
-        let holds = holds_of(view, tenant)?;
-        if holds.covering(&HoldScope::Tenant).all(|hold| hold.scope != HoldScope::Tenant) {
-            return Ok(());
-        }
+    let policy = policy::in_force(view)?;
+    let holds = holds_of(view, tenant)?;
+    if holds.covering(&HoldScope::Tenant).any(|hold| delays(&hold.scope, &policy)) {
+        return unheld(view, tenant);
     }
-    unheld(view, tenant)
+    Ok(())
+}
+
+/// Whether a hold keeps an offboarding from beginning.
+pub(crate) fn delays(hold: &HoldScope, policy: &policy::PlatformPolicy) -> bool {
+    *hold == HoldScope::Tenant || !policy.offboarding.partial_ok
 }
 
 /// Refuses while a hold keeps anything of the tenant.
@@ -327,7 +331,7 @@ impl LedgerAction for BeginDestroying {
 }
 
 impl OffboardingTerms {
-    fn from_policy(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
+    pub(crate) fn from_policy(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
         let sanitisation = &policy.sanitisation;
         let gate = |ask: &ApprovalFor, otherwise: &ApprovalGate| {
             approval(ask, policy).answer.gate().unwrap_or_else(|| otherwise.clone())
@@ -341,7 +345,11 @@ impl OffboardingTerms {
             extension: policy.offboarding.extension,
             at_once: sanitisation.concurrency,
             demands: crate::offboarding::node_sanitisation::SanitisationDemands {
-                drives: sanitisation.method(Medium::Nvme, tier),
+                drives: [Medium::Nvme, Medium::Ssd, Medium::Hdd]
+                    .map(|medium| sanitisation.method(medium, tier))
+                    .into_iter()
+                    .max()
+                    .unwrap_or(Method::Purge),
                 gpu_memory: sanitisation.method(Medium::GpuMemory, tier),
                 attempts: sanitisation.attempts,
                 within: sanitisation.within,

@@ -269,7 +269,7 @@ fn promise(
     Ok((since.after(deadline), grace))
 }
 
-fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerms {
+pub(crate) fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerms {
     let asked = approval(&ApprovalFor::Reclaim(ReclaimBreadth::WIDEST), policy).answer.gate();
     let gate = asked.unwrap_or_else(|| policy.approvals.reclaim.clone());
     ReclaimTerms {
@@ -290,9 +290,19 @@ fn eviction_terms(
     victim: &Workload,
     to: Option<&WorkspaceName>,
 ) -> EvictionTerms {
+    terms_of_eviction(policy, grace, &tenant.compliance, to == Some(&victim.workspace))
+}
+
+/// The same, for a victim of a tenant with these tags, whose GPUs go to its own workspace or to another.
+pub(crate) fn terms_of_eviction(
+    policy: &PlatformPolicy,
+    grace: Duration,
+    tags: &BTreeSet<Compliance>,
+    same_workspace: bool,
+) -> EvictionTerms {
     let (rules, limits) = (&policy.reclaim.scrub, &policy.reclaim.limits);
-    let sensitive = tenant.compliance.iter().any(|tag: &Compliance| rules.sensitive_tags.contains(tag));
-    let method = match (sensitive, to == Some(&victim.workspace)) {
+    let sensitive = tags.iter().any(|tag| rules.sensitive_tags.contains(tag));
+    let method = match (sensitive, same_workspace) {
         (_, true) => rules.same_workspace,
         (true, false) => rules.sensitive,
         (false, false) => rules.cross_workspace,
