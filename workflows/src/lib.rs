@@ -30,7 +30,7 @@ pub mod usage_statement;
 pub mod yaml;
 
 #[cfg(test)]
-mod policy_keys;
+mod tests;
 
 use capacity::CapacityExhaustion;
 use engine::{Engine, InvalidWorkflow};

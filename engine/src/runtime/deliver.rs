@@ -59,8 +59,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if let Some(bound) = bound.filter(|bound| *bound != record.revision) {
                 return Err(store::Error::Conflict { what: moved_on(&record, bound) }.into());
             }
-            match self.machine(&record.workflow, record.schema) {
-                Ok(machine) => not_awaited(&record, name, machine.awaited_signal(&record)?)?,
+            let machine = self.machine(&record.workflow, record.schema);
+            match machine.and_then(|machine| machine.awaited_signal(&record)) {
+                Ok(awaited) => not_awaited(&record, name, awaited)?,
                 // An engine that knows the workflow looks for itself.
                 Err(Error::NoWorker { .. }) => return self.deliver_at(id, event(), record.revision).await,
                 Err(error) => return Err(error),

@@ -3,11 +3,8 @@
 use super::{ChangeTerms, Direction, GpuHoldings, QuotaRequest};
 use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
-    policy::{
-        Judgement, PlatformPolicy, PolicyRef, Reason, Verdict,
-        decisions::{ApprovalFor, approval},
-        pins, sha256,
-    },
+    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
+    quota_change::increase_approval::increase_asks,
     tenancy::{
         Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
     },
@@ -339,27 +336,17 @@ impl<'a> Judge<'a> {
         let share = before.nominal.saturating_mul(u64::from(rules.auto_share.thousandths)) / 1_000;
         let auto = share.max(request.resource.gpu().map_or(0, |_| u64::from(rules.auto_gpus.0)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
-        let gpus = |amount: u64| Gpus(u32::try_from(amount).unwrap_or(u32::MAX));
-        let taken = gpus(lacking);
         let (allowed, _) = eligible(&self.facts.candidates, constraints);
         let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
-        let policy = self.policy;
-        let asked = |rule: &str, from, to| {
-            let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
-            ruling.reasons.iter().any(|reason| reason.rule == rule && reason.counts())
-        };
+        let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
         let automatic = match request.resource.gpu() {
-            // As examples and explanations of the policy ask it.
-            Some(_) => {
-                let (from, to) = (gpus(before.nominal), gpus(before.nominal.saturating_add(more)));
-                !asked("approval.quota_increase", from, to)
-            }
+            Some(_) => !asks("approval.quota_increase", before.nominal, more),
             None => more <= auto,
         };
         let small = automatic && !limits;
+        let large = lacking > 0 && asks("approval.capacity", 0, lacking);
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
         self.asks("approval.auto_limit", "by", !small, detail);
-        let large = taken > Gpus::ZERO && asked("approval.capacity", Gpus::ZERO, taken);
         let detail = format!(
             "{lacking} are taken of the {free} that are free; above a share of {} capacity is asked",
             rules.capacity_share

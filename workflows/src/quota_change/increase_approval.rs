@@ -1,0 +1,17 @@
+//! Whether policy asks people about more GPUs, as its examples and explanations ask it.
+
+use crate::{
+    policy::{
+        PlatformPolicy,
+        decisions::{ApprovalFor, approval},
+    },
+    tenancy::Gpus,
+};
+
+/// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.
+pub(super) fn increase_asks(policy: &PlatformPolicy, rule: &str, from: u64, more: u64, free: Gpus) -> bool {
+    let gpus = |amount: u64| Gpus(u32::try_from(amount).unwrap_or(u32::MAX));
+    let (from, to) = (gpus(from), gpus(from.saturating_add(more)));
+    let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
+    ruling.reasons.iter().any(|reason| reason.rule == rule && reason.counts())
+}
