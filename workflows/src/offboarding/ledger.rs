@@ -100,16 +100,25 @@ fn running(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> 
 /// # Errors
 /// `tenant.in_use`; what the view lacks.
 fn out_of_use(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<(), Undecided> {
+    match blocked_by_use(view, tenant, workspaces)? {
+        None => Ok(()),
+        Some(why) => Err(ActionError::permanent(codes::TENANT_IN_USE, why).into()),
+    }
+}
+
+/// Why policy lets nobody end the tenant while its work runs; `None` where nothing runs, or people may decide.
+pub(super) fn blocked_by_use(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+) -> Result<Option<String>, Undecided> {
     let policy = policy::in_force(view)?;
     let deed = GuardedAction::EndTenant { running: running(view, tenant, workspaces)? };
-    match blocked(&deed, &policy).filter(|stop| stop.mode == GuardMode::Block) {
-        None => Ok(()),
-        Some(stop) => {
-            let by = stop.reason.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
-            let why = format!("tenant {tenant} is in use: {}{by}", stop.reason.detail);
-            Err(ActionError::permanent(codes::TENANT_IN_USE, why).into())
-        }
-    }
+    let stop = blocked(&deed, &policy).filter(|stop| stop.mode == GuardMode::Block);
+    Ok(stop.map(|stop| {
+        let by = stop.reason.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
+        format!("tenant {tenant} is in use: {}{by}", stop.reason.detail)
+    }))
 }
 
 /// Refuses to begin while a hold keeps anything of the tenant. Where policy allows what is outside of a hold to go

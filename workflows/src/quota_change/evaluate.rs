@@ -4,7 +4,7 @@ use super::{ChangeTerms, Direction, GpuHoldings, QuotaRequest};
 use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
-    quota_change::increase_approval::increase_asks,
+    quota_change::increase_approval::{increase_asks, raises},
     tenancy::{
         Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
     },
@@ -376,13 +376,6 @@ impl<'a> Judge<'a> {
         let rule = if ended { "quota.ended" } else { "approval.in_use" };
         ((!over).then(|| rule.to_owned()), seats)
     }
-}
-
-/// Whether something rises, and nothing falls.
-fn raises(before: &Allowance, after: &Allowance) -> bool {
-    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    let (old, new) = (limit(before.borrowing_limit), limit(after.borrowing_limit));
-    after.nominal >= before.nominal && new >= old && (after.nominal > before.nominal || new > old)
 }
 
 /// As the tenant's other nodes.

@@ -5,7 +5,7 @@ use crate::{
         PlatformPolicy,
         decisions::{ApprovalFor, approval},
     },
-    tenancy::Gpus,
+    tenancy::{Allowance, Gpus},
 };
 
 /// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.
@@ -14,4 +14,11 @@ pub(super) fn increase_asks(policy: &PlatformPolicy, rule: &str, from: u64, more
     let (from, to) = (gpus(from), gpus(from.saturating_add(more)));
     let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
     ruling.reasons.iter().any(|reason| reason.rule == rule && reason.counts())
+}
+
+/// Whether something rises, and nothing falls.
+pub(super) fn raises(before: &Allowance, after: &Allowance) -> bool {
+    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let (old, new) = (limit(before.borrowing_limit), limit(after.borrowing_limit));
+    after.nominal >= before.nominal && new >= old && (after.nominal > before.nominal || new > old)
 }
