@@ -32,7 +32,7 @@ fn planned(world: &World) -> PlannedReclaim {
 /// S-90, P-4.
 #[test]
 fn a_guard_set_to_block_stops_a_reclaim_that_people_could_let_through_before() {
-    let narrow = ("share: 0.25", "share: 0.1");
+    let narrow = ("ratio: 2, share: 0.25", "ratio: 2, share: 0.1");
     let block = ("reclaim_wider_than_guard: approve", "reclaim_wider_than_guard: block");
 
     let asked = planned(&lent(&[narrow]));
