@@ -4,7 +4,7 @@ use super::{ChangeTerms, Direction, GpuHoldings, QuotaRequest};
 use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
-    quota_change::increase_approval::{increase_asks, raises},
+    quota_change::increase_approval::{amount_fails, increase_asks, raises},
     tenancy::{
         Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
     },
@@ -153,7 +153,8 @@ impl<'a> Judge<'a> {
         let (mut lacking, mut exceeds) = (0, false);
         if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
             exceeds = self.entitled(more);
-            lacking = if self.policy.overcommit { 0 } else { facts.stand.lacking(more) };
+            let fails = amount_fails(self.policy, "quota.within_owned", &facts.stand, (more, Gpus::ZERO));
+            lacking = if fails { facts.stand.lacking(more) } else { 0 };
             self.capacity(lacking, &constraints);
         }
         let (waived, seats) = match facts.direction {
@@ -270,10 +271,10 @@ impl<'a> Judge<'a> {
     /// Whether it stays within what was bought. True when people have to agree that it does not.
     fn entitled(&mut self, more: u64) -> bool {
         let (stand, request) = (&self.facts.stand, &self.facts.request);
-        let bought = u64::from(self.facts.bought.unwrap_or_default().0);
+        let bought = self.facts.bought.unwrap_or_default();
         let asked = stand.nominal.saturating_add(more);
         let detail = format!("the workspaces would have {asked} of the {bought} bought");
-        if asked <= bought {
+        if !amount_fails(self.policy, "quota.within_entitlement", stand, (more, bought)) {
             self.check("quota.within_entitlement", "to", true, detail);
             return false;
         }
