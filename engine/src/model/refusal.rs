@@ -189,6 +189,7 @@ impl Refusal {
             Self::ForwardOnly { .. } => "execution.past_pivot",
             Self::Stale => "execution.stale",
             Self::Unexpected { .. } => "execution.unexpected",
+            Self::SignalNotAwaited { .. } => "signal.not_awaited",
             Self::Unwinding => "execution.unwinding",
             Self::Already(_) => "execution.already",
             Self::OwnRequest { .. } => "approval.own_request",
