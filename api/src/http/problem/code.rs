@@ -113,7 +113,7 @@ impl ProblemCode {
         match self {
             Self::LoginUnavailable | Self::Stale | Self::StaleRevision | Self::StaleTag
             | Self::ScheduleChanged | Self::Conflict | Self::Contended | Self::Busy | Self::Unexpected
-            | Self::Unwinding | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
+            | Self::Unwinding | Self::SignalNotAwaited | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
             | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
             | Self::StoreUnavailable | Self::StoreHeld | Self::Stopping | Self::TooSlow | Self::KeysOverlap
             | Self::RateExceeded | Self::Internal => false,
@@ -126,7 +126,7 @@ impl ProblemCode {
             | Self::NotEntitled | Self::Decided | Self::VotedBefore | Self::PlanChanged | Self::ForRequester
             | Self::NotSeparate | Self::NotDelegated | Self::NoGlass | Self::GlassDestroys | Self::NoVote
             | Self::DecisionUnexplained | Self::ReviewOwn | Self::GroupExists | Self::DelegationForeign
-            | Self::DigestMissing | Self::ReasonMissing | Self::NotWaiting | Self::SignalNotAwaited | Self::BatchEmpty
+            | Self::DigestMissing | Self::ReasonMissing | Self::NotWaiting | Self::BatchEmpty
             | Self::BatchTooMany | Self::BatchUnseen | Self::BatchChanged | Self::KeyReused
             | Self::UserExists | Self::HoldPastPivot | Self::OwnHold | Self::HoldRefused
             | Self::WorkloadRejected | Self::WorkloadDiffers | Self::TenantLeaves | Self::BeyondNominal
