@@ -116,7 +116,7 @@ export function buttons(item, diagram) {
         `${one.label}…`,
       ),
     );
-  const signals = signalsOf(diagram);
+  const signals = signalsOf(diagram, item.state);
   const [first, ...rest] = made;
   return [
     first,
@@ -144,25 +144,38 @@ export function buttons(item, diagram) {
   ];
 }
 
-function signalsOf(diagram) {
-  const named = (diagram?.edges ?? [])
-    .filter((edge) => edge.label.startsWith('signal '))
-    .map((edge) => [edge.label.slice(7), edge.from]);
-  return [...new Map(named)];
+/** The signals of a workflow with the states that wait for them; those that `state` waits for come first. */
+export function signalsOf(diagram, state) {
+  const states = new Map();
+  for (const { label, from } of diagram?.edges ?? []) {
+    if (!label.startsWith('signal ')) continue;
+    const name = label.slice(7);
+    states.set(name, [...(states.get(name) ?? []), from]);
+  }
+  return [...states]
+    .map(([name, from]) => ({ name, from, awaited: from.includes(state) }))
+    .sort((a, b) => Number(b.awaited) - Number(a.awaited));
+}
+
+/** The choices of the signal dialog. Nothing is preselected unless the present state waits for it. */
+export function signalOptions(signals) {
+  const options = signals.map(({ name, from, awaited }) => [
+    name,
+    awaited ? `${name} (awaited now)` : `${name} (not now: awaited in ${from.join(', ')})`,
+  ]);
+  return signals[0]?.awaited ? options : [['', 'No signal is awaited now'], ...options];
 }
 
 function signal(item, signals) {
   change('Signal', {
-    preview: 'It is told that something has happened, and looks for itself whether that is so.',
+    preview: 'Sends a signal. The workflow checks the condition again before it continues.',
     fields: [
       {
         name: 'signal',
-        label: 'What has happened',
+        label: 'Signal',
         kind: 'select',
         required: true,
-        options: signals
-          .sort(([, a], [, b]) => Number(b === item.state) - Number(a === item.state))
-          .map(([name, from]) => [name, from === item.state ? `${name} (it waits for this)` : `${name} (in ${from})`]),
+        options: signalOptions(signals),
       },
     ],
     cli: ({ signal: name }) => `tenure executions signal ${item.id} ${name}`,

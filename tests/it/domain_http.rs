@@ -238,6 +238,10 @@ async fn leaving_is_planned_agreed_by_another_and_taken_back() {
     let signal = served.json_as(&served.admin, &nonsense, json!({ "signal": "cake.baked" })).await;
     assert_eq!(signal.code(), "document.invalid", "{}", signal.body);
     assert!(signal.body["detail"].as_str().unwrap().contains("export.confirmed"), "{}", signal.body);
+    let early = served.json_as(&served.admin, &nonsense, json!({ "signal": "export.confirmed" })).await;
+    assert_eq!((early.status.as_u16(), early.code()), (409, "signal.not_awaited"), "{}", early.body);
+    let told = served.run(&["executions", "signal", &id, "hold.released"]);
+    assert_ne!(told.exit, 0, "{told:?}");
     let cancel = format!("/v1/executions/{id}:cancel");
     assert_eq!(served.json_as(&served.admin, &cancel, json!({})).await.status, 200);
     assert_eq!(served.ended(&id).await["reason"], "cancelled");

@@ -1,12 +1,13 @@
 //! Sweeps that look after contracts, and after platforms that differ from the books.
 
 use crate::quota::stage::{BEGIN, Stage, gpu};
-use engine::{Action as _, DAY, Person, Verdict};
+use engine::{Action as _, DAY, MINUTE, Person, Verdict};
 use store::Filter;
 use tests::actions::calls::Calls;
 use workflows::{
+    capacity::CapacityExhaustion,
     platform::ChangeResourceQuota,
-    policy::Sweep,
+    policy::{Sweep, publish},
     quota_change,
     scheduling::admission::{self, Observation, ObservedKind},
     sweeps::{self, SweepReport},
@@ -116,4 +117,33 @@ async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept(
         let wanted = "tenant aaa is left out: ledger.missing: there is no tenants/aaa";
         assert_eq!((found.found.as_slice(), found.seen), ([wanted.to_owned()].as_slice(), 2));
     }
+}
+
+/// S-139, S-140: too little has been free for long enough, so what can be done about it begins, once.
+#[tokio::test]
+async fn a_model_that_runs_short_for_long_enough_starts_a_capacity_exhaustion_by_itself() {
+    let stage = Stage::with_tenant("H100").await;
+    let engine = stage.engine.with_workflow::<CapacityExhaustion>().unwrap();
+    let stage = Stage { engine, ..stage };
+    let short = "policy: platform\nversion: 3\ncapacity: {threshold: 0.8, recovered: 0.9, lasting: 20m}\n";
+
+    stage.pass(DAY).await;
+    assert_eq!(swept(&stage, Sweep::Reclaim).await.started, Vec::<String>::new(), "enough is free");
+    stage.engine.transact(true, |view| publish(view, short, "ada")).await.unwrap();
+    assert_eq!(swept(&stage, Sweep::Reclaim).await.started, Vec::<String>::new(), "only since now");
+    stage.pass(19 * MINUTE).await;
+    assert_eq!(swept(&stage, Sweep::Reclaim).await.started, Vec::<String>::new(), "not for long enough");
+    stage.pass(MINUTE).await;
+    let begun = swept(&stage, Sweep::Reclaim).await.started;
+    assert!(begun.len() == 1 && begun[0].starts_with("capacity of H100 in eu-west: "), "{begun:?}");
+    stage.pass(MINUTE).await;
+    assert_eq!(swept(&stage, Sweep::Reclaim).await.started, Vec::<String>::new(), "one is open");
+
+    let filter = Filter { workflow: Some("capacity_exhaustion".into()), ..Filter::default() };
+    let open = stage.engine.list(&filter, None, 10).await.unwrap().items;
+    assert_eq!(open.len(), 1);
+    let (_, shown) = stage.engine.execution(open[0].id).await.unwrap();
+    let trigger = shown.body["data"]["trigger"].as_str().unwrap();
+    assert!(trigger.contains("capacity.lasting"), "{trigger}");
+    assert_eq!(shown.body["data"]["tenants"], serde_json::json!(["acme"]));
 }

@@ -5,7 +5,7 @@
 //! also when people give up. It may stay open for months. The page is `docs/workflows/capacity_exhaustion.md`.
 
 mod examples;
-mod ledger;
+pub(crate) mod ledger;
 mod plan;
 mod preview;
 mod record;
@@ -105,9 +105,11 @@ impl Workflow for CapacityExhaustion {
             LoweringBuffer => act(LowerBuffer { region: region(), model: model() })
                 .undo(RestoreBuffer { region: region(), model: model() })
                 .then(NotingTaken),
-            AwaitingProcurement => {
-                await_signal(PROCURED).within(self.procure_within()).then(NotingTaken).expired(NotingLapsed)
-            }
+            AwaitingProcurement => await_signal(PROCURED)
+                .forget_earlier()
+                .within(self.procure_within())
+                .then(NotingTaken)
+                .expired(NotingLapsed),
             ShuttingTiers => act(ShutTiers { tenants: self.tenants.clone() })
                 .undo(OpenTiers { tenants: self.tenants.clone() })
                 .then(NotingTaken),

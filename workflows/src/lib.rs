@@ -30,6 +30,9 @@ pub mod usage_statement;
 pub mod workload_start;
 pub mod yaml;
 
+#[cfg(test)]
+mod tests;
+
 use capacity::CapacityExhaustion;
 use engine::{Engine, InvalidWorkflow};
 use incident::IncidentResponse;

@@ -10,7 +10,7 @@ mod certificate_draft;
 mod closing;
 mod examples;
 mod inventory;
-mod ledger;
+pub(crate) mod ledger;
 pub mod node_sanitisation;
 mod plan;
 mod preview;
@@ -136,6 +136,7 @@ impl Workflow for Offboarding {
                 .on_failure(destruction_codes::HELD, Held)
                 .on_failure(codes::TENANT_NOT_ACTIVE, Rejected)
                 .on_failure(codes::TENANT_CHANGING, Rejected)
+                .on_failure(codes::TENANT_IN_USE, Rejected)
                 .then(AwaitingApproval),
             Held => await_signal(HOLD_RELEASED).within(DAY).then(Checking).expired(Checking),
             AwaitingApproval => approval(self.offboard_gate().seats)
@@ -149,6 +150,7 @@ impl Workflow for Offboarding {
             MarkingLeaving => act(BeginLeaving { tenant: tenant.clone() })
                 .undo(StayOn { tenant })
                 .on_failure(codes::TENANT_CHANGING, Rejected)
+                .on_failure(codes::TENANT_IN_USE, Rejected)
                 .then(ReadingDoors),
             ReadingDoors => act_each(self.entry_points().into_iter().map(|thing| ReadAdmission { thing }))
                 .nothing_to_undo()
@@ -158,9 +160,11 @@ impl Workflow for Offboarding {
                 .undo_each(|setting| self.before(setting))
                 .within(HOUR)
                 .then(ExportWindow),
-            ExportWindow => {
-                await_signal(EXPORT_CONFIRMED).within(self.export_window()).then(Draining).expired(Draining)
-            }
+            ExportWindow => await_signal(EXPORT_CONFIRMED)
+                .forget_earlier()
+                .within(self.export_window())
+                .then(Draining)
+                .expired(Draining),
             Draining => act_each(self.settings(AccessMode::Nothing))
                 .undo_each(|setting| self.frozen(setting))
                 .then(AwaitingIdle),
@@ -203,9 +207,11 @@ impl Workflow for Offboarding {
                 .granted(PassingPivot)
                 .refused(ExportExtended)
                 .expired(ExportExtended),
-            ExportExtended => {
-                await_signal(EXPORT_CONFIRMED).within(self.extension()).then(Surveying).expired(Surveying)
-            }
+            ExportExtended => await_signal(EXPORT_CONFIRMED)
+                .forget_earlier()
+                .within(self.extension())
+                .then(Surveying)
+                .expired(Surveying),
 
             // The point of no return, in one commit with a last look at the holds.
             PassingPivot => act(BeginDestroying { tenant: tenant.clone(), approved: self.approved() })
@@ -296,6 +302,7 @@ impl Workflow for Offboarding {
                 draft: self.draft(),
                 exceptions: Exceptions::Refuse,
                 schema: Self::SCHEMA,
+                kept_for: self.certificate_kept(),
             })
             .forward_only()
             .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
@@ -310,6 +317,7 @@ impl Workflow for Offboarding {
                 draft: self.draft(),
                 exceptions: Exceptions::Allow,
                 schema: Self::SCHEMA,
+                kept_for: self.certificate_kept(),
             })
             .forward_only()
             .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))

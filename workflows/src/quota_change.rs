@@ -8,6 +8,7 @@
 pub mod decrease;
 mod evaluate;
 pub mod increase;
+mod increase_approval;
 mod layer_steps;
 mod ledger;
 mod request;

@@ -7,11 +7,12 @@
 mod batch_owners;
 pub mod eviction;
 mod examples;
+mod guard_stop;
 pub mod ledger;
 mod planned;
 mod planner_input;
-mod planner_settings;
-mod planning;
+pub(crate) mod planner_settings;
+pub(crate) mod planning;
 mod preview;
 mod question;
 mod record;

@@ -101,9 +101,11 @@ impl Workflow for SlaChange {
                 .nothing_to_undo()
                 .record(|me: &mut Self, opens_in: Duration| me.opens_in = opens_in)
                 .then(AwaitingWindow),
-            AwaitingWindow => {
-                await_signal(WINDOW_OPENED).within(self.opens_in).then(Tightening).expired(Tightening)
-            }
+            AwaitingWindow => await_signal(WINDOW_OPENED)
+                .forget_earlier()
+                .within(self.opens_in)
+                .then(Tightening)
+                .expired(Tightening),
 
             // Our own books first: whether the promise holds, and from here on nothing is admitted that would break it.
             Tightening => act(self.tightening())

@@ -7,6 +7,7 @@
 mod drift;
 mod ended_contracts;
 mod ended_quotas;
+mod exhausted_capacity;
 mod missed_promises;
 mod old_cluster_keys;
 mod overdue_loans;
@@ -14,6 +15,7 @@ mod report;
 mod run;
 
 pub use ended_contracts::ContractEnded;
+pub use exhausted_capacity::Shortage;
 pub use missed_promises::{MissedPromise, record_missed};
 pub use report::SweepReport;
 pub use run::{NAMED, run, run_due, schedules};

@@ -39,6 +39,8 @@ pub(crate) struct CertificateRow {
     title: String,
     exceptions: u64,
     issued_at: Time,
+    /// Until when policy keeps it at least; null without an end.
+    kept_until: Option<Time>,
     signed: bool,
 }
 
@@ -156,5 +158,8 @@ pub(crate) struct Policy {
     #[schemars(skip_serializing_if = "Option::is_none")]
     published_at: Option<Time>,
     in_force: bool,
+    /// What a policy in force says that would be refused if it were published now.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    findings: Option<Vec<String>>,
     text: String,
 }

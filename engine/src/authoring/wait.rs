@@ -15,7 +15,7 @@ pub fn wait(span: Duration) -> WaitBuilder {
 impl WaitBuilder {
     /// What follows.
     pub fn then<W: Workflow>(self, state: W::State) -> Step<W> {
-        Step::Wait(Wait { signal: None, within: Some(self.0), then: state, expired: state })
+        Step::Wait(Wait { signal: None, earlier: false, within: Some(self.0), then: state, expired: state })
     }
 }
 
@@ -23,6 +23,7 @@ impl WaitBuilder {
 #[must_use = "say .within(..).then(..).expired(..)"]
 pub struct SignalBuilder {
     signal: &'static str,
+    earlier: bool,
     within: Option<Duration>,
 }
 
@@ -30,12 +31,22 @@ pub struct SignalBuilder {
 #[must_use = "say .expired(..)"]
 pub struct SignalBuilderThen<S>(SignalBuilder, S);
 
-/// Waits for `signal`; one that came before counts.
+/// Waits for `signal`. A signal that came before the state was entered counts, unless the wait says
+/// [`SignalBuilder::forget_earlier`]. Two waits of a workflow for the same signal do not share one: the first wait takes it.
 pub fn await_signal(signal: &'static str) -> SignalBuilder {
-    SignalBuilder { signal, within: None }
+    SignalBuilder { signal, earlier: true, within: None }
 }
 
 impl SignalBuilder {
+    /// Counts only a signal that comes while the execution is in this state. Entering the state forgets earlier ones.
+    ///
+    /// For what a person says of this very wait, such as *the window may close*: a second confirmation of an earlier wait must
+    /// not end this one. Leave it out where the sender can be ahead of the wait, such as another execution of the engine.
+    pub fn forget_earlier(mut self) -> Self {
+        self.earlier = false;
+        self
+    }
+
     /// How long to wait. A workflow that does not say is refused at registration.
     pub fn within(mut self, limit: Duration) -> Self {
         self.within = Some(limit);
@@ -51,7 +62,7 @@ impl SignalBuilder {
 impl<S: StateSet> SignalBuilderThen<S> {
     /// Where the deadline leads.
     pub fn expired<W: Workflow<State = S>>(self, state: S) -> Step<W> {
-        let Self(SignalBuilder { signal, within }, then) = self;
-        Step::Wait(Wait { signal: Some(signal), within, then, expired: state })
+        let Self(SignalBuilder { signal, earlier, within }, then) = self;
+        Step::Wait(Wait { signal: Some(signal), earlier, within, then, expired: state })
     }
 }

@@ -99,6 +99,7 @@ impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn follow_signals(&mut self) {
         let Step::Wait(wait) = self.step() else { return };
         let ready = self.forward() && self.exec.paused.is_none();
+        // Only the state's own: entering it forgot the earlier ones, or was answered by them.
         if ready && wait.signal.is_some_and(|name| self.exec.signals.remove(name)) {
             self.enter(wait.then, Some(wait.signal_label()));
         }

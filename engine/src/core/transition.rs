@@ -171,7 +171,8 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 
     fn begin_wait(&mut self, wait: &Wait<W::State>) -> Option<(W::State, Option<String>)> {
-        if wait.signal.is_some_and(|name| self.exec.signals.remove(name)) {
+        let earlier = wait.signal.is_some_and(|name| self.exec.signals.remove(name));
+        if earlier && wait.earlier {
             return Some((wait.then, Some(wait.signal_label())));
         }
         self.schedule_wakeup(wait.within);

@@ -103,6 +103,8 @@ pub(crate) trait ErasedWorkflow<P>: Send + Sync {
     fn parent_authority(&self, record: &Record) -> Result<ParentAuthority, Error>;
     /// How a finished execution ended; `None` while it is open.
     fn finished_child(&self, record: &Record) -> Result<Option<FinishedChild>, Error>;
+    /// The signal that an execution waits for as it stands; `None` while it waits for none.
+    fn awaited_signal(&self, record: &Record) -> Result<Option<&'static str>, Error>;
     #[cfg(feature = "testing")]
     fn awaited_input(&self, record: &Record) -> Result<AwaitedInput, Error>;
 }

@@ -27,6 +27,21 @@ pub enum Refusal {
         /// What was offered.
         event: &'static str,
     },
+    /// The execution does not wait for the signal as it stands.
+    #[error(
+        "signal {signal:?} is not awaited in state {state} while {phase}; {}",
+        awaited.map_or_else(|| "no signal is".to_owned(), |awaited| format!("the signal that is awaited now is {awaited:?}"))
+    )]
+    SignalNotAwaited {
+        /// What was sent.
+        signal: String,
+        /// Where the execution stands.
+        state: String,
+        /// What it is doing.
+        phase: String,
+        /// The signal that it waits for now.
+        awaited: Option<&'static str>,
+    },
     /// The execution is unwinding already.
     #[error("the execution is already being rolled back")]
     Unwinding,
@@ -174,6 +189,7 @@ impl Refusal {
             Self::ForwardOnly { .. } => "execution.past_pivot",
             Self::Stale => "execution.stale",
             Self::Unexpected { .. } => "execution.unexpected",
+            Self::SignalNotAwaited { .. } => "signal.not_awaited",
             Self::Unwinding => "execution.unwinding",
             Self::Already(_) => "execution.already",
             Self::OwnRequest { .. } => "approval.own_request",

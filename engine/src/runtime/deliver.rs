@@ -40,7 +40,42 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.deliver(id, Event::CancelRequested(order)).await
     }
 
-    /// Tells an execution that something it waits for, or will, has happened.
+    /// Sends a signal of a person or a system outside: it counts for the wait that the execution is in, and for no other.
+    ///
+    /// The check and the delivery are of the same revision: `bound`, or the newest one.
+    ///
+    /// # Errors
+    /// [`Refusal::SignalNotAwaited`], which names the awaited signal; [`Refusal::Finished`]; with a `bound`, [`store::Error::Conflict`]
+    /// when the execution has moved on. See [`Engine::deliver`].
+    pub async fn signal_awaited(
+        &self,
+        id: ExecutionId,
+        name: &str,
+        bound: Option<Revision>,
+    ) -> Result<Revision, Error> {
+        let event = || Event::Signalled { name: name.into() };
+        for _ in 0..MAX_TRIES {
+            let record = self.record(id).await?;
+            if let Some(bound) = bound.filter(|bound| *bound != record.revision) {
+                return Err(store::Error::Conflict { what: moved_on(&record, bound) }.into());
+            }
+            let machine = self.machine(&record.workflow, record.schema);
+            match machine.and_then(|machine| machine.awaited_signal(&record)) {
+                Ok(awaited) => not_awaited(&record, name, awaited)?,
+                // An engine that knows the workflow looks for itself.
+                Err(Error::NoWorker { .. }) => return self.deliver_at(id, event(), record.revision).await,
+                Err(error) => return Err(error),
+            }
+            match self.deliver_at(id, event(), record.revision).await {
+                Err(Error::Store(store::Error::Conflict { .. })) if bound.is_none() => {}
+                other => return other,
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    /// Tells an execution that something it waits for, or will, has happened. For the engine's own senders, which can be ahead
+    /// of the wait: what people send goes through [`Engine::signal_awaited`].
     ///
     /// # Errors
     /// See [`Engine::deliver`]. An execution that has finished needs no telling: that is no error.
@@ -128,4 +163,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
     pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
         self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
     }
+}
+
+/// Refuses a signal that an execution does not wait for as it stands.
+fn not_awaited(record: &Record, name: &str, awaited: Option<&'static str>) -> Result<(), Refusal> {
+    if !record.open {
+        return Err(Refusal::Finished);
+    }
+    if awaited == Some(name) {
+        return Ok(());
+    }
+    let (signal, state) = (name.to_owned(), record.state.clone());
+    Err(Refusal::SignalNotAwaited { signal, state, phase: record.phase.clone(), awaited })
 }

@@ -24,6 +24,7 @@ impl<W: Workflow> Step<W> {
             }),
             Self::Wait(wait) => Step::Wait(Wait {
                 signal: wait.signal,
+                earlier: wait.earlier,
                 within: wait.within,
                 then: state(wait.then),
                 expired: state(wait.expired),

@@ -19,5 +19,6 @@ mod plan_edits;
 mod random;
 mod separation;
 mod set_limits;
+mod signals;
 mod timeouts;
 mod waiters;

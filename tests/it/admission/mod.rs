@@ -2,6 +2,7 @@
 
 mod again;
 mod dimensions;
+mod guarded;
 mod histories;
 mod idle;
 mod line;

@@ -2,6 +2,7 @@
 
 mod books;
 mod credentials;
+mod guarded;
 mod holds;
 mod leaving;
 mod nodes;

@@ -4,15 +4,21 @@ use super::{ExhaustionTerms, RungOutcome, RungTerms};
 use crate::{
     capacity::record::CapacityMeasurement,
     ledger::candidates,
-    policy::{self, PlatformPolicy, Rung},
+    policy::{
+        self, ApprovalGate, PlatformPolicy, Rung,
+        decisions::{Approval, ApprovalFor, Failure, Remedy, approval, has_recovered, on_failure},
+    },
     reclaim,
     scheduling::admission,
-    tenancy::{Cohort, GpuModel, Gpus, OpenLoans, Region, RegionId, Resource, Tenant, TenantId, Waitlist},
+    tenancy::{
+        Cents, Cohort, GpuModel, Gpus, OpenLoans, Region, RegionId, Resource, Tenant, TenantId, Tier, Waitlist,
+    },
 };
 use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::ExecutionId;
+use strum::VariantArray as _;
 
 /// Measures what a region has of a model, and reads the terms. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,22 +46,20 @@ impl AssessCapacity {
         view: &mut View,
     ) -> Result<(ExhaustionTerms, CapacityMeasurement), Undecided> {
         let policy = policy::in_force(view)?;
-        let here: Vec<_> = candidates(view, &self.model)?
-            .into_iter()
-            .filter(|candidate| candidate.region == self.region)
-            .collect();
-        let total: Gpus = here.iter().map(|candidate| candidate.total).sum();
-        let all_free: Gpus = here.iter().map(|candidate| candidate.free).sum();
-        let kept = here.iter().map(|candidate| candidate.buffer).max().unwrap_or_default();
-        let buffer = kept.saturating_add(policy.buffer_in(&self.region));
-        let free = all_free.saturating_sub(buffer);
+        let Stock { total, free, buffer } = stock(view, &self.region, &self.model, &policy)?;
         let list = view.get::<Waitlist>(&Waitlist::key(&self.region, &self.model))?;
         let queued: Gpus = list.iter().flat_map(|list| &list.waiters).map(|waiter| waiter.gpus).sum();
         let waited_for = queued.saturating_add(self.wanted);
         let overdue = overdue(view, &self.tenants, &self.model)?;
-        let enough = free >= waited_for && free >= policy.capacity.recovered.apply_to(total);
+        let enough = free >= waited_for && has_recovered(total, free, &policy);
         let at = view.now();
-        Ok((terms(&policy), CapacityMeasurement { at, total, free, buffer, waited_for, overdue, enough }))
+        view.prefetch::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
+        let mut tiers = BTreeSet::new();
+        for tenant in &self.tenants {
+            tiers.extend(view.get::<Tenant>(tenant.as_str())?.map(|tenant| tenant.tier));
+        }
+        let monthly = policy.monthly(&self.model, waited_for);
+        Ok((terms(&policy, &tiers, monthly), CapacityMeasurement { at, total, free, buffer, waited_for, overdue, enough }))
     }
 }
 
@@ -74,20 +78,74 @@ fn overdue(view: &mut View, tenants: &[TenantId], model: &GpuModel) -> Result<Ve
     Ok(found)
 }
 
-fn terms(policy: &PlatformPolicy) -> ExhaustionTerms {
-    let rungs: BTreeSet<Rung> = policy.capacity.ladder.values().flatten().copied().collect();
-    let climb = |rung: Rung| {
-        let gate = policy.approvals.capacity.get(&rung);
-        RungTerms {
-            rung,
-            seats: gate.map(|gate| gate.seats.clone()).unwrap_or_default(),
-            within: gate.map_or(engine::DAY, |gate| gate.within),
-            procedure: gate.map(|gate| gate.procedure.clone()).unwrap_or_default(),
+/// What a region has of a model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stock {
+    /// All of it.
+    pub(crate) total: Gpus,
+    /// What is free beside the buffer.
+    pub(crate) free: Gpus,
+    /// What is kept back.
+    pub(crate) buffer: Gpus,
+}
+
+/// Counts what `region` has of `model`.
+///
+/// # Errors
+/// What the view lacks.
+pub(crate) fn stock(
+    view: &mut View,
+    region: &RegionId,
+    model: &GpuModel,
+    policy: &PlatformPolicy,
+) -> Result<Stock, Undecided> {
+    let all = candidates(view, model)?;
+    let here: Vec<_> = all.into_iter().filter(|candidate| candidate.region == *region).collect();
+    let total: Gpus = here.iter().map(|candidate| candidate.total).sum();
+    let all_free: Gpus = here.iter().map(|candidate| candidate.free).sum();
+    let kept = here.iter().map(|candidate| candidate.buffer).max().unwrap_or_default();
+    let buffer = kept.saturating_add(policy.buffer_in(region));
+    Ok(Stock { total, free: all_free.saturating_sub(buffer), buffer })
+}
+
+/// The rungs that policy climbs for tenants of `tier`, in its order.
+fn ladder_of(tier: Tier, policy: &PlatformPolicy) -> Vec<Rung> {
+    let (mut tried, mut ladder) = (BTreeSet::new(), Vec::new());
+    while let Remedy::Climb(rung) = on_failure(&Failure::Exhausted { tier, tried: tried.clone() }, policy).answer {
+        ladder.push(rung);
+        if !tried.insert(rung) {
+            break;
         }
-    };
+    }
+    ladder
+}
+
+/// The terms for tenants of `tiers`, or of every tier where none is named. One tier's own ladder keeps its order; several are
+/// climbed mildest first. A rung that policy refuses to each of them, such as one above its cap, is left out.
+pub(crate) fn terms(policy: &PlatformPolicy, tiers: &BTreeSet<Tier>, monthly: Cents) -> ExhaustionTerms {
+    let every: BTreeSet<Tier> = Tier::VARIANTS.iter().copied().collect();
+    let tiers = if tiers.is_empty() { &every } else { tiers };
+    let mut ladder: Vec<RungTerms> = Vec::new();
+    for tier in tiers {
+        for rung in ladder_of(*tier, policy) {
+            let gate = match approval(&ApprovalFor::Rung { rung, tier: *tier, monthly }, policy).answer {
+                Approval::Refused => continue,
+                answer @ (Approval::Nobody | Approval::People { .. }) => answer.gate(),
+            };
+            if ladder.iter().any(|climb| climb.rung == rung) {
+                continue;
+            }
+            let gate = gate.unwrap_or_else(|| ApprovalGate::plain(engine::DAY, Vec::new()));
+            let ApprovalGate { within, seats, procedure } = gate;
+            ladder.push(RungTerms { rung, seats, within, procedure });
+        }
+    }
+    if tiers.len() > 1 {
+        ladder.sort_by_key(|climb| climb.rung);
+    }
     ExhaustionTerms {
         policy: policy.reference.clone(),
-        ladder: rungs.into_iter().map(climb).collect(),
+        ladder,
         settle: policy.capacity.settle,
         procure_within: policy.capacity.procure_within,
     }
@@ -183,8 +241,7 @@ impl LedgerAction for ShutTiers {
         view.prefetch::<Cohort>(self.tenants.iter().map(ToString::to_string))?;
         for id in &self.tenants {
             let Some(tenant) = view.get::<Tenant>(id.as_str())? else { continue };
-            let degrades =
-                policy.capacity.ladder.get(&tenant.tier).is_some_and(|rungs| rungs.contains(&Rung::Degrade));
+            let degrades = ladder_of(tenant.tier, &policy).contains(&Rung::Degrade);
             let Some(cohort) = view.get::<Cohort>(id.as_str())?.filter(|_| degrades) else { continue };
             let workspaces: Vec<_> = cohort.accounts.keys().cloned().collect();
             admission::freeze(view, id, &workspaces, call.execution)?;

@@ -4,7 +4,11 @@ use super::IncidentCause;
 use crate::{
     incident::record::{IncidentTriage, Severity},
     platform::WorkloadRef,
-    policy, reclaim,
+    policy::{
+        self, ApprovalGate,
+        decisions::{ApprovalFor, approval},
+    },
+    reclaim,
     scheduling::admission,
     tenancy::{Cohort, Node, NodeId, NodeUse, TenantId},
 };
@@ -64,8 +68,8 @@ pub(super) fn triage(view: &mut View, happening: &IncidentCause) -> Result<Incid
         IncidentCause::KeyLeak { .. } | IncidentCause::IsolationBreach { .. } => Severity::High,
         IncidentCause::Other { .. } => Severity::Low,
     };
-    let gate = &policy.approvals.incident;
-    let (seats, procedure) = (gate.seats.clone(), gate.procedure.clone());
+    let asked = approval(&ApprovalFor::Incident { disturbs: true }, &policy).answer.gate();
+    let ApprovalGate { seats, procedure, .. } = asked.unwrap_or_else(|| policy.approvals.incident.clone());
     Ok(IncidentTriage { severity, policy: policy.reference.clone(), seats, procedure })
 }
 

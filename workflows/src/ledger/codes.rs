@@ -36,6 +36,8 @@ pub const WORKSPACE_FROZEN: &str = "workspace.frozen";
 pub const NAME_TAKEN: &str = "tenant.name_taken";
 /// Something else changes the tenant.
 pub const TENANT_CHANGING: &str = "tenant.changing";
+/// The tenant's work still runs, and policy lets nobody end it then.
+pub const TENANT_IN_USE: &str = "tenant.in_use";
 /// The tenant is not in use.
 pub const TENANT_NOT_ACTIVE: &str = "tenant.not_active";
 
@@ -73,6 +75,10 @@ pub const ALL: &[(&str, &str)] = &[
     ),
     (NAME_TAKEN, "choose another name; that of a closed tenant is not used again"),
     (TENANT_CHANGING, "the message names what: let it end or cancel it, then ask again"),
+    (
+        TENANT_IN_USE,
+        "policy `guards.end_of_tenant_in_use` is `block`: let the tenant's workloads end or finish them, then ask again",
+    ),
     (TENANT_NOT_ACTIVE, "read the message: finish what the tenant is in first"),
     (
         WORKSPACE_FROZEN,

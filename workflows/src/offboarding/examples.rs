@@ -52,6 +52,7 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         destroy: PlatformPolicy::built_in().ok()?.approvals.destroy.clone(),
         export_window: 30 * DAY,
         extension: 10 * DAY,
+        certificate_kept: None,
         at_once: 8,
         demands: SanitisationDemands {
             drives: Method::Purge,

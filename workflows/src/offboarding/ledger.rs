@@ -5,12 +5,15 @@ use super::{LeavingTenant, OffboardingTerms};
 use crate::{
     destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
-    policy::{self, Medium},
+    policy::{
+        self, ApprovalGate, GuardMode, Medium, Method,
+        decisions::{ApprovalFor, GuardedAction, approval, blocked},
+    },
     scheduling::admission::{self, EndedWork},
     signing::Digest,
     tenancy::{
         AccountState, Cluster, ClusterKey, Cohort, Earmarks, KeyScope as Allowed, Node, NodeAllocation,
-        NodeId, Occupancy, Tenant, TenantId, TenantState, Tier,
+        NodeId, Occupancy, RunningList, Tenant, TenantId, TenantState, Tier, WorkspaceName,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -38,8 +41,9 @@ impl LedgerAction for CheckLeaving {
     type Output = LeavingCheck;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<LeavingCheck, Undecided> {
-        unheld(view, &self.tenant)?;
         let checked = check(view, &self.tenant)?;
+        unheld_to_begin(view, &self.tenant)?;
+        out_of_use(view, &self.tenant, &checked.leaver.workspaces)?;
         if view.require::<Tenant>(self.tenant.as_str())?.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
@@ -77,6 +81,61 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
         }
     }
     Ok(others)
+}
+
+/// Workloads of the tenant that run.
+fn running(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<u32, Undecided> {
+    let keys: Vec<String> = workspaces.iter().flat_map(|name| RunningList::keys(tenant, name)).collect();
+    view.prefetch::<RunningList>(keys.iter().cloned())?;
+    let mut count = 0_usize;
+    for key in keys {
+        count = count.saturating_add(view.get::<RunningList>(&key)?.map_or(0, |list| list.running.len()));
+    }
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Refuses while work of the tenant runs and policy lets nobody end it then. Where policy lets people decide, they are asked
+/// about every offboarding anyway.
+///
+/// # Errors
+/// `tenant.in_use`; what the view lacks.
+fn out_of_use(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<(), Undecided> {
+    match blocked_by_use(view, tenant, workspaces)? {
+        None => Ok(()),
+        Some(why) => Err(ActionError::permanent(codes::TENANT_IN_USE, why).into()),
+    }
+}
+
+/// Why policy lets nobody end the tenant while its work runs; `None` where nothing runs, or people may decide.
+pub(super) fn blocked_by_use(
+    view: &mut View,
+    tenant: &TenantId,
+    workspaces: &[WorkspaceName],
+) -> Result<Option<String>, Undecided> {
+    let policy = policy::in_force(view)?;
+    let deed = GuardedAction::EndTenant { running: running(view, tenant, workspaces)? };
+    let stop = blocked(&deed, &policy).filter(|stop| stop.mode == GuardMode::Block);
+    Ok(stop.map(|stop| {
+        let by = stop.reason.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
+        format!("tenant {tenant} is in use: {}{by}", stop.reason.detail)
+    }))
+}
+
+/// Refuses to begin while a hold keeps anything of the tenant. Where policy allows what is outside of a hold to go
+/// (`offboarding.partial_ok`), only a hold on the whole tenant stands in the way of beginning. Nothing is destroyed before
+/// [`RecheckHolds`] and [`BeginDestroying`] have found no hold at all.
+fn unheld_to_begin(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
+    let policy = policy::in_force(view)?;
+    let holds = holds_of(view, tenant)?;
+    if holds.covering(&HoldScope::Tenant).any(|hold| delays(&hold.scope, &policy)) {
+        return unheld(view, tenant);
+    }
+    Ok(())
+}
+
+/// Whether a hold keeps an offboarding from beginning.
+pub(crate) fn delays(hold: &HoldScope, policy: &policy::PlatformPolicy) -> bool {
+    *hold == HoldScope::Tenant || !policy.offboarding.partial_ok
 }
 
 /// Refuses while a hold keeps anything of the tenant.
@@ -153,6 +212,7 @@ impl LedgerAction for BeginLeaving {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
+        out_of_use(view, &self.tenant, &tenant.workspaces)?;
         if tenant.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
@@ -280,17 +340,25 @@ impl LedgerAction for BeginDestroying {
 }
 
 impl OffboardingTerms {
-    fn from_policy(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
+    pub(crate) fn from_policy(policy: &policy::PlatformPolicy, tier: Tier) -> Self {
         let sanitisation = &policy.sanitisation;
+        let gate = |ask: &ApprovalFor, otherwise: &ApprovalGate| {
+            approval(ask, policy).answer.gate().unwrap_or_else(|| otherwise.clone())
+        };
         Self {
             policy: policy.reference.clone(),
-            offboard: policy.approvals.offboard.clone(),
-            destroy: policy.approvals.destroy.clone(),
+            offboard: gate(&ApprovalFor::Offboard {}, &policy.approvals.offboard),
+            destroy: gate(&ApprovalFor::Destroy { assets: 0 }, &policy.approvals.destroy),
+            certificate_kept: Some(policy.offboarding.certificate_kept),
             export_window: policy.offboarding.export_window,
             extension: policy.offboarding.extension,
             at_once: sanitisation.concurrency,
             demands: crate::offboarding::node_sanitisation::SanitisationDemands {
-                drives: sanitisation.method(Medium::Nvme, tier),
+                drives: [Medium::Nvme, Medium::Ssd, Medium::Hdd]
+                    .map(|medium| sanitisation.method(medium, tier))
+                    .into_iter()
+                    .max()
+                    .unwrap_or(Method::Purge),
                 gpu_memory: sanitisation.method(Medium::GpuMemory, tier),
                 attempts: sanitisation.attempts,
                 within: sanitisation.within,

@@ -22,7 +22,7 @@ pub struct Preview {
     pub digest: PlanDigest,
     /// What stands in the way.
     pub holds: Vec<Hold>,
-    /// What else changes the tenant, and has to end first.
+    /// What else changes the tenant or uses it, and has to end first.
     pub others: Vec<String>,
     /// What our records say that there is. What the tenant made itself is found when it is looked for.
     pub things: Vec<TenantResource>,
@@ -46,7 +46,8 @@ pub fn preview(
 ) -> Result<Preview, Undecided> {
     let holds = holds_of(view, tenant)?.covering(&HoldScope::Tenant).cloned().collect();
     let checked = ledger::check(view, tenant)?;
-    let others = ledger::disturbing(view, tenant)?;
+    let mut others = ledger::disturbing(view, tenant)?;
+    others.extend(ledger::blocked_by_use(view, tenant, &checked.leaver.workspaces)?);
     let now = Moment::from(view.now());
     let kept = resolve(&checked.terms.retention, &checked.leaver.compliance, now);
     let kept = kept.into_iter().filter(|(_, retention)| retention.keeps(now)).collect();

@@ -61,6 +61,9 @@ pub struct OffboardingTerms {
     pub export_window: Duration,
     /// How much longer, when destruction was not agreed to.
     pub extension: Duration,
+    /// How long its certificate is kept. `None` in terms that were fixed without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_kept: Option<Duration>,
     /// How many nodes are cleaned at once.
     pub at_once: u32,
     /// What is asked of cleaning a node.

@@ -82,6 +82,10 @@ impl Offboarding {
         self.terms.as_ref().map_or(none, of)
     }
 
+    pub(super) fn certificate_kept(&self) -> Option<Duration> {
+        self.terms.as_ref().and_then(|terms| terms.certificate_kept)
+    }
+
     pub(super) fn offboard_gate(&self) -> ApprovalGate {
         let none = ApprovalGate::plain(5 * DAY, vec![Seat::new("platform_ops", 1)]);
         self.term(|terms| terms.offboard.clone(), none)

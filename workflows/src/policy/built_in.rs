@@ -10,6 +10,7 @@ use crate::policy::{
     },
     platform_policy_reader::{self, GapFiller},
 };
+use crate::tenancy::PolicyRef;
 use std::{
     collections::BTreeMap,
     sync::{Mutex, OnceLock, PoisonError},
@@ -26,24 +27,52 @@ struct BuiltIn {
 
 fn base() -> Result<&'static BuiltIn, Invalid> {
     static READ: OnceLock<Result<BuiltIn, Invalid>> = OnceLock::new();
-    let read = READ.get_or_init(|| {
-        let text = PlatformPolicy::BUILT_IN;
-        let root = document::from_yaml(text)?;
-        let reader = Reader::default();
-        let policy = platform_policy_reader::policy(&reader, &root, text, None);
-        Ok(BuiltIn { policy: reader.finish(policy)?, root })
-    });
+    let read = READ.get_or_init(|| BuiltIn::read(PlatformPolicy::BUILT_IN));
     read.as_ref().map_err(Clone::clone)
 }
 
+/// The text that filled the gaps of policies that were published over `edition`.
+fn base_of(edition: u32) -> Result<&'static BuiltIn, Invalid> {
+    static READ: OnceLock<Result<BuiltIn, Invalid>> = OnceLock::new();
+    if edition >= PlatformPolicy::EDITION {
+        return base();
+    }
+    let read = READ.get_or_init(|| BuiltIn::read(PlatformPolicy::SECOND));
+    read.as_ref().map_err(Clone::clone)
+}
+
+impl BuiltIn {
+    fn read(text: &str) -> Result<Self, Invalid> {
+        let root = document::from_yaml(text)?;
+        let reader = Reader::default();
+        let policy = platform_policy_reader::policy(&reader, &root, text, None);
+        Ok(Self { policy: reader.finish(policy)?, root })
+    }
+}
+
+/// Whether a document is read to be published, or because it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// It is refused for what no policy may say any more.
+    New,
+    /// It was in force, and stays readable.
+    Stored,
+}
+
 impl PlatformPolicy {
-    /// The text of the latest version that is built in. A change of it is a new version: add the old text to
-    /// `history` first, since decisions refer to it for ever.
+    /// The text of the latest version that is built in. Before a change of it add the old text to `history`, since decisions
+    /// refer to it for ever, by its digest. A correction keeps the version, so that the next number stays free for an operator's
+    /// own policy; anything else is a new version.
     pub const BUILT_IN: &'static str = include_str!("default.yaml");
     /// Its number.
     pub(super) const LATEST: u32 = 2;
-    /// All texts that were ever built in, by version from 1.
-    const BUILT_INS: [&'static str; 2] = [include_str!("history/platform-1.yaml"), Self::BUILT_IN];
+    /// Version 2 as it was before it was corrected.
+    const SECOND: &'static str = include_str!("history/platform-2.yaml");
+    /// All texts that were ever built in, oldest first, each with its version.
+    const BUILT_INS: [(u32, &'static str); 3] =
+        [(1, include_str!("history/platform-1.yaml")), (2, Self::SECOND), (2, Self::BUILT_IN)];
+    /// Counts the texts that were ever built in: which of them fills the gaps of a policy that is published now.
+    pub(super) const EDITION: u32 = 3;
 
     /// The latest version that is built in; it holds until another is published.
     ///
@@ -58,8 +87,7 @@ impl PlatformPolicy {
     /// # Errors
     /// Everything that is wrong with it, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
-        let base = base()?;
-        Self::over(text, base)
+        Self::over(text, base()?, Reading::New)
     }
 
     /// The policy that was published, its gaps filled as they were then. Read once for each text: admissions ask often.
@@ -67,14 +95,13 @@ impl PlatformPolicy {
     /// # Errors
     /// As [`Self::from_yaml`].
     pub(super) fn published(published: &PublishedPolicy) -> Result<Self, Invalid> {
-        // There is one version that fills gaps so far; `over` says which, so that a later one changes nothing here.
-        static READ: Mutex<BTreeMap<String, PlatformPolicy>> = Mutex::new(BTreeMap::new());
-        let digest = sha256(published.text.as_bytes());
+        static READ: Mutex<BTreeMap<(String, u32), PlatformPolicy>> = Mutex::new(BTreeMap::new());
+        let digest = (sha256(published.text.as_bytes()), published.over);
         let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(policy) = read.get(&digest) {
             return Ok(policy.clone());
         }
-        let policy = Self::from_yaml(&published.text)?;
+        let policy = Self::over(&published.text, base_of(published.over)?, Reading::Stored)?;
         if read.len() >= MAX_CACHED {
             read.pop_first();
         }
@@ -88,13 +115,31 @@ impl PlatformPolicy {
     /// None in a build whose tests passed.
     pub(super) fn built_in_version(version: u32) -> Result<Option<Self>, Invalid> {
         let Some(text) = Self::built_in_text(version) else { return Ok(None) };
-        if text == Self::BUILT_IN { Self::built_in().map(Some) } else { Self::from_yaml(text).map(Some) }
+        Self::read_built_in(text).map(Some)
+    }
+
+    /// The built-in policy with exactly this reference, whether or not it is the latest.
+    ///
+    /// # Errors
+    /// None in a build whose tests passed.
+    pub(super) fn built_in_of(reference: &PolicyRef) -> Result<Option<Self>, Invalid> {
+        let same = |(version, text): &&(u32, &'static str)| {
+            *version == reference.version && sha256(text.as_bytes()) == reference.digest
+        };
+        Self::BUILT_INS.iter().find(same).map(|(_, text)| Self::read_built_in(text)).transpose()
+    }
+
+    fn read_built_in(text: &str) -> Result<Self, Invalid> {
+        if text == Self::BUILT_IN {
+            return Self::built_in();
+        }
+        Self::over(text, base_of(2)?, Reading::Stored)
     }
 
     /// The text of a version that was ever built in.
     #[must_use]
     pub fn built_in_text(version: u32) -> Option<&'static str> {
-        (version as usize).checked_sub(1).and_then(|index| Self::BUILT_INS.get(index)).copied()
+        Self::BUILT_INS.iter().rev().find(|(number, _)| *number == version).map(|(_, text)| *text)
     }
 
     /// The built-in text under the next number, each first text of a pair replaced by the second: a policy to publish in
@@ -118,11 +163,14 @@ impl PlatformPolicy {
         Ok(root)
     }
 
-    fn over(text: &str, base: &BuiltIn) -> Result<Self, Invalid> {
+    fn over(text: &str, base: &BuiltIn, reading: Reading) -> Result<Self, Invalid> {
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
         let under = GapFiller { root: &base.root, provenance: &base.policy.provenance };
         let read = platform_policy_reader::policy(&reader, &root, text, Some(&under));
+        if let Some(policy) = read.as_ref().filter(|_| reading == Reading::New) {
+            reader.note_all(policy.broken_promises());
+        }
         reader.finish(read)
     }
 }
@@ -137,7 +185,42 @@ mod tests {
         let first = PlatformPolicy::built_in_version(1).unwrap().unwrap().reference;
         assert_eq!(first.digest, "sha256:73a2558f36556dc325f6a36bf41edcc11189fdf4570bdb348aa4a6a90ad20025");
         let latest = PlatformPolicy::built_in_version(PlatformPolicy::LATEST).unwrap().unwrap();
-        assert_eq!((latest.reference.version, PlatformPolicy::BUILT_INS.len()), (2, 2));
+        assert_eq!((latest.reference.version, PlatformPolicy::BUILT_INS.len()), (2, 3));
         assert_eq!(PlatformPolicy::built_in_version(3).unwrap(), None);
+        for (version, text) in PlatformPolicy::BUILT_INS {
+            let digest = sha256(text.as_bytes());
+            let reference = PolicyRef { name: PlatformPolicy::NAME.into(), version, digest };
+            assert_eq!(PlatformPolicy::built_in_of(&reference).unwrap().unwrap().reference, reference);
+        }
+    }
+
+    /// What fills a gap never changes after a policy was published.
+    #[test]
+    fn a_policy_that_was_published_over_an_earlier_text_keeps_its_gaps_and_is_still_readable() {
+        let text = "policy: platform\nversion: 3\n".to_owned();
+        let reference = PlatformPolicy::from_yaml(&text).unwrap().reference;
+        let published = |over| {
+            let (reference, text) = (reference.clone(), text.clone());
+            let stored = PublishedPolicy { reference, author: "ada".into(), at: store::Timestamp(1), text, over };
+            PlatformPolicy::published(&stored).unwrap()
+        };
+
+        let (before, now) = (published(2), published(PlatformPolicy::EDITION));
+
+        assert_eq!(before.approvals.reclaim.within, 6 * now.approvals.reclaim.within);
+        assert_eq!(before.broken_promises().len(), 1, "it is listed, and it loads");
+        assert!(now.broken_promises().is_empty());
+    }
+
+    #[test]
+    fn an_approval_that_may_take_longer_than_the_promise_is_refused_when_it_is_published() {
+        let contradicting = "policy: platform\nversion: 3\napprovals: {reclaim: {within: 16m}}\n";
+        let said = PlatformPolicy::from_yaml(contradicting).unwrap_err().to_string();
+        assert!(said.contains("approvals.reclaim.within"), "{said}");
+
+        let extended = "policy: platform\nversion: 3\napprovals: {reclaim: {within: 10m, extend: 6m}}\n";
+        assert!(PlatformPolicy::from_yaml(extended).is_err());
+        let longer = "policy: platform\nversion: 3\nreclaim: {deadline: 2h}\napprovals: {reclaim: {within: 1h}}\n";
+        PlatformPolicy::from_yaml(longer).unwrap();
     }
 }

@@ -34,6 +34,26 @@ pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
     doubts.findings
 }
 
+impl PlatformPolicy {
+    /// Promises that the policy's own approvals may break. Such a policy is not published any more; one that was published
+    /// before stays readable, and `tenure doctor` lists it while it is in force.
+    #[must_use]
+    pub fn broken_promises(&self) -> Vec<Finding> {
+        let mut doubts = FindingCollector { provenance: &self.provenance, findings: Vec::new() };
+        let (gate, deadline) = (&self.approvals.reclaim, self.reclaim.deadline);
+        let longest = gate.within.saturating_add(gate.procedure.extend.unwrap_or_default());
+        if longest > deadline {
+            let (longest, deadline) = (show(longest), show(deadline));
+            let problem = format!(
+                "the approval of a reclaim may take {longest}, and GPUs are promised back within {deadline}"
+            );
+            let remedy = "let `within` and `extend` together be at most `reclaim.deadline`, or promise a longer deadline";
+            doubts.add("approvals.reclaim.within", problem, remedy);
+        }
+        doubts.findings
+    }
+}
+
 /// Four eyes where data end, and time to answer everywhere.
 fn seats(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let gates = &policy.approvals;

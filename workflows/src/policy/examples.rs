@@ -136,7 +136,7 @@ pub(super) fn read(reader: &Reader, root: &Item) -> Option<Vec<Example>> {
     Some(read)
 }
 
-const POINTS: [&str; 10] = [
+const POINTS: [&str; 11] = [
     "request",
     "who",
     "where",
@@ -147,6 +147,7 @@ const POINTS: [&str; 10] = [
     "retention",
     "guard",
     "schedulers",
+    "capacity",
 ];
 
 fn example(reader: &Reader, item: &Item) -> Option<Example> {
@@ -175,6 +176,7 @@ fn question(reader: &Reader, fields: &Fields<'_>, point: &str, facts: &Item) -> 
         "failure" => plain(reader, facts).map(PolicyQuestion::Failure),
         "retention" => plain(reader, facts).map(PolicyQuestion::Retention),
         "guard" => plain(reader, facts).map(PolicyQuestion::Guard),
+        "capacity" => plain(reader, facts).map(PolicyQuestion::Capacity),
         "schedulers" => plain(reader, facts).map(PolicyQuestion::Schedulers),
         _ => {
             let request = OnboardingRequest::read_within(reader, facts);

@@ -2,7 +2,7 @@
 
 use crate::{
     policy::{
-        Multitenancy, OnboardingFacts, OnboardingRequest, Origin, PlatformPolicy, TenantPolicy, constraints,
+        GuardName, Multitenancy, OnboardingFacts, OnboardingRequest, Origin, PlatformPolicy, TenantPolicy, constraints,
         decisions::{IsolationFacts, IsolationRules, isolation},
         duration::show,
         sections::procedures::describe,
@@ -12,6 +12,7 @@ use crate::{
 use engine::{Procedure, Seat};
 use serde::Serialize;
 use std::{collections::BTreeSet, time::Duration};
+use strum::VariantArray as _;
 
 /// A rule that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -289,6 +290,18 @@ impl List<'_> {
         self.key("reclaim.guard", says);
         self.key("scheduling.within_cluster_queue", <&str>::from(policy.scheduling.within_cluster_queue));
         self.key("scheduling.reclaim_within_cohort", <&str>::from(policy.scheduling.reclaim_within_cohort));
+        let rules = &policy.capacity;
+        let says = format!(
+            "exhausted below {} free for {}, or when a request has waited for {}",
+            rules.threshold,
+            show(rules.lasting),
+            show(rules.oldest_waiter)
+        );
+        self.key("capacity.threshold", says);
+        for guard in GuardName::VARIANTS {
+            let (name, mode) = (<&str>::from(*guard), <&str>::from(policy.guards.mode(*guard)));
+            self.key(&format!("guards.{name}"), mode);
+        }
     }
 
     fn lifecycle(&mut self) {
@@ -309,6 +322,8 @@ impl List<'_> {
         self.key("approvals.offboard", gate(&offboard.seats, offboard.within, &offboard.procedure));
         let window = show(policy.offboarding.export_window);
         self.key("offboarding.export_window", format!("{window} to fetch its data"));
+        let kept = show(policy.offboarding.certificate_kept);
+        self.key("offboarding.certificate_kept", format!("its certificate is kept for {kept}"));
         self.key("approvals.destroy", gate(&destroy.seats, destroy.within, &destroy.procedure));
         for (medium, method) in &policy.sanitisation.minimum {
             let method = policy.sanitisation.method(*medium, self.subject.request.tenant.tier).max(*method);

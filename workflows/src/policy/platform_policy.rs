@@ -125,7 +125,7 @@ pub struct PublishedPolicy {
     pub at: Timestamp,
     /// The document, byte for byte.
     pub text: String,
-    /// The version of the built-in policy that fills the document's gaps, so that they never change either.
+    /// Which of the texts that were ever built in fills the document's gaps, so that they never change either.
     #[serde(default = "before_gaps_were_filled")]
     pub over: u32,
 }

@@ -34,7 +34,11 @@ pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy,
     let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
     let policy = match published {
         Some(published) => Some(PlatformPolicy::published(&published).map_err(invalid)?),
-        None => PlatformPolicy::built_in_version(reference.version).map_err(invalid)?,
+        None => None,
+    };
+    let policy = match policy.filter(|policy| policy.reference == *reference) {
+        Some(policy) => Some(policy),
+        None => PlatformPolicy::built_in_of(reference).map_err(invalid)?,
     };
     if let Some(policy) = policy.filter(|policy| policy.reference == *reference) {
         return Ok(policy);
@@ -83,7 +87,7 @@ pub fn publish(view: &mut View, text: &str, author: &str) -> Result<Published, U
     let at = view.now();
     if published.is_none() {
         let (author, text) = (author.to_owned(), text.to_owned());
-        let over = PlatformPolicy::LATEST;
+        let over = PlatformPolicy::EDITION;
         view.put(&PublishedPolicy { reference: reference.clone(), author, at, text, over })?;
     }
     let head = view.get::<PolicyInForce>(&reference.name)?;

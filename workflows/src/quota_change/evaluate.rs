@@ -4,6 +4,7 @@ use super::{ChangeTerms, Direction, GpuHoldings, QuotaRequest};
 use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
+    quota_change::increase_approval::{amount_fails, increase_asks, raises},
     tenancy::{
         Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
     },
@@ -152,8 +153,9 @@ impl<'a> Judge<'a> {
         let (mut lacking, mut exceeds) = (0, false);
         if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
             exceeds = more > 0 && self.entitled(more);
-            let counts = more > 0 && !self.policy.overcommit;
-            lacking = if counts { facts.stand.lacking(more) } else { 0 };
+            let fails =
+                more > 0 && amount_fails(self.policy, "quota.within_owned", &facts.stand, (more, Gpus::ZERO));
+            lacking = if fails { facts.stand.lacking(more) } else { 0 };
             self.capacity(lacking, &constraints);
         }
         let (waived, seats) = match facts.direction {
@@ -272,10 +274,10 @@ impl<'a> Judge<'a> {
     /// Whether it stays within what was bought. True when people have to agree that it does not.
     fn entitled(&mut self, more: u64) -> bool {
         let (stand, request) = (&self.facts.stand, &self.facts.request);
-        let bought = u64::from(self.facts.bought.unwrap_or_default().0);
+        let bought = self.facts.bought.unwrap_or_default();
         let asked = stand.nominal.saturating_add(more);
         let detail = format!("the workspaces would have {asked} of the {bought} bought");
-        if asked <= bought {
+        if !amount_fails(self.policy, "quota.within_entitlement", stand, (more, bought)) {
             self.check("quota.within_entitlement", "to", true, detail);
             return false;
         }
@@ -338,13 +340,17 @@ impl<'a> Judge<'a> {
         let share = before.nominal.saturating_mul(u64::from(rules.auto_share.thousandths)) / 1_000;
         let auto = share.max(request.resource.gpu().map_or(0, |_| u64::from(rules.auto_gpus.0)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
-        let small = more <= auto && !limits;
-        let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
-        self.asks("approval.auto_limit", "by", !small, detail);
         let (allowed, _) = eligible(&self.facts.candidates, constraints);
         let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
-        let taken = Gpus(u32::try_from(lacking).unwrap_or(u32::MAX));
-        let large = taken > Gpus::ZERO && rules.capacity_share.is_exceeded(taken, free);
+        let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
+        let automatic = match request.resource.gpu() {
+            Some(_) => !asks("approval.quota_increase", before.nominal, more),
+            None => more <= auto,
+        };
+        let small = automatic && !limits;
+        let large = lacking > 0 && asks("approval.capacity", 0, lacking);
+        let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
+        self.asks("approval.auto_limit", "by", !small, detail);
         let detail = format!(
             "{lacking} are taken of the {free} that are free; above a share of {} capacity is asked",
             rules.capacity_share

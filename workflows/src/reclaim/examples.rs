@@ -51,7 +51,7 @@ fn planned(cause: ReclaimCause) -> Option<Reclaim> {
             policy: PlatformPolicy::built_in().ok()?.reference,
             deadline: Timestamp::default(),
             seats: PlatformPolicy::built_in().ok()?.approvals.reclaim.seats.clone(),
-            patience: 60 * MINUTE,
+            patience: 10 * MINUTE,
             procedure: engine::Procedure::default(),
             plans: 4,
         },

@@ -15,7 +15,6 @@ pub(super) fn settings(
     policy: &PlatformPolicy,
     hard: bool,
 ) -> Result<Settings, Undecided> {
-    let guard = &policy.reclaim.guard;
     let region = view.get::<NodeAllocation>(cohort.tenant.as_str())?.map(|held| held.region);
     let mut forbidden = BTreeSet::new();
     for (one, account) in &cohort.accounts {
@@ -32,8 +31,14 @@ pub(super) fn settings(
             }
         }
     }
+    Ok(Settings { forbidden, ..of_policy(policy, hard) })
+}
+
+/// What policy alone says of them.
+pub(crate) fn of_policy(policy: &PlatformPolicy, hard: bool) -> Settings {
+    let guard = &policy.reclaim.guard;
     let percent = |ratio: policy::Ratio| u64::from(ratio.thousandths / 10);
-    Ok(Settings {
+    Settings {
         algorithm: match policy.reclaim.algorithm {
             policy::Algorithm::Classical => planner::Algorithm::Classical,
             policy::Algorithm::Fair => planner::Algorithm::fair(),
@@ -45,13 +50,12 @@ pub(super) fn settings(
             max_run_without_checkpoint: millis(guard.victim_age),
             hard,
         }),
-        forbidden,
         fill_back: policy.reclaim.fill_back,
         ..Settings::default()
-    })
+    }
 }
 
-pub(super) fn preemption(policy: &PlatformPolicy) -> Preemption {
+pub(crate) fn preemption(policy: &PlatformPolicy) -> Preemption {
     let rules = &policy.scheduling;
     Preemption {
         within_workspace: match rules.within_cluster_queue {

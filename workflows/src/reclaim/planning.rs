@@ -2,13 +2,17 @@
 
 use crate::{
     platform::{GpuSet, ObservedGpus, ScrubLevel, WorkloadRef},
-    policy::{PlatformPolicy, ScrubMethod, in_force},
+    policy::{
+        PlatformPolicy, ScrubMethod,
+        decisions::{ApprovalFor, ReclaimBreadth, approval},
+        in_force,
+    },
     reclaim::{
         ReclaimCause,
         batch_owners::{self, PlannedDemand},
         eviction::{Eviction, EvictionTerms},
         planned::{PlanVerdict, PlannedReclaim, ReclaimTerms},
-        planner_input, planner_settings,
+        guard_stop, planner_input, planner_settings,
         question::PlanningQuery,
     },
     scheduling::{
@@ -128,6 +132,18 @@ fn for_demand(
         more = 0;
         planner::plan(&snapshot, &asked, &settings)
     });
+    let stopped = match &plan {
+        Ok(PlanAnswer::Reclaim(plan)) => guard_stop::stopped(&plan.breaches, policy),
+        Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) | Err(_) => None,
+    };
+    if let Some(stopped) = stopped {
+        // Nobody may let a wider plan through, so only one within the guard is looked for.
+        let narrow = planner_settings::settings(view, cohort, policy, true)?;
+        plan = planner::plan(&snapshot, &asked, &narrow);
+        if plan.is_err() {
+            return Ok(ChosenVictims { why: Some(guard_stop::describe(&stopped)), ..found(plan) });
+        }
+    }
     let mut others = Vec::new();
     if let Ok(PlanAnswer::Reclaim(plan)) = &mut plan
         && plan.breaches.is_empty()
@@ -261,13 +277,15 @@ fn promise(
     Ok((since.after(deadline), grace))
 }
 
-fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerms {
+pub(crate) fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerms {
+    let asked = approval(&ApprovalFor::Reclaim(ReclaimBreadth::WIDEST), policy).answer.gate();
+    let gate = asked.unwrap_or_else(|| policy.approvals.reclaim.clone());
     ReclaimTerms {
         policy: policy.reference.clone(),
         deadline,
-        seats: policy.approvals.reclaim.seats.clone(),
-        patience: policy.approvals.reclaim.within,
-        procedure: policy.approvals.reclaim.procedure.clone(),
+        seats: gate.seats,
+        patience: gate.within,
+        procedure: gate.procedure,
         plans: policy.reclaim.replans.saturating_add(1),
     }
 }
@@ -280,9 +298,19 @@ fn eviction_terms(
     victim: &Workload,
     to: Option<&WorkspaceName>,
 ) -> EvictionTerms {
+    terms_of_eviction(policy, grace, &tenant.compliance, to == Some(&victim.workspace))
+}
+
+/// The same, for a victim of a tenant with these tags, whose GPUs go to its own workspace or to another.
+pub(crate) fn terms_of_eviction(
+    policy: &PlatformPolicy,
+    grace: Duration,
+    tags: &BTreeSet<Compliance>,
+    same_workspace: bool,
+) -> EvictionTerms {
     let (rules, limits) = (&policy.reclaim.scrub, &policy.reclaim.limits);
-    let sensitive = tenant.compliance.iter().any(|tag: &Compliance| rules.sensitive_tags.contains(tag));
-    let method = match (sensitive, to == Some(&victim.workspace)) {
+    let sensitive = tags.iter().any(|tag| rules.sensitive_tags.contains(tag));
+    let method = match (sensitive, same_workspace) {
         (_, true) => rules.same_workspace,
         (true, false) => rules.sensitive,
         (false, false) => rules.cross_workspace,

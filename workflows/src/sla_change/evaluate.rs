@@ -3,7 +3,11 @@
 use super::SlaRequest;
 use crate::{
     platform::PriorityClass,
-    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict, sha256},
+    policy::{
+        Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict,
+        decisions::{ApprovalFor, approval},
+        sha256,
+    },
     tenancy::{
         Allowance, ClusterId, ClusterKind, Gpu, GpuModel, Gpus, Isolation, Layout, NodeId, Tenant,
         TenantState, Tier, WorkspaceClass, WorkspaceName,
@@ -207,7 +211,8 @@ impl Judge<'_> {
             .collect();
         let (old, new) = (layout(before.isolation, &model), layout(after.isolation, &model));
         let priority = |tier| policy.priorities.get(&tier).copied().unwrap_or_default();
-        let gate = &policy.approvals.sla_change;
+        let asked = approval(&ApprovalFor::SlaChange { lower: false }, policy).answer.gate();
+        let gate = asked.unwrap_or_else(|| policy.approvals.sla_change.clone());
         Some(SlaTerms {
             policy: policy.reference.clone(),
             seats: gate.seats.clone(),

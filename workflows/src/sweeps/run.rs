@@ -4,7 +4,7 @@ use super::report::SweepReport;
 use crate::{
     platform::Platform,
     policy::{self, Sweep},
-    sweeps::{drift, ended_contracts, ended_quotas, missed_promises, old_cluster_keys, overdue_loans},
+    sweeps::{drift, ended_contracts, ended_quotas, exhausted_capacity, missed_promises, old_cluster_keys, overdue_loans},
 };
 use engine::{Engine, Error};
 use std::time::Duration;
@@ -90,6 +90,12 @@ async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepRepo
     Ok(swept)
 }
 
+/// What runs each minute: broken promises, and models that run short.
+async fn promises_and_capacity(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
+    missed_promises::sweep(engine, swept).await?;
+    exhausted_capacity::sweep(engine, swept).await
+}
+
 /// Runs a sweep; says why it failed, too.
 async fn attempt(
     engine: &Engine<Platform>,
@@ -99,7 +105,7 @@ async fn attempt(
 ) -> (SweepReport, Option<Error>) {
     let mut swept = SweepReport::new(sweep, engine.clock().now(), nominal, by);
     let done = match sweep {
-        Sweep::Reclaim => missed_promises::sweep(engine, &mut swept).await,
+        Sweep::Reclaim => promises_and_capacity(engine, &mut swept).await,
         Sweep::LoanExpiry => overdue_loans::sweep(engine, &mut swept).await,
         Sweep::KeyRotation => old_cluster_keys::sweep(engine, &mut swept).await,
         Sweep::QuotaExpiry => ended_quotas::sweep(engine, &mut swept).await,

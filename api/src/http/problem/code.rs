@@ -38,6 +38,7 @@ pub(crate) enum ProblemCode {
     Unexpected,
     Unwinding,
     Already,
+    SignalNotAwaited,
     RepairNotNow,
     RepairInvalid,
     SamePerson,
@@ -113,7 +114,7 @@ impl ProblemCode {
         match self {
             Self::LoginUnavailable | Self::Stale | Self::StaleRevision | Self::StaleTag
             | Self::ScheduleChanged | Self::Conflict | Self::Contended | Self::Busy | Self::Unexpected
-            | Self::Unwinding | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
+            | Self::Unwinding | Self::SignalNotAwaited | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
             | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
             | Self::StoreUnavailable | Self::StoreHeld | Self::ClockSkewed | Self::Stopping | Self::TooSlow | Self::KeysOverlap
             | Self::RateExceeded | Self::Internal => false,
@@ -174,6 +175,7 @@ impl ProblemCode {
             Self::Unexpected => ("execution.unexpected", 409, "The execution does not take this now", "look at its state with `tenure executions show`"),
             Self::Unwinding => ("execution.unwinding", 409, "The execution is being rolled back already", "wait until it has finished"),
             Self::Already => ("execution.already", 409, "The request is already in force", "nothing needs to be done"),
+            Self::SignalNotAwaited => ("signal.not_awaited", 409, "The execution does not wait for the signal now", "the detail names the signal that is awaited now; nothing was changed"),
             Self::RepairNotNow => ("repair.not_now", 409, "The execution cannot be mended so, as it stands", "the detail says what comes first"),
             Self::RepairInvalid => ("repair.invalid", 422, "The repair is not one that can be made", "the detail names the field and what is wrong with it; nothing was changed"),
             Self::SamePerson => ("repair.same_person", 403, "Nobody agrees to a command of their own", "ask another person who may repair: `tenure proposals second`"),

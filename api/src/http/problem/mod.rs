@@ -243,6 +243,7 @@ impl From<Refusal> for Problem {
             Refusal::ForwardOnly { .. } => ProblemCode::PastPivot,
             Refusal::Stale => ProblemCode::Stale,
             Refusal::Unexpected { .. } => ProblemCode::Unexpected,
+            Refusal::SignalNotAwaited { .. } => ProblemCode::SignalNotAwaited,
             Refusal::Unwinding => ProblemCode::Unwinding,
             Refusal::Already(_) => ProblemCode::Already,
             Refusal::Unrepairable { .. } => ProblemCode::RepairNotNow,

@@ -64,6 +64,7 @@ impl ResourceKind for StoredCertificate {
             "title": self.title,
             "exceptions": self.exceptions,
             "issued_at": self.issued_at,
+            "kept_until": self.kept_until,
             "signed": self.signature.is_some(),
         })
     }

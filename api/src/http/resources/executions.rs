@@ -91,11 +91,12 @@ fn orders() -> Vec<Route> {
             "/v1/executions/{id}:signal",
             Access::Tenant(Verb::Signal),
             signal,
-            doc("signalExecution", "Tells an execution that something it waits for has happened.")
+            doc("signalExecution", "Tells an execution that something it waits for now has happened.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
                 .bound(ProblemCode::StaleRevision)
-                .may(ORDERED),
+                .may(ORDERED)
+                .may(&[ProblemCode::SignalNotAwaited]),
         ),
         Route::post(
             "/v1/executions/{id}:terminate",
@@ -321,7 +322,7 @@ fn signals(app: &ServerState, workflow: &str) -> Vec<String> {
     named.map(ToOwned::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Tells an execution that something it waits for, or will, has happened; it looks for itself whether that is so.
+/// Tells an execution that something it waits for now has happened; it looks for itself whether that is so.
 async fn signal(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -341,17 +342,7 @@ async fn signal(
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
     }
     tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), signal = happened.signal, by = caller.name, "signalled");
-    match bound {
-        Some(revision) => {
-            let event = Event::Signalled { name: happened.signal };
-            match app.engine.deliver_at(record.id, event, revision).await {
-                // What has finished needs no telling.
-                Err(engine::Error::Refused(engine::Refusal::Finished)) => {}
-                refused => _ = require_change(refused)?,
-            }
-        }
-        None => app.engine.signal(record.id, &happened.signal).await?,
-    }
+    require_change(app.engine.signal_awaited(record.id, &happened.signal, bound).await)?;
     full(&app, record.id, StatusCode::OK).await
 }
 

@@ -111,13 +111,22 @@ async fn list(
 
 /// One version by its number, or `current`, with its text.
 async fn show(State(app): State<SharedState>, Path(id): Path<String>) -> Result<Response, Problem> {
-    let current = app.engine.transact(false, in_force).await?.reference;
+    let ruling = app.engine.transact(false, in_force).await?;
+    let findings: Vec<String> = ruling.broken_promises().iter().map(ToString::to_string).collect();
+    let current = ruling.reference;
     let version = if id == "current" { Some(current.version) } else { id.parse::<u32>().ok() };
     let none = || Problem::not_found("policy", &id);
     let version = version.ok_or_else(none)?;
     let key = format!("{}@{version}", PlatformPolicy::NAME);
     let published = document::<PublishedPolicy>(&app, &key).await?;
     let in_force = current.version == version;
+    let findings = Some(findings).filter(|found| in_force && !found.is_empty());
+    let with_findings = |mut body: Value| {
+        if let (Some(findings), Some(fields)) = (&findings, body.as_object_mut()) {
+            fields.insert("findings".into(), json!(findings));
+        }
+        body
+    };
     if let Some(published) = published {
         let body = json!({
             "id": version,
@@ -127,11 +136,11 @@ async fn show(State(app): State<SharedState>, Path(id): Path<String>) -> Result<
             "in_force": in_force,
             "text": published.text,
         });
-        return Ok(tagged(tag_of(version), body));
+        return Ok(tagged(tag_of(version), with_findings(body)));
     }
     let text = PlatformPolicy::built_in_text(version).ok_or_else(none)?;
     let body = json!({ "id": version, "author": "built in", "in_force": in_force, "text": text });
-    Ok(tagged(tag_of(version), body))
+    Ok(tagged(tag_of(version), with_findings(body)))
 }
 
 /// The tag of a version: its text never changes, and which one is in force is what a change is bound to.

@@ -85,6 +85,8 @@ pub struct Approval<S> {
 /// A wait: for time to pass, or for a signal.
 pub struct Wait<S> {
     pub(crate) signal: Option<&'static str>,
+    /// Whether a signal that came before the state was entered counts.
+    pub(crate) earlier: bool,
     pub(crate) within: Option<Duration>,
     /// Where the signal leads.
     pub(crate) then: S,

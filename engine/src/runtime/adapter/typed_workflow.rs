@@ -126,6 +126,17 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
         Ok(Some(FinishedChild { outcome, cause, leaves_effects: stands, data }))
     }
 
+    fn awaited_signal(&self, record: &Record) -> Result<Option<&'static str>, Error> {
+        let execution = decode::<W>(record)?;
+        if !matches!(execution.phase, Phase::Forward) {
+            return Ok(None);
+        }
+        Ok(match execution.data.step(execution.state) {
+            Step::Wait(wait) => wait.signal,
+            Step::Approval(_) | Step::Act(_) | Step::Choose(_) | Step::End(_) => None,
+        })
+    }
+
     #[cfg(feature = "testing")]
     fn awaited_input(&self, record: &Record) -> Result<AwaitedInput, Error> {
         let execution = decode::<W>(record)?;

@@ -142,6 +142,14 @@ fn cases() -> Vec<Case> {
             ..usual()
         },
         Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
+        Case {
+            name: "policy blocks what is wider than its guard",
+            policy: vec![
+                ("victim_gpus: 8", "victim_gpus: 1"),
+                ("reclaim_wider_than_guard: approve", "reclaim_wider_than_guard: block"),
+            ],
+            ..glance()
+        },
         Case { name: "a batch job gives way", ..usual() },
         Case { name: OVERDUE, borrows: true, cause: || Some(ReclaimCause::Overdue), ..usual() },
     ]

@@ -17,7 +17,7 @@ use engine::{
     ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, RemovedUser, Undecided, View,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use store::{ExecutionId, Timestamp};
 
 /// A certificate on file.
@@ -35,6 +35,9 @@ pub struct StoredCertificate {
     pub exceptions: usize,
     /// When it was issued.
     pub issued_at: Moment,
+    /// Until when policy keeps it at least (`offboarding.certificate_kept`); `None` without an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Moment>,
     /// The cover, as it is signed.
     pub cover: String,
     /// How many pages it has.
@@ -102,6 +105,9 @@ pub struct AssembleCertificate {
     pub exceptions: Exceptions,
     /// The workflow's `SCHEMA`: the digests of its plans cover it.
     pub schema: u32,
+    /// How long policy keeps it; `None` where its terms do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_for: Option<Duration>,
 }
 
 /// A certificate that waits for its signature.
@@ -159,14 +165,19 @@ impl LedgerAction for AssembleCertificate {
             | NotIssued::OtherPivot { .. }
             | NotIssued::Unsound(_) => not_issued(&why),
         })?;
-        keep(view, tenant, &issued)?;
+        keep(view, tenant, &issued, self.kept_for)?;
         let IssuedCertificate { certificate, cover, .. } = issued;
         let (kind, exceptions) = (certificate.kind, certificate.exceptions);
         Ok(AssembledCertificate { id: run, kind, exceptions, cover })
     }
 }
 
-fn keep(view: &mut View, tenant: &TenantId, issued: &IssuedCertificate) -> Result<(), Undecided> {
+fn keep(
+    view: &mut View,
+    tenant: &TenantId,
+    issued: &IssuedCertificate,
+    kept_for: Option<Duration>,
+) -> Result<(), Undecided> {
     let id = issued.certificate.id;
     let before = view.get::<StoredCertificate>(&id.to_string())?.map_or(0, |before| before.pages);
     for page in issued.pages.len()..before {
@@ -182,6 +193,7 @@ fn keep(view: &mut View, tenant: &TenantId, issued: &IssuedCertificate) -> Resul
         title: issued.certificate.title.clone(),
         exceptions: issued.certificate.exceptions,
         issued_at: issued.certificate.issued_at,
+        kept_until: kept_for.map(|span| Timestamp(issued.certificate.issued_at.millis()).after(span).into()),
         cover: issued.cover.clone(),
         pages: issued.pages.len(),
         signature: None,

@@ -8,7 +8,7 @@ use crate::{
     policy::{ApprovalGate, PlatformPolicy, Rung, duration},
     tenancy::{Cents, Gpus, Tier},
 };
-use engine::Seat;
+use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -76,9 +76,23 @@ pub enum Approval {
         /// How long they have.
         #[serde(with = "duration::text")]
         within: Duration,
+        /// What happens while they do not answer, and who may agree alone.
+        #[serde(default, skip_serializing_if = "Procedure::is_plain")]
+        procedure: Procedure,
     },
     /// It may not be, whoever agrees.
     Refused,
+}
+
+impl Approval {
+    /// Who is asked, as a question; `None` when nobody is asked, or it may not be.
+    #[must_use]
+    pub fn gate(self) -> Option<ApprovalGate> {
+        match self {
+            Self::People { seats, within, procedure } => Some(ApprovalGate { within, seats, procedure }),
+            Self::Nobody | Self::Refused => None,
+        }
+    }
 }
 
 /// Decides whether people are asked.
@@ -131,7 +145,7 @@ fn asked(
 }
 
 fn people(gate: &ApprovalGate) -> Approval {
-    Approval::People { seats: gate.seats.clone(), within: gate.within }
+    Approval::People { seats: gate.seats.clone(), within: gate.within, procedure: gate.procedure.clone() }
 }
 
 fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut ReasonCollector<'_>) -> Approval {

@@ -55,6 +55,26 @@ pub struct ReclaimBreadth {
     pub oldest_unsaved: Duration,
 }
 
+impl ReclaimBreadth {
+    /// The widest reclaim there could be: whom it would ask is who is asked beyond the guard.
+    pub const WIDEST: Self = Self {
+        asked: Gpus::ZERO,
+        victims: Gpus(u32::MAX),
+        tenant: Gpus::ZERO,
+        largest: Gpus(u32::MAX),
+        oldest_unsaved: Duration::MAX,
+    };
+
+    /// A reclaim that breaks nothing, to be widened in what is known of it.
+    pub const NARROW: Self = Self {
+        asked: Gpus(u32::MAX),
+        victims: Gpus::ZERO,
+        tenant: Gpus(u32::MAX),
+        largest: Gpus::ZERO,
+        oldest_unsaved: Duration::ZERO,
+    };
+}
+
 /// A deed that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {

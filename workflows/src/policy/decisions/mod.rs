@@ -6,6 +6,7 @@
 
 mod approval;
 mod clusters;
+mod exhaustion;
 mod failure;
 mod guard;
 mod isolation;
@@ -17,10 +18,13 @@ mod schedulers;
 
 pub use approval::{Approval, ApprovalFor, approval};
 pub use clusters::{ClusterChoiceFacts, EligibleClusters, eligible_clusters};
+pub use exhaustion::{CapacityFacts, has_recovered, is_exhausted, is_scarce};
 pub use failure::{Failure, Remedy, on_failure};
 pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked, breadth};
 pub use isolation::{IsolationFacts, IsolationPart, IsolationRules, isolation};
-pub use permission::{Permission, PermissionFacts, Sharing, decide_permission};
+pub use permission::{
+    BorrowRefusal, Borrower, Permission, PermissionFacts, Sharing, borrow_refusals, decide_permission,
+};
 pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use quota_amount::{GrantedAmount, QuotaAmountFacts, decide_quota_amount};
 pub use retention::{RetentionFacts, RetentionRuling, decide_retention};

@@ -6,6 +6,7 @@ use crate::{
     tenancy::{GpuModel, Isolation, RegionId, WorkloadClass, WorkspaceClass},
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A workload that asks for GPUs, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,16 +155,64 @@ fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     scales.check("gpu_models.ecc", &key, ecc, format!("memory of {} must correct errors", facts.model));
 }
 
+/// Who asks to borrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Borrower {
+    /// Whether the workload may be preempted.
+    pub preemptible: bool,
+    /// Whether the tenant's work may be preempted.
+    pub allow_preemption: bool,
+    /// The class of the workspace.
+    pub class: WorkspaceClass,
+    /// The kind of work.
+    pub workload: WorkloadClass,
+}
+
+/// Why a workload may not run on what another workspace lends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BorrowRefusal {
+    /// It may not be preempted.
+    NotPreemptible,
+    /// Nothing of its tenant may be.
+    NoPreemption,
+    /// Its workspace's class may not borrow.
+    Class,
+    /// Its kind of work may not.
+    Workload,
+}
+
+/// Everything that keeps a workload from borrowing, where these classes and kinds of work may. Admission asks it with the rules
+/// that it has resolved; [`decide_permission`] with those of a policy.
+#[must_use]
+pub fn borrow_refusals(
+    borrower: &Borrower,
+    classes: &BTreeSet<WorkspaceClass>,
+    workloads: &BTreeSet<WorkloadClass>,
+) -> Vec<BorrowRefusal> {
+    let all = [
+        (!borrower.preemptible, BorrowRefusal::NotPreemptible),
+        (!borrower.allow_preemption, BorrowRefusal::NoPreemption),
+        (!classes.contains(&borrower.class), BorrowRefusal::Class),
+        (!workloads.contains(&borrower.workload), BorrowRefusal::Workload),
+    ];
+    all.into_iter().filter_map(|(refused, why)| refused.then_some(why)).collect()
+}
+
 /// S-14, S-59, S-62: who may run on what another workspace lends.
 fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let lending = &scales.policy.lending;
     let (class, workload) = (<&str>::from(facts.class), <&str>::from(facts.workload));
-    let by_class = lending.classes.contains(&facts.class);
-    let by_workload = lending.workloads.contains(&facts.workload);
+    let PermissionFacts { preemptible, allow_preemption, .. } = *facts;
+    let borrower =
+        Borrower { preemptible, allow_preemption, class: facts.class, workload: facts.workload };
+    let refusals = borrow_refusals(&borrower, &lending.classes, &lending.workloads);
+    let (by_class, by_workload) =
+        (!refusals.contains(&BorrowRefusal::Class), !refusals.contains(&BorrowRefusal::Workload));
     let apart = facts.lender.and_then(|lender| {
         lending.anti_colocate.iter().position(|pair| pair.forbids(&facts.region, lender, facts.class))
     });
-    let recallable = facts.preemptible && facts.allow_preemption;
+    let barred = [BorrowRefusal::NotPreemptible, BorrowRefusal::NoPreemption];
+    let recallable = !barred.iter().any(|barred| refusals.contains(barred));
     let detail = "what may not be preempted could not be called back, so it never borrows";
     scales.check("lending.preemptible", "lending", recallable, detail);
     scales.check("lending.class", "lending.classes", by_class, format!("the workspace is {class}"));

@@ -3,10 +3,10 @@
 use crate::policy::{
     Judgement, OnboardingEvaluation, OnboardingFacts, PlatformPolicy, PolicyRef,
     decisions::{
-        Approval, ApprovalFor, Blocked, ClusterChoiceFacts, EligibleClusters, Failure, GrantedAmount,
+        Approval, ApprovalFor, Blocked, CapacityFacts, ClusterChoiceFacts, EligibleClusters, Failure, GrantedAmount,
         GuardedAction, IsolationFacts, IsolationRules, Permission, PermissionFacts, QuotaAmountFacts, Remedy,
         RetentionFacts, RetentionRuling, Ruling, SchedulerFacts, SchedulerSettings, approval, blocked,
-        decide_permission, decide_quota_amount, decide_retention, eligible_clusters, isolation, on_failure,
+        decide_permission, decide_quota_amount, decide_retention, eligible_clusters, is_exhausted, isolation, on_failure,
         schedulers,
     },
     evaluate, sha256,
@@ -39,6 +39,8 @@ pub enum PolicyQuestion {
     Guard(GuardedAction),
     /// How schedulers are set.
     Schedulers(SchedulerFacts),
+    /// Whether capacity is exhausted.
+    Capacity(CapacityFacts),
 }
 
 /// An answer of policy.
@@ -65,6 +67,8 @@ pub enum PolicyAnswer {
     Guard(Option<Blocked>),
     /// How schedulers are set.
     Schedulers(SchedulerSettings),
+    /// Whether something is done about capacity.
+    Capacity(bool),
 }
 
 /// Answers `question` by `policy`. The same input gives the same answer, now and in ten years (I-20).
@@ -89,6 +93,7 @@ pub fn rule(question: &PolicyQuestion, policy: &PlatformPolicy) -> Ruling<Policy
             Ruling { answer: PolicyAnswer::Guard(stopped), reasons }
         }
         PolicyQuestion::Schedulers(facts) => schedulers(facts, policy).map(PolicyAnswer::Schedulers),
+        PolicyQuestion::Capacity(facts) => is_exhausted(facts, policy).map(PolicyAnswer::Capacity),
     }
 }
 
@@ -129,6 +134,8 @@ impl PolicyAnswer {
             Self::Guard(None) => "safe",
             Self::Guard(Some(_)) => "blocked",
             Self::Schedulers(_) => "configured",
+            Self::Capacity(true) => "exhausted",
+            Self::Capacity(false) => "enough",
         }
     }
 
@@ -150,7 +157,8 @@ impl PolicyAnswer {
             | Self::Isolation(_)
             | Self::Retention(_)
             | Self::Guard(_)
-            | Self::Schedulers(_) => &[],
+            | Self::Schedulers(_)
+            | Self::Capacity(_) => &[],
         }
     }
 }

@@ -68,6 +68,7 @@ pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findin
     if served.who(&target, found).await {
         served.store(found).await;
         served.stuck(found).await;
+        served.policy(found).await;
         served.engines(found).await;
         served.clusters(found).await;
         served.limits(found).await;

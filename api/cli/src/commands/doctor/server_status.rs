@@ -147,6 +147,23 @@ impl Served {
         found.warning("executions", says, "`tenure stuck` says since when, who, and what to do");
     }
 
+    /// What the policy in force says that no policy may say any more.
+    pub(super) async fn policy(&self, found: &mut Findings) {
+        let (status, policy) = self.read("/v1/policies/current").await;
+        if !status.is_success() {
+            return;
+        }
+        let version = policy.get("id").and_then(Value::as_u64).unwrap_or_default();
+        let findings = policy.get("findings").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if findings.is_empty() {
+            return found.ok("policy", format!("version {version} is in force, and keeps its own promises"));
+        }
+        for finding in findings.iter().filter_map(Value::as_str).map(output::sanitize) {
+            let says = format!("version {version}, in force, contradicts itself: {finding}");
+            found.warning("policy", says, "correct it, and publish it under the next number: `tenure policy publish`");
+        }
+    }
+
     pub(super) async fn engines(&self, found: &mut Findings) {
         let (status, listed) = self.read("/v1/engines?limit=1000").await;
         let items = listed.get("items").and_then(Value::as_array).filter(|_| status.is_success());

@@ -1,6 +1,7 @@
 //! The decision itself: grounds and policy in, an answer in every dimension out. Pure.
 
 use crate::{
+    policy::decisions::{BorrowRefusal, Borrower, borrow_refusals},
     scheduling::admission::{Rules, codes},
     tenancy::{
         Account, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, Resource, ResourceFacts,
@@ -48,22 +49,27 @@ pub(in crate::scheduling::admission) fn may_borrow(
     grounds: &AdmissionFacts,
     rules: &Rules,
 ) -> Result<(), (&'static str, &'static str)> {
-    if !grounds.preemptible {
-        return Err((
-            "policy.not_preemptible",
-            "what may not be evicted never borrows: it could not be called back",
-        ));
-    }
-    if !grounds.allow_preemption {
-        return Err(("policy.no_preemption", "the tenant's work may not be evicted, so it never borrows"));
-    }
-    if !rules.borrowers.contains(&grounds.workspace_class) {
-        return Err(("policy.class_borrows_not", "policy lets no workspace of this class borrow"));
-    }
-    if !rules.borrowing.contains(&grounds.class) {
-        return Err(("policy.work_borrows_not", "policy lets no workload of this class borrow"));
-    }
-    Ok(())
+    let borrower = Borrower {
+        preemptible: grounds.preemptible,
+        allow_preemption: grounds.allow_preemption,
+        class: grounds.workspace_class,
+        workload: grounds.class,
+    };
+    Err(match borrow_refusals(&borrower, &rules.borrowers, &rules.borrowing).first() {
+        None => return Ok(()),
+        Some(BorrowRefusal::NotPreemptible) => {
+            ("policy.not_preemptible", "what may not be evicted never borrows: it could not be called back")
+        }
+        Some(BorrowRefusal::NoPreemption) => {
+            ("policy.no_preemption", "the tenant's work may not be evicted, so it never borrows")
+        }
+        Some(BorrowRefusal::Class) => {
+            ("policy.class_borrows_not", "policy lets no workspace of this class borrow")
+        }
+        Some(BorrowRefusal::Workload) => {
+            ("policy.work_borrows_not", "policy lets no workload of this class borrow")
+        }
+    })
 }
 
 /// Whether anything of a workspace may borrow.

@@ -1,0 +1,59 @@
+//! Whether the capacity of a model in a region counts as exhausted.
+
+use super::{ReasonCollector, Ruling};
+use crate::{
+    policy::{PlatformPolicy, duration},
+    tenancy::Gpus,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a region has of a model, and for how long it has been too little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapacityFacts {
+    /// GPUs of the model in the region.
+    pub total: Gpus,
+    /// GPUs that are free beside the buffer.
+    pub free: Gpus,
+    /// For how long less than the threshold has been free; 0 where enough is.
+    #[serde(default, with = "duration::text")]
+    pub scarce_for: Duration,
+    /// How long the oldest request on the waitlist has waited; 0 where none waits.
+    #[serde(default, with = "duration::text")]
+    pub oldest_waits: Duration,
+}
+
+/// Returns true if less is free than the threshold. Less than a share of nothing is never free.
+#[must_use]
+pub fn is_scarce(total: Gpus, free: Gpus, policy: &PlatformPolicy) -> bool {
+    total > Gpus::ZERO && !at_least(free, policy.capacity.threshold, total)
+}
+
+/// Returns true if there is enough again.
+#[must_use]
+pub fn has_recovered(total: Gpus, free: Gpus, policy: &PlatformPolicy) -> bool {
+    free >= policy.capacity.recovered.apply_to(total)
+}
+
+fn at_least(free: Gpus, share: crate::policy::Ratio, total: Gpus) -> bool {
+    u64::from(free.0).saturating_mul(1_000) >= u64::from(total.0).saturating_mul(u64::from(share.thousandths))
+}
+
+/// Decides whether something is done about it: too little has been free for long enough, or a request has waited for too long.
+#[must_use]
+pub fn is_exhausted(facts: &CapacityFacts, policy: &PlatformPolicy) -> Ruling<bool> {
+    let mut scales = ReasonCollector::new(policy);
+    let rules = &policy.capacity;
+    let scarce = is_scarce(facts.total, facts.free, policy);
+    let detail = format!("{} of {} are free; the threshold is {}", facts.free, facts.total, rules.threshold);
+    scales.ask("capacity.threshold", "capacity.threshold", scarce, detail);
+    let lasts = scarce && facts.scarce_for >= rules.lasting;
+    let (since, limit) = (duration::show(facts.scarce_for), duration::show(rules.lasting));
+    scales.ask("capacity.lasting", "capacity.lasting", lasts, format!("for {since}; the limit is {limit}"));
+    let waits = !facts.oldest_waits.is_zero() && facts.oldest_waits >= rules.oldest_waiter;
+    let (since, limit) = (duration::show(facts.oldest_waits), duration::show(rules.oldest_waiter));
+    let detail = format!("the oldest request has waited for {since}; the limit is {limit}");
+    scales.ask("capacity.oldest_waiter", "capacity.oldest_waiter", waits, detail);
+    scales.finish(lasts || waits)
+}

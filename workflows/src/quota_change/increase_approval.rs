@@ -1,0 +1,45 @@
+//! Whether policy asks people about more GPUs, as its examples and explanations ask it.
+
+use crate::{
+    policy::{
+        PlatformPolicy,
+        decisions::{ApprovalFor, QuotaAmountFacts, approval, decide_quota_amount},
+    },
+    quota_change::GpuHoldings,
+    tenancy::{Allowance, Gpus},
+};
+
+fn gpus(amount: u64) -> Gpus {
+    Gpus(u32::try_from(amount).unwrap_or(u32::MAX))
+}
+
+/// Returns true if `rule` refuses `more` GPUs to a tenant that bought `bought`.
+pub(super) fn amount_fails(
+    policy: &PlatformPolicy,
+    rule: &str,
+    stand: &GpuHoldings,
+    (more, bought): (u64, Gpus),
+) -> bool {
+    let facts = QuotaAmountFacts {
+        wanted: gpus(stand.nominal.saturating_add(more)),
+        entitled: bought,
+        owned: gpus(stand.owned),
+        kept_back: gpus(stand.earmarked),
+        ..QuotaAmountFacts::default()
+    };
+    decide_quota_amount(&facts, policy).failed_rules().any(|reason| reason.rule == rule)
+}
+
+/// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.
+pub(super) fn increase_asks(policy: &PlatformPolicy, rule: &str, from: u64, more: u64, free: Gpus) -> bool {
+    let (from, to) = (gpus(from), gpus(from.saturating_add(more)));
+    let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
+    ruling.reasons.iter().any(|reason| reason.rule == rule && reason.counts())
+}
+
+/// Whether something rises, and nothing falls.
+pub(super) fn raises(before: &Allowance, after: &Allowance) -> bool {
+    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let (old, new) = (limit(before.borrowing_limit), limit(after.borrowing_limit));
+    after.nominal >= before.nominal && new >= old && (after.nominal > before.nominal || new > old)
+}
