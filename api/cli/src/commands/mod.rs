@@ -22,6 +22,7 @@ pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod hold;
 pub(crate) mod lab;
+pub(crate) mod leftovers;
 pub(crate) mod limits;
 pub(crate) mod login;
 pub(crate) mod maintenance;
