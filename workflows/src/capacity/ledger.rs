@@ -12,7 +12,7 @@ use crate::{
 use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use store::ExecutionId;
+use store::{CompositeKey, ExecutionId};
 
 /// Measures what a region has of a model, and reads the terms. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -108,9 +108,10 @@ pub struct LoweredBuffer {
 
 impl Entity for LoweredBuffer {
     const COLLECTION: &'static str = "buffers-lowered";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.region, self.model)
+        CompositeKey::of(&[&self.region, &self.model]).into()
     }
 }
 
@@ -128,7 +129,7 @@ impl LedgerAction for LowerBuffer {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let id = format!("{}/{}", self.region, self.model);
+        let id = CompositeKey::of(&[&self.region, &self.model]).into();
         if view.get::<LoweredBuffer>(&id)?.is_some() {
             return Ok(());
         }
@@ -152,7 +153,7 @@ impl LedgerAction for RestoreBuffer {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let id = format!("{}/{}", self.region, self.model);
+        let id = CompositeKey::of(&[&self.region, &self.model]).into();
         let lowered = view.get::<LoweredBuffer>(&id)?.filter(|lowered| lowered.by == call.execution);
         let Some(lowered) = lowered else { return Ok(()) };
         let mut region = view.require::<Region>(self.region.as_str())?;

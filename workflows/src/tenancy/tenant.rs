@@ -146,6 +146,7 @@ pub struct Tenant {
 
 impl Entity for Tenant {
     const COLLECTION: &'static str = "tenants";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.to_string()

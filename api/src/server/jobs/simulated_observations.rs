@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::{Epoch, Timestamp};
+use store::{CompositeKey, Epoch, Timestamp};
 use tokio::sync::watch;
 use workflows::{
     platform::{ANSWER_WITHIN, CallMetadata},
@@ -130,7 +130,7 @@ async fn clients(
     gpus: &BTreeSet<u16>,
     at: Timestamp,
 ) -> Result<usize, String> {
-    let key = format!("observe/{node}/{}/{}", at.0, gpus.len());
+    let key = String::from(CompositeKey::of(&[&"observe", &node, &at.0, &gpus.len()]));
     let stamp = CallMetadata {
         action: "ObserveNode",
         step: key.clone(),
