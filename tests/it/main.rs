@@ -36,6 +36,7 @@ mod edge;
 mod engine;
 mod events;
 mod examples;
+mod expiry;
 mod fleet;
 mod following;
 mod foreign_text;

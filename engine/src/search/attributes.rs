@@ -15,9 +15,9 @@ const MAX_VALUE_LENGTH: usize = 256;
 const CALLER_ATTRIBUTES: [&str; 3] = ["label", "schedule", "traceparent"];
 
 /// The attribute of an execution that was closed by force and left something behind, as long as it is there.
-pub const LEFTOVERS: &str = "leftovers";
+pub(crate) const LEFTOVERS: &str = "leftovers";
 /// The value of [`LEFTOVERS`].
-pub const STANDING: &str = "standing";
+pub(crate) const STANDING: &str = "standing";
 
 /// The attributes of `execution`, which had `former`; `closed` is a ballot that has just ended.
 pub(crate) fn attributes<W: Workflow>(

@@ -129,7 +129,7 @@ impl LedgerAction for LowerBuffer {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let id = CompositeKey::of(&[&self.region, &self.model]).into();
+        let id = CompositeKey::of(&[&self.region, &self.model]);
         if view.get::<LoweredBuffer>(&id)?.is_some() {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl LedgerAction for RestoreBuffer {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let id = CompositeKey::of(&[&self.region, &self.model]).into();
+        let id = CompositeKey::of(&[&self.region, &self.model]);
         let lowered = view.get::<LoweredBuffer>(&id)?.filter(|lowered| lowered.by == call.execution);
         let Some(lowered) = lowered else { return Ok(()) };
         let mut region = view.require::<Region>(self.region.as_str())?;

@@ -64,7 +64,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     }
     for cohort in all::<Cohort>(engine, swept).await? {
         for (workspace, account) in &cohort.accounts {
-            if let AccountState::Frozen { by } = account.state {
+            if let AccountState::Frozen { by } = account.admitting {
                 let what = format!("workspace {workspace} of tenant {} is frozen", cohort.tenant);
                 ended.note(engine, swept, (what, by)).await?;
             }

@@ -59,8 +59,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 "releaseLeftovers",
                 "Undoes what an execution left behind that was closed by force; past its point of no return, records that it was seen to.",
             )
-            .foreseen()
-            .may(&[ProblemCode::ReasonMissing]),
+            .foreseen(),
         ),
     ]
 }
