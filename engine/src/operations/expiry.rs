@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 use store::{Commit, CompositeKey, Document, Put, Read, Timestamp};
 
 /// How many days a key starts nothing again, at least; longer while its execution is open.
-pub const REQUEST_KEY_DAYS: u32 = 30;
+const REQUEST_KEY_DAYS: u32 = 30;
 /// How many days a batch is kept once it has ended.
-pub const BATCH_DAYS: u32 = 90;
+const BATCH_DAYS: u32 = 90;
 /// Documents read, and removed by one commit, at the most.
 const PAGE: usize = 200;
 

@@ -130,7 +130,7 @@ impl Occurrence {
 
 impl Entity for Occurrence {
     const COLLECTION: &'static str = "occurrences";
-    const RETENTION: crate::Retention<Self> = crate::Retention::Until(|row| row.done_with());
+    const RETENTION: crate::Retention<Self> = crate::Retention::Until(Self::done_with);
 
     fn id(&self) -> String {
         Self::key(&self.schedule, self.nominal)
