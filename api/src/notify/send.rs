@@ -25,9 +25,8 @@ impl Outbox {
         let mut round = Round::default();
         let mut kept_back = BTreeSet::new();
         let mut reached = true;
-        for (found, WaitingDelivery(delivery)) in
-            self.all::<WaitingDelivery>(&CompositeKey::of(&[&channel.name]).prefix()).await?
-        {
+        let prefix = CompositeKey::of(&[&channel.name]).prefix();
+        for (found, WaitingDelivery(delivery)) in self.all::<WaitingDelivery>(&prefix).await? {
             let (now, about) = (self.clock.now(), delivery.matter());
             let is_due = delivery.due <= now && channel.silent(&delivery.told, now).is_none();
             if delivery.due <= now || delivery.tries > 0 {

@@ -41,7 +41,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<BatchItem, String>, Error> {
-        let page = self.inner.store.documents(ITEMS, &CompositeKey::of(&[&id]).prefix(), after, limit).await?;
+        let prefix = CompositeKey::of(&[&id]).prefix();
+        let page = self.inner.store.documents(ITEMS, &prefix, after, limit).await?;
         let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
     }

@@ -116,8 +116,9 @@ async fn lines(
     let mut page = Page { limit: AT_ONCE, after: None };
     let mut closed = Vec::new();
     loop {
+        let prefix = CompositeKey::of(&[&tenant.id]).prefix();
         let (found, next) =
-            list_visible::<MonthlyUsage>(app, caller, &CompositeKey::of(&[&tenant.id]).prefix(), &page, |_| true).await?;
+            list_visible::<MonthlyUsage>(app, caller, &prefix, &page, |_| true).await?;
         closed.extend(found);
         page.after = next;
         if page.after.is_none() {

@@ -12,6 +12,7 @@ pub(crate) use rebuild::rebuild;
 
 use self::{
     base::Base,
+    evidence::Evidence,
     rebuild::{fresh, replay},
 };
 use super::{

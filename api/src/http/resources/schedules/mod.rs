@@ -351,6 +351,7 @@ async fn occurrences(
             && which.origin.is_none_or(|origin| origin == row.origin)
             && to.is_none_or(|to| row.nominal <= to)
     };
-    let (found, next) = documents::<Occurrence>(&app, &CompositeKey::of(&[&stored]).prefix(), &page, wanted).await?;
+    let prefix = CompositeKey::of(&[&stored]).prefix();
+    let (found, next) = documents::<Occurrence>(&app, &prefix, &page, wanted).await?;
     Ok(Json(ListPage::new(found.iter().map(seen).collect(), next)))
 }
