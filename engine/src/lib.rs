@@ -68,7 +68,7 @@ pub use model::definition::flaw::Flaw;
 pub use model::definition::step::{Act, Approval, Branch, Choose, Commitment, Step, Wait};
 pub use model::definition::workflow::{StateSet, Subject, UpgradeError, Workflow};
 pub use model::documents::notification::Notification;
-pub use model::documents::view::{Entity, Undecided, View};
+pub use model::documents::view::{Entity, Retention, Undecided, View};
 pub use model::erased_workflow::ExecutionView;
 pub use model::error::Error;
 pub use model::execution::event::{AttemptRecord, Attribution, Effect, Event, TaskRef, TimetableAlarm};
@@ -101,6 +101,6 @@ pub use schedules::{
     ScheduleRun, ScheduleStatus, SetBack, StartFailure, Starter, Target, Times, TriggerRequest,
 };
 pub use search::{
-    CONDITIONS_LIMIT, FILTER_LIMIT, Field, FilterError, nearest, parse as parse_filter,
+    CONDITIONS_LIMIT, FILTER_LIMIT, Field, FilterError, leftovers, nearest, parse as parse_filter,
     parse_knowing as parse_filter_knowing,
 };

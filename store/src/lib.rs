@@ -28,6 +28,7 @@ pub mod transfer;
 pub use embedded::{Embedded, Faults, FreeSpace, Hook, OnStall, Opened, Options, Report};
 pub use memory::Memory;
 pub use model::commit::{Commit, Erase, Receipt, Settle, Write};
+pub use model::composite_key::CompositeKey;
 pub use model::error::{Error, Fault};
 pub use model::filter::Filter;
 pub use model::health::Health;

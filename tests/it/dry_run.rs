@@ -147,6 +147,7 @@ fn command_cases(world: &World) -> Vec<(&'static str, Vec<String>)> {
         ("executions resume", vec!["--filter", "open"]),
         ("executions retry", vec![waits]),
         ("executions retry", vec!["--filter", "open"]),
+        ("leftovers release", vec![waits, "--reason", "a test"]),
         ("repair edit", vec![waits, "--reason", "a test", "--set", "request.entitlement.gpus=8"]),
         ("repair done", vec![waits, "--reason", "a test", "--evidence", "seen"]),
         ("repair not-done", vec![waits, "--reason", "a test", "--evidence", "seen"]),
@@ -241,7 +242,7 @@ fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String)
         "/v1/schedules/{name}:backfill" => json(json!({ "from": SPAN.0, "to": SPAN.1, "dry_run": true })),
         "/v1/workflow-versions:migrate" => json(json!({ "dry_run": true })),
         "/v1/executions/{id}:repair" => json(json!({ "kind": "skip", "reason": "a test" })),
-        path if path.starts_with("/v1/executions/{id}:") => json(json!({ "reason": "a test" })),
+        path if path.starts_with("/v1/executions/{id}:") || path.starts_with("/v1/leftovers/{id}:") => json(json!({ "reason": "a test" })),
         other => panic!("say how the dry run of {other} is tried"),
     };
     let id = if rule.path.ends_with(":resume") { &world.paused } else { &world.waits };

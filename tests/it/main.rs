@@ -37,6 +37,7 @@ mod edges;
 mod engine;
 mod events;
 mod examples;
+mod expiry;
 mod fleet;
 mod following;
 mod foreign_text;

@@ -110,6 +110,9 @@ pub(crate) enum Command {
     Proposals(commands::repair::Proposals),
     /// List what somebody has to look at: since when, who, and what to do.
     Stuck(commands::executions::Stuck),
+    /// See what executions that were closed by force left behind, and release it.
+    #[command(subcommand)]
+    Leftovers(commands::leftovers::Leftovers),
     /// See commands that were given to many executions at once.
     #[command(subcommand)]
     Batch(commands::batch::Batch),

@@ -49,6 +49,7 @@ pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, F
         Command::Repair(command) => block_on(commands::repair::run(common, command)),
         Command::Proposals(command) => block_on(commands::repair::proposals(common, command)),
         Command::Stuck(own) => block_on(commands::executions::stuck(common, &own)),
+        Command::Leftovers(command) => block_on(commands::leftovers::run(common, command)),
         Command::Batch(command) => block_on(commands::batch::run(common, command)),
         Command::Engines(watching) => block_on(resources::engines(common, &watching)),
         Command::Limits(command) => block_on(commands::limits::run(common, command)),

@@ -47,6 +47,7 @@ pub(crate) struct Delegation {
 
 impl Entity for Delegation {
     const COLLECTION: &'static str = "delegations";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.clone()

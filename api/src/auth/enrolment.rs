@@ -38,6 +38,7 @@ pub(crate) struct Enrolment {
 
 impl Entity for Enrolment {
     const COLLECTION: &'static str = "enrolments";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|enrolment| Some(enrolment.until));
 
     fn id(&self) -> String {
         self.id.clone()

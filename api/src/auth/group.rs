@@ -27,6 +27,7 @@ pub(crate) struct Group {
 
 impl Entity for Group {
     const COLLECTION: &'static str = "groups";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.name.clone()

@@ -32,6 +32,7 @@ pub(crate) struct Session {
 
 impl Entity for Session {
     const COLLECTION: &'static str = "sessions";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|session| Some(session.ends_at));
 
     fn id(&self) -> String {
         self.id.clone()
@@ -53,6 +54,7 @@ pub(crate) struct SignIn {
 
 impl Entity for SignIn {
     const COLLECTION: &'static str = "sign_ins";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|sign_in| Some(sign_in.until));
 
     fn id(&self) -> String {
         self.id.clone()

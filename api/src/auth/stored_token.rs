@@ -61,6 +61,7 @@ fn is_issued(claim: &Claim) -> bool {
 
 impl Entity for StoredToken {
     const COLLECTION: &'static str = "tokens";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.clone()

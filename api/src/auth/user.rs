@@ -79,6 +79,7 @@ impl User {
 
 impl Entity for User {
     const COLLECTION: &'static str = "users";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.name.clone()

@@ -17,7 +17,7 @@ pub struct EngineSettings {
     /// How long a stop waits for work in flight. Default `10s`.
     pub drain: ConfigDuration,
     /// The commands that take effect only when a second person agrees, with commas between: `edit`, `mark_done`,
-    /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`. Default `mark_done,skip,undo_with`.
+    /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`, `release`. Default `mark_done,skip,undo_with`.
     pub second_person: String,
 }
 
@@ -33,6 +33,7 @@ const COMMANDS: &[&str] = &[
     "pause",
     "resume",
     "terminate",
+    "release",
 ];
 
 impl EngineSettings {

@@ -4,6 +4,7 @@ use crate::types::mapping;
 use engine::Entity;
 use serde_json::Value;
 use workflows::tenancy::Cohort;
+use store::CompositeKey;
 
 /// A kind of document that belongs to tenants.
 pub(super) trait ResourceKind: Entity + Send + Sync + 'static {
@@ -24,7 +25,7 @@ pub(super) trait ResourceKind: Entity + Send + Sync + 'static {
 
     /// The id that the parts of an address name.
     fn key(parts: &[&str]) -> String {
-        parts.join("/")
+        joined(parts)
     }
 
     /// The document for reading. `account` is its tenant's, if it has one.
@@ -34,13 +35,23 @@ pub(super) trait ResourceKind: Entity + Send + Sync + 'static {
     }
 }
 
+/// An id of parts, of which the last is stored as it is.
+fn joined(parts: &[&str]) -> String {
+    let Some((tail, front)) = parts.split_last() else { return String::new() };
+    if front.is_empty() {
+        return (*tail).to_owned();
+    }
+    let front: Vec<&dyn std::fmt::Display> = front.iter().map(|part| part as &dyn std::fmt::Display).collect();
+    CompositeKey::of(&front).tail(tail).into()
+}
+
 /// An id of a tenant and a number, as people write the number.
 pub(super) fn numbered(parts: &[&str]) -> String {
     match parts {
         [tenant, number] => match number.parse::<u64>() {
-            Ok(number) => format!("{tenant}/{number:012}"),
-            Err(_) => parts.join("/"),
+            Ok(number) => CompositeKey::of(&[&tenant, &format_args!("{number:012}")]).into(),
+            Err(_) => joined(parts),
         },
-        _ => parts.join("/"),
+        _ => joined(parts),
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         problem::{Problem, code::ProblemCode},
         resources::{
             access, agents, approvals, audit, batches, certificates, channels, cluster_keys, console,
-            delegations, engines, events, executions, fleet, groups, health, incidents, legal_holds, limits,
+            delegations, engines, events, executions, fleet, groups, health, incidents, leftovers, legal_holds, limits,
             metrics, nodes, observations, offboardings, policies, reclaims, repairs, reservations, retention,
             schedules, search, sessions, store, streams, sweeps, tenant_changes, tenants, usage, users,
             workflow_versions, workflows, workloads, workspaces,
@@ -53,6 +53,7 @@ pub(super) fn table() -> Vec<Route> {
         executions::routes(),
         streams::routes(),
         repairs::routes(),
+        leftovers::routes(),
         batches::routes(),
         limits::routes(),
         engines::routes(),

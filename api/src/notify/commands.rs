@@ -9,7 +9,7 @@ use super::{
     delivery::{DeadDelivery, Delivery, DeliveryCommand, SettledDelivery, State, WaitingDelivery},
 };
 use engine::{Entity as _, Undecided, View};
-use store::Error;
+use store::{CompositeKey, Error};
 
 /// The longest name of a delivery that is looked for, in bytes.
 const LONGEST: usize = 512;
@@ -50,7 +50,7 @@ impl Outbox {
             return Ok(None);
         }
         // What has ended lies by when it did, which its name does not say.
-        let (prefix, wanted, mut after) = (format!("{channel}/"), format!(".{name}"), None::<String>);
+        let (prefix, wanted, mut after) = (CompositeKey::of(&[&channel]).prefix(), format!(".{name}"), None::<String>);
         loop {
             let found = self
                 .store
@@ -60,7 +60,7 @@ impl Outbox {
                 found.items.into_iter().map(|found| found.key.id).find(|id| is_named(id, &prefix, &wanted));
             after = found.next;
             if settled.is_some() || after.is_none() {
-                return Ok(Some(DeliveryKeys { open: format!("{channel}/{name}"), settled }));
+                return Ok(Some(DeliveryKeys { open: CompositeKey::of(&[&channel]).tail(name).into(), settled }));
             }
         }
     }

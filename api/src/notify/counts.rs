@@ -6,7 +6,7 @@ use super::{
 };
 use engine::Entity;
 use serde::de::DeserializeOwned;
-use store::{Error, Timestamp};
+use store::{CompositeKey, Error, Timestamp};
 
 /// Of one channel no more are counted: so many are an alarm anyway.
 const MOST: u64 = 10_000;
@@ -60,7 +60,7 @@ impl Outbox {
         for (name, channel) in &self.channels {
             let (mut tally, mut latest, mut after) = (DeliveryCount::default(), Timestamp(0), None::<String>);
             loop {
-                let prefix = format!("{name}/");
+                let prefix = CompositeKey::of(&[&name]).prefix();
                 let page = self.store.documents(T::COLLECTION, &prefix, after.as_deref(), PAGE).await?;
                 for found in &page.items {
                     tally.count = tally.count.saturating_add(1);

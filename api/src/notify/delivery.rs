@@ -2,7 +2,7 @@
 
 use engine::{Entity, Notification};
 use serde::{Deserialize, Serialize};
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 use workflows::notices::{MatterChange, kind_of, matter};
 
 /// One notification for one channel.
@@ -179,9 +179,10 @@ pub(crate) struct WaitingDelivery(pub(crate) Delivery);
 
 impl Entity for WaitingDelivery {
     const COLLECTION: &'static str = "deliveries";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.0.channel, self.0.name())
+        CompositeKey::of(&[&self.0.channel]).tail(self.0.name()).into()
     }
 }
 
@@ -195,10 +196,13 @@ const END_OF_TIME: u64 = 9_999_999_999_999;
 
 impl Entity for SettledDelivery {
     const COLLECTION: &'static str = "deliveries-settled";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|sent| Some(sent.0.settled_at.unwrap_or(sent.0.due).after(engine::DAY * 90)));
 
     fn id(&self) -> String {
         let at = self.0.settled_at.unwrap_or(self.0.due).0;
-        format!("{}/{:013}.{}", self.0.channel, END_OF_TIME.saturating_sub(at), self.0.name())
+        CompositeKey::of(&[&self.0.channel])
+            .tail(format_args!("{:013}.{}", END_OF_TIME.saturating_sub(at), self.0.name()))
+            .into()
     }
 }
 
@@ -209,9 +213,10 @@ pub(crate) struct DeadDelivery(pub(crate) Delivery);
 
 impl Entity for DeadDelivery {
     const COLLECTION: &'static str = "dead-letters";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|dead| Some(dead.0.told.at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
-        format!("{}/{}", self.0.channel, self.0.name())
+        CompositeKey::of(&[&self.0.channel]).tail(self.0.name()).into()
     }
 }
 
@@ -236,12 +241,13 @@ impl LastNotified {
 
     /// Where it lies.
     pub(crate) fn key(channel: &str, matter: &str) -> String {
-        format!("{channel}/{matter}")
+        CompositeKey::of(&[&channel]).tail(matter).into()
     }
 }
 
 impl Entity for LastNotified {
     const COLLECTION: &'static str = "last-told";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|last| Some(last.at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         Self::key(&self.channel, &self.matter)

@@ -22,7 +22,9 @@ pub(crate) use channel::{Channel, Sent};
 pub use check::{Destination, check};
 pub(crate) use commands::{CommandOutcome, DeliveryKeys};
 pub(crate) use counts::DeliveryCount;
-pub(crate) use delivery::{DeadDelivery, Delivery, DeliveryCommand, SettledDelivery, State, WaitingDelivery};
+pub(crate) use delivery::{
+    DeadDelivery, Delivery, DeliveryCommand, LastNotified, SettledDelivery, State, WaitingDelivery,
+};
 
 use crate::config;
 use engine::{Clock, Entity};

@@ -8,7 +8,7 @@ use super::{
 };
 use engine::{Entity as _, Notification};
 use std::{collections::BTreeSet, time::Duration};
-use store::{Commit, Error, Key, Put, Read, Sequence, Timestamp};
+use store::{CompositeKey, Commit, Error, Key, Put, Read, Sequence, Timestamp};
 use tokio::sync::watch;
 
 /// How long an attempt is nobody else's.
@@ -25,9 +25,8 @@ impl Outbox {
         let mut round = Round::default();
         let mut kept_back = BTreeSet::new();
         let mut reached = true;
-        for (found, WaitingDelivery(delivery)) in
-            self.all::<WaitingDelivery>(&format!("{}/", channel.name)).await?
-        {
+        let prefix = CompositeKey::of(&[&channel.name]).prefix();
+        for (found, WaitingDelivery(delivery)) in self.all::<WaitingDelivery>(&prefix).await? {
             let (now, about) = (self.clock.now(), delivery.matter());
             let is_due = delivery.due <= now && channel.silent(&delivery.told, now).is_none();
             if delivery.due <= now || delivery.tries > 0 {

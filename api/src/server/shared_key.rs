@@ -13,6 +13,7 @@ struct SharedKey {
 
 impl Entity for SharedKey {
     const COLLECTION: &'static str = "shared_keys";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         "certificate".into()

@@ -6,6 +6,7 @@ use store::ExecutionId;
 use workflows::{
     audit,
     offboarding::{Offboarding, node_sanitisation::NodeSanitisation},
+    sweeps,
 };
 
 /// Executions looked at in one batch.
@@ -43,7 +44,8 @@ pub(crate) async fn batch(
     after: Option<ExecutionId>,
     erase: bool,
 ) -> Result<(Vec<ExpiredExecution>, Option<ExecutionId>), Error> {
-    let keep = app.config.retention.keep();
+    let held = sweeps::tenants_on_hold(&app.engine).await?;
+    let keep = RetentionPolicy { held, ..app.config.retention.keep() };
     let cursor = audit::cursor(&**app.engine.store()).await?;
     let sealed = |first, last| cursor.covers(first, last);
     let found = app.engine.expire(&keep, sealed, after, BATCH, erase).await?;

@@ -263,6 +263,17 @@ pub(crate) struct Stuck {
     pub(crate) message: Option<String>,
 }
 
+/// What an execution that was closed by force left behind.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Leftovers {
+    #[serde(flatten)]
+    pub(crate) row: Row,
+    /// A release undoes it. False past the point of no return: then a release records that an operator has seen to it.
+    pub(crate) undoable: bool,
+    /// What is left, the latest first.
+    pub(crate) left: Vec<Mark>,
+}
+
 /// What a repair would lead to.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "describes what the engine serialises")]

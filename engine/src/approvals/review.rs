@@ -53,6 +53,7 @@ pub struct Reviewed {
 
 impl Entity for Review {
     const COLLECTION: &'static str = collection::REVIEWS;
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.approval.clone()
@@ -66,6 +67,7 @@ pub struct ReviewDone(pub Review);
 
 impl Entity for ReviewDone {
     const COLLECTION: &'static str = collection::REVIEWED;
+    const RETENTION: crate::Retention<Self> = crate::Retention::Forever;
 
     fn id(&self) -> String {
         self.0.approval.clone()

@@ -5,7 +5,7 @@
 //! leaves nothing out. `runner.rs` gives the commands.
 
 mod query;
-mod record;
+pub(crate) mod record;
 mod request;
 mod runner;
 

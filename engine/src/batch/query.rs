@@ -2,7 +2,7 @@
 
 use super::record::{BATCHES, ITEMS, end, load};
 use crate::{Batch, BatchItem, Engine, Error, model::documents::parse::parse};
-use store::{Commit, Page, Read, Sequence};
+use store::{CompositeKey, Commit, Page, Read, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// The batch with this id.
@@ -41,7 +41,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<BatchItem, String>, Error> {
-        let page = self.inner.store.documents(ITEMS, &format!("{id}/"), after, limit).await?;
+        let prefix = CompositeKey::of(&[&id]).prefix();
+        let page = self.inner.store.documents(ITEMS, &prefix, after, limit).await?;
         let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
     }

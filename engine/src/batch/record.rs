@@ -2,7 +2,7 @@
 
 use crate::{Attribution, Engine, Error, Event, model::documents::parse::parse};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionId, Key, Put, Sequence, Timestamp};
+use store::{CompositeKey, ExecutionId, Key, Put, Sequence, Timestamp};
 
 /// The most executions of one batch.
 pub const BATCH_LIMIT: usize = 10_000;
@@ -10,9 +10,9 @@ pub const BATCH_LIMIT: usize = 10_000;
 /// The most commands a second.
 pub const BATCH_RATE_LIMIT: u32 = 1_000;
 
-pub(super) const BATCHES: &str = "batches";
+pub(crate) const BATCHES: &str = "batches";
 
-pub(super) const ITEMS: &str = "batch-items";
+pub(crate) const ITEMS: &str = "batch-items";
 
 /// The batches that are not over, by the digest of what they do.
 pub(super) const RUNNING: &str = "batches-running";
@@ -143,7 +143,7 @@ pub enum BatchResult {
 }
 
 pub(super) fn item_key(batch: &str, n: u32) -> Key {
-    Key::new(ITEMS, format!("{batch}/{n:06}"))
+    Key::new(ITEMS, CompositeKey::of(&[&batch, &format_args!("{n:06}")]))
 }
 
 /// Ends a batch: it no longer runs.

@@ -3,7 +3,7 @@
 
 use super::transition::TransitionCtx;
 use crate::{
-    ActionError, Attribution, Branch, Commitment, Outcome, Phase, Refusal, Slot, Step, TrailEntry, UndoState,
+    ActionError, Attribution, Branch, Commitment, Event, Outcome, Phase, Refusal, Slot, Step, TrailEntry, UndoState,
     Workflow, model::definition::child::CANCEL,
 };
 
@@ -172,5 +172,41 @@ impl<W: Workflow> TransitionCtx<W> {
             ActionError::permanent("execution.terminated", format!("by {}: {}", order.by, order.reason));
         self.exec.paused = None;
         self.finish(Outcome::Terminated, Some(cause), leaks);
+    }
+
+    /// The only command that a finished execution takes.
+    pub(crate) fn applied_after_end(&mut self, event: Event) -> Result<(), Refusal> {
+        let (command, second) = match event {
+            Event::Seconded { event, by } => (*event, Some(by)),
+            command => (command, None),
+        };
+        if !matches!(command, Event::LeftoversReleased(_)) {
+            return Err(Refusal::Finished);
+        }
+        if let Some(person) = second.filter(|second| second == command.actor()) {
+            return Err(Refusal::SamePerson { person });
+        }
+        self.release_leftovers()
+    }
+
+    /// Takes back what a termination left behind: the execution is open again until all of it is undone. Past the point of no return
+    /// nothing is undone; that a person has seen to it is put on record.
+    fn release_leftovers(&mut self) -> Result<(), Refusal> {
+        let Phase::Finished { outcome: Outcome::Terminated, cause, .. } = self.exec.phase.clone() else {
+            return Err(Refusal::Finished);
+        };
+        if !self.exec.has_leftovers() {
+            return Err(Refusal::Finished);
+        }
+        if self.exec.pivot.is_none() {
+            self.turn_back(cause, Outcome::Terminated);
+            return Ok(());
+        }
+        for mark in self.exec.trail.iter_mut().filter(|mark| mark.needs_undo()) {
+            mark.fate = UndoState::Kept;
+        }
+        let kept = self.exec.trail.iter().filter(|mark| mark.fate == UndoState::Kept).cloned().collect();
+        self.finish(Outcome::Terminated, cause, kept);
+        Ok(())
     }
 }

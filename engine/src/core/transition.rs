@@ -67,7 +67,7 @@ pub(crate) struct TransitionCtx<W: Workflow> {
 impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn apply(&mut self, event: Event) -> Result<(), Refusal> {
         if matches!(self.exec.phase, Phase::Finished { .. }) {
-            return Err(Refusal::Finished);
+            return self.applied_after_end(event);
         }
         match event {
             Event::Started if self.exec.visit == 0 => self.enter(W::INITIAL, None),
@@ -87,6 +87,7 @@ impl<W: Workflow> TransitionCtx<W> {
             Event::ResumeRequested(_) => self.resume()?,
             Event::RetryRequested(_) => self.retry()?,
             Event::TerminateRequested(order) => self.terminate(&order),
+            Event::LeftoversReleased(_) => return Err(self.unexpected("leftovers_released")),
             Event::Repaired { repair, order } => self.repaired(repair, &order.by)?,
             Event::Seconded { event, by } => self.seconded(*event, &by)?,
             Event::Started => return Err(self.unexpected("started")),

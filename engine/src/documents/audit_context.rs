@@ -102,6 +102,7 @@ mod tests {
 
     impl Entity for Note {
         const COLLECTION: &'static str = "notes";
+        const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
         fn id(&self) -> String {
             self.0.clone()

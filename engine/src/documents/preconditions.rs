@@ -62,6 +62,7 @@ mod tests {
 
     impl Entity for Note {
         const COLLECTION: &'static str = "notes";
+        const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
         fn id(&self) -> String {
             self.0.clone()

@@ -136,6 +136,7 @@ pub(crate) enum KeyVerdict {
 
 impl Entity for Limiter {
     const COLLECTION: &'static str = "gates";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.key.clone()

@@ -59,6 +59,7 @@ pub struct LimitError {
 
 impl Entity for Limit {
     const COLLECTION: &'static str = "limits";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.key.clone()

@@ -3,6 +3,7 @@
 //!
 //! Called by the API and the CLI. Invariant: a change of an execution goes through `Engine::commit` like any event.
 
+pub(crate) mod expiry;
 pub(crate) mod limits;
 pub(crate) mod migration;
 pub(crate) mod pending_work;

@@ -81,6 +81,7 @@ pub fn command_name(event: &Event) -> Option<&'static str> {
     match event {
         Event::Repaired { repair, .. } => Some(repair.name()),
         Event::TerminateRequested(_) => Some("terminate"),
+        Event::LeftoversReleased(_) => Some("release"),
         Event::CancelRequested(_) => Some("cancel"),
         Event::RetryRequested(_) => Some("retry"),
         Event::PauseRequested(_) => Some("pause"),
@@ -105,6 +106,7 @@ fn attribution_of(event: &Event) -> Option<&Attribution> {
     match event {
         Event::Repaired { order, .. }
         | Event::TerminateRequested(order)
+        | Event::LeftoversReleased(order)
         | Event::CancelRequested(order)
         | Event::RetryRequested(order)
         | Event::PauseRequested(order)

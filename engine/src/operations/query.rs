@@ -4,7 +4,7 @@ use crate::{
     ApprovalRecord, Child, Engine, Error, ExecutionView, Plan, PlanDigest, Review,
     model::documents::{collection, parse::parse},
 };
-use store::{Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
+use store::{CompositeKey, Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// The execution in full. Of one that only another version can read, what is stored is shown, with the plan that people
@@ -35,7 +35,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// The store's.
     pub async fn children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
         let (mut children, mut after): (Vec<Child>, Option<String>) = (Vec::new(), None);
-        let prefix = format!("{id}/");
+        let prefix = CompositeKey::of(&[&id]).prefix();
         loop {
             let page =
                 self.inner.store.documents(collection::CHILDREN, &prefix, after.as_deref(), 1_000).await?;

@@ -6,12 +6,18 @@
 //! goes on. Invariant: nothing is erased that is open, that an open parent still looks at, that has work left, or that
 //! was not sealed before.
 
-use crate::{Engine, Error, Parent, model::documents::collection};
+use crate::{
+    Engine, Error, Parent, model::documents::collection, search::attributes::LEFTOVERS,
+};
 use serde::Deserialize;
 use serde_json::json;
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::{
-    Commit, ERASE_LIMIT, Entry, Erase, ExecutionId, Filter, Key, Put, Read, Record, Sequence, Timestamp,
+    Commit, CompositeKey, ERASE_LIMIT, Entry, Erase, ExecutionId, Filter, Key, Put, Read, Record, Sequence,
+    Timestamp,
 };
 
 /// How long finished executions are kept, from the moment they ended.
@@ -21,6 +27,8 @@ pub struct RetentionPolicy {
     pub default: Option<Duration>,
     /// Of one workflow, by its name; `None` for ever.
     pub by_workflow: BTreeMap<String, Option<Duration>>,
+    /// Tenants under a legal hold: nothing of theirs goes.
+    pub held: BTreeSet<String>,
 }
 
 impl RetentionPolicy {
@@ -69,6 +77,8 @@ struct ParentField {
 /// Why an execution stays.
 mod why {
     pub(super) const UNSEALED: &str = "its history is not under a signed checkpoint of the audit";
+    pub(super) const LEFTOVERS: &str = "what it left behind has not been released";
+    pub(super) const HELD: &str = "its tenant is under a legal hold";
     pub(super) const WORK: &str = "it has tasks left";
     pub(super) const PARENT: &str = "the execution that started it is open";
     pub(super) const UNREADABLE: &str = "its body cannot be read";
@@ -103,7 +113,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if !keep.is_due(&record, now) {
                 continue;
             }
-            let stays = match self.may_go(&record, &sealed).await? {
+            let may_go = if record.attributes.contains_key(LEFTOVERS) {
+                Err(why::LEFTOVERS)
+            } else if keep.held.contains(&record.tenant) {
+                Err(why::HELD)
+            } else {
+                self.may_go(&record, &sealed).await?
+            };
+            let stays = match may_go {
                 Ok(last) if erase => self.erase(&record, last, now).await?,
                 Ok(_) => None,
                 Err(why) => Some(why),
@@ -180,7 +197,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             documents.push(Put { key, body: None });
         };
         loop {
-            let prefix = format!("{id}/");
+            let prefix = CompositeKey::of(&[&id]).prefix();
             let page =
                 self.inner.store.documents(collection::CHILDREN, &prefix, after.as_deref(), 1_000).await?;
             for found in page.items {

@@ -10,6 +10,7 @@ pub struct Request {
     pub(crate) provenance: Option<Box<Provenance>>,
     pub(crate) id: Option<ExecutionId>,
     pub(crate) once: Option<(String, String)>,
+    pub(crate) earlier_key: Option<String>,
     pub(crate) documents: Vec<Put>,
     pub(crate) reads: Vec<Read>,
     pub(crate) attributes: Attributes,
@@ -43,6 +44,13 @@ impl Request {
     pub fn with_idempotency_key(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
         self.once = Some((key.into(), fingerprint.into()));
         self
+    }
+
+    /// Also looks under the key that an earlier version stored for the same request. That key may belong to another request
+    /// too, so it counts only if its fingerprint is the same.
+    #[must_use]
+    pub fn with_earlier_key(self, key: Option<String>) -> Self {
+        Self { earlier_key: key, ..self }
     }
 
     /// With this written on it, such as `team=ml`; it is found by that. What is longer than 256 bytes, or more than 16, is not.

@@ -14,8 +14,8 @@ use store::{ExecutionId, Key, Put, Read, Settle};
 
 /// A key under which something has been asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct StoredRequestKey {
-    execution: ExecutionId,
+pub(crate) struct StoredRequestKey {
+    pub(crate) execution: ExecutionId,
     fingerprint: String,
 }
 
@@ -70,6 +70,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if let Some(started) = self.remembered(&key, fingerprint).await? {
                 return Ok(started);
             }
+            if let Some(started) = self.remembered_earlier(request.earlier_key.as_deref(), fingerprint).await? {
+                return Ok(started);
+            }
             let body =
                 serde_json::to_vec(&StoredRequestKey { execution: id, fingerprint: fingerprint.clone() });
             also.reads.push(Read { key: key.clone(), version: None });
@@ -90,6 +93,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 tracing::info!(execution = %id, trace_id = %id.trace_id(), workflow, by = request.by, "started");
                 Ok(Started { id, replayed: false })
             }
+        }
+    }
+
+    /// What the same request started under the key of an earlier version. Another request under that key is not this one.
+    async fn remembered_earlier(
+        &self,
+        key: Option<&str>,
+        fingerprint: &str,
+    ) -> Result<Option<Started>, Error> {
+        let Some(key) = key else { return Ok(None) };
+        match self.remembered(&Key::new(collection::REQUESTS, key), fingerprint).await {
+            Err(Error::KeyReused { .. }) => Ok(None),
+            other => other,
         }
     }
 

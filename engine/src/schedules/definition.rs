@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// The most occurrences of one schedule that may wait.
 pub const MAX_BUFFERED: u32 = 100;
@@ -135,6 +135,7 @@ pub struct Firing {
 
 impl Entity for Schedule {
     const COLLECTION: &'static str = "schedule-definitions";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.name.clone()
@@ -148,12 +149,13 @@ pub(crate) struct Version(pub(crate) Schedule);
 
 impl Version {
     pub(crate) fn key(name: &str, version: u32) -> String {
-        format!("{name}/{version:08}")
+        CompositeKey::of(&[&name, &format_args!("{version:08}")]).into()
     }
 }
 
 impl Entity for Version {
     const COLLECTION: &'static str = "schedule-versions";
+    const RETENTION: crate::Retention<Self> = crate::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(&self.0.name, self.0.version)

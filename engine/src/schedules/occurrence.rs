@@ -3,7 +3,7 @@
 use crate::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use store::{ExecutionId, Timestamp};
+use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// One moment of a schedule and what became of it. One a moment, kept until retention takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +108,17 @@ impl Occurrence {
     /// Names the occurrence of `schedule` at `nominal`; ids of one schedule sort by moment.
     #[must_use]
     pub fn key(schedule: &str, nominal: Timestamp) -> String {
-        format!("{schedule}/{:020}", nominal.0)
+        CompositeKey::of(&[&schedule, &format_args!("{:020}", nominal.0)]).into()
+    }
+
+    /// Until when it is kept: 400 days from the decision on it, or a week if it is built in and there is nothing to say. One that waits
+    /// or runs is kept.
+    fn done_with(&self) -> Option<Timestamp> {
+        let built_in = self.version == 0 && self.execution.is_none();
+        let is_open = self.fate.is_waiting() || (self.fate == Fate::Fired && self.outcome.is_none() && !built_in);
+        let quiet = built_in && self.outcome.as_deref() != Some("failed");
+        let kept = crate::DAY * if quiet { 7 } else { 400 };
+        (!is_open).then(|| self.at.max(self.nominal).after(kept))
     }
 
     /// When it is to be started.
@@ -120,6 +130,7 @@ impl Occurrence {
 
 impl Entity for Occurrence {
     const COLLECTION: &'static str = "occurrences";
+    const RETENTION: crate::Retention<Self> = crate::Retention::Until(Self::done_with);
 
     fn id(&self) -> String {
         Self::key(&self.schedule, self.nominal)
@@ -143,6 +154,7 @@ pub struct TriggerRequest {
 
 impl Entity for TriggerRequest {
     const COLLECTION: &'static str = "triggers";
+    const RETENTION: crate::Retention<Self> = crate::Retention::Scratch(|asked| Some(asked.at.after(crate::DAY * 7)));
 
     fn id(&self) -> String {
         self.key.clone()
@@ -232,6 +244,7 @@ pub struct Backfill {
 
 impl Entity for ScheduleStatus {
     const COLLECTION: &'static str = "schedules";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.name.clone()

@@ -17,7 +17,7 @@ use crate::{
     runtime::{decisions::reads::are_unchanged, ledger::decide_cached},
 };
 use std::collections::BTreeMap;
-use store::{Commit, ExecutionId, Key, Put, Read, Timestamp};
+use store::{CompositeKey, Commit, ExecutionId, Key, Put, Read, Timestamp};
 
 /// Decisions that one call commits, at most; what is left is for the next.
 pub(super) const MAX_ROUNDS: usize = 500;
@@ -98,9 +98,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let why = format!("version {} of the schedule is not on record", occurrence.version);
             return Ok(StartResult::Not(StartOutcome::Refused(why)));
         };
-        let key = format!("schedule:{name}/{moment}");
+        let key = CompositeKey::of(&[&format_args!("schedule:{name}"), &moment]);
         let mut request = Request::by_name(by.clone())
-            .with_idempotency_key(&key, &key)
+            .with_idempotency_key(&*key, &*key)
             .with_documents(reads, puts)
             .with_schedule(name);
         if let Some(id) = occurrence.execution {

@@ -14,6 +14,11 @@ const MAX_VALUE_LENGTH: usize = 256;
 /// What those who ask for an execution write on it, kept for as long as it is.
 const CALLER_ATTRIBUTES: [&str; 3] = ["label", "schedule", "traceparent"];
 
+/// The attribute of an execution that was closed by force and left something behind, as long as it is there.
+pub(crate) const LEFTOVERS: &str = "leftovers";
+/// The value of [`LEFTOVERS`].
+pub(crate) const STANDING: &str = "standing";
+
 /// The attributes of `execution`, which had `former`; `closed` is a ballot that has just ended.
 pub(crate) fn attributes<W: Workflow>(
     former: &Attributes,
@@ -28,7 +33,9 @@ pub(crate) fn attributes<W: Workflow>(
     let parent = execution.parent.iter().map(|parent| parent.execution.to_string());
     let kept = CALLER_ATTRIBUTES
         .map(|name| (name, former.get(name).into_iter().flatten().cloned().collect::<Vec<_>>()));
+    let leftovers = execution.has_leftovers().then(|| STANDING.to_owned());
     let own = [
+        (LEFTOVERS, leftovers.into_iter().collect()),
         ("action", actions(execution)),
         ("error", errors(execution)),
         ("asked", asked.collect()),

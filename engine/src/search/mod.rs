@@ -10,6 +10,7 @@ mod misread;
 mod parser;
 
 pub use field::Field;
+pub use parser::leftovers;
 pub use misread::{CONDITIONS_LIMIT, FilterError, nearest};
 
 use crate::search::parser::Parser;

@@ -1,6 +1,7 @@
 //! From words to a query.
 
 use super::{
+    attributes::{LEFTOVERS, STANDING},
     field::{FieldType, reasons},
     lex::{Token, Word},
 };
@@ -296,13 +297,20 @@ fn signs(field: Field) -> String {
     }
 }
 
-/// Parked, or late, or whatever else somebody has to look at.
+/// Parked, or late, or closed by force with something left behind, or whatever else somebody has to look at.
 fn stuck() -> Query {
     let reasons = reasons().map(|reason| Query::is("reason", reason)).collect();
-    Query::And(vec![
+    let open = Query::And(vec![
         Query::is("open", "true"),
         either([vec![Query::is("phase", "parked")], reasons].concat()),
-    ])
+    ]);
+    Query::Or(vec![open, leftovers()])
+}
+
+/// Closed by force, with something left behind that is still there.
+#[must_use]
+pub fn leftovers() -> Query {
+    Query::is(LEFTOVERS, STANDING)
 }
 
 fn either(mut any: Vec<Query>) -> Query {

@@ -38,6 +38,7 @@ struct Shelf {
 }
 impl Entity for Shelf {
     const COLLECTION: &'static str = "shelves";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
     fn id(&self) -> String {
         "one".into()
     }

@@ -23,6 +23,7 @@ struct Register {
 
 impl Entity for Register {
     const COLLECTION: &'static str = "registers";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
     const QUEUED: bool = true;
 
     fn id(&self) -> String {
@@ -38,6 +39,7 @@ struct Plain {
 
 impl Entity for Plain {
     const COLLECTION: &'static str = "plain";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         "one".into()

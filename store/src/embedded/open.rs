@@ -60,7 +60,7 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     let doubt = place_in_doubt(dir, &options);
     let lost_writes = boot::may_have_lost_writes(dir);
     let more = if doubt.is_some() { RESTORED_OPENS } else { 0 };
-    let Recovered { index, segment, sequence, opens, mut report } = recover(dir, &options, more)?;
+    let Recovered { index, segment, sequence, opens, mut report, backlog } = recover(dir, &options, more)?;
     let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;
     if lost_writes {
@@ -86,7 +86,11 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         deliveries: Mutex::new(deliveries),
         hold: Mutex::new(held),
         unreadable: Mutex::new(unreadable),
-        counters: Counters::default(),
+        counters: Counters {
+            since_checkpoint: backlog.bytes.into(),
+            snapshot: backlog.snapshot.into(),
+            ..Counters::default()
+        },
         problems: Mutex::default(),
         opens,
         published: EventCount::default(),

@@ -3,6 +3,7 @@
 //! Called by every implementation. Invariant: no input or output, and no dependence on an implementation.
 
 pub(crate) mod commit;
+pub(crate) mod composite_key;
 pub(crate) mod encrypted_body;
 pub(crate) mod error;
 pub(crate) mod filter;

@@ -4,6 +4,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod differential;
+mod disk;
 mod dump;
 mod encryption;
 mod faults;

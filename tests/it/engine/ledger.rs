@@ -12,6 +12,7 @@ struct Shelf {
 }
 impl Entity for Shelf {
     const COLLECTION: &'static str = "shelves";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
     fn id(&self) -> String {
         "one".into()
     }
@@ -24,6 +25,7 @@ struct Machine {
 }
 impl Entity for Machine {
     const COLLECTION: &'static str = "machines";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
     fn id(&self) -> String {
         self.name.clone()
     }

@@ -15,6 +15,7 @@ struct Free {
 }
 impl Entity for Free {
     const COLLECTION: &'static str = "free";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
     fn id(&self) -> String {
         "one".into()
     }

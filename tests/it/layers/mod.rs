@@ -1,6 +1,7 @@
 //! Who may know what: read from the sources.
 
 mod circles;
+mod composite_keys;
 mod modules;
 mod sizes;
 

@@ -5,7 +5,7 @@ use crate::signing::Digest;
 use engine::Entity;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
-use store::{Document, Error, Key, Page, Put, Sequence, Store, Timestamp};
+use store::{CompositeKey, Document, Error, Key, Page, Put, Sequence, Store, Timestamp};
 
 /// The name of the platform's own chain; no tenant can be called so.
 pub const PLATFORM: &str = "-";
@@ -28,6 +28,7 @@ pub struct ChainHead {
 
 impl Entity for ChainHead {
     const COLLECTION: &'static str = "audit-heads";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.chain.clone()
@@ -57,6 +58,7 @@ pub struct Cursor {
 
 impl Entity for Cursor {
     const COLLECTION: &'static str = "audit-cursors";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         "journal".into()
@@ -85,15 +87,17 @@ pub struct SealedHead {
 
 impl Entity for SealedHead {
     const COLLECTION: &'static str = "audit-seals";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         // By the entry and not by the checkpoint: an export looks for the first seal at or behind an entry.
-        format!("{}/{:020}", self.chain, self.number)
+        entry_id(&self.chain, self.number)
     }
 }
 
 impl Entity for Entry {
     const COLLECTION: &'static str = "audit";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         entry_id(chain_of(&self.tenant), self.number)
@@ -101,7 +105,7 @@ impl Entity for Entry {
 }
 
 pub(super) fn entry_id(chain: &str, number: u64) -> String {
-    format!("{chain}/{number:020}")
+    CompositeKey::of(&[&chain, &format_args!("{number:020}")]).into()
 }
 
 /// A document as it stands, and the version that a commit may rest on.
@@ -150,7 +154,7 @@ pub async fn entries(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Page<Entry, String>, Error> {
-    let prefix = chain.map(|chain| format!("{chain}/")).unwrap_or_default();
+    let prefix = chain.map(|chain| CompositeKey::of(&[&chain]).prefix()).unwrap_or_default();
     let page = store.documents(Entry::COLLECTION, &prefix, after, limit).await?;
     Ok(Page { items: page.items.iter().map(parse).collect::<Result<_, _>>()?, next: page.next })
 }

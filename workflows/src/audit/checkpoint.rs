@@ -42,6 +42,7 @@ pub struct SealedCheckpoint {
 
 impl Entity for SealedCheckpoint {
     const COLLECTION: &'static str = "audit-checkpoints";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(self.checkpoint.number)

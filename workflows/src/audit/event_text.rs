@@ -46,6 +46,7 @@ fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> EventText {
         "resume_requested" => order("resumed {}"),
         "retry_requested" => order("asked to try again in {}"),
         "terminate_requested" => order("closed by force {}"),
+        "leftovers_released" => order("released what was left behind in {}"),
         "repaired" => repaired(inner),
         "settled" => settled(inner, of),
         "deadline_passed" => plain("saw a deadline pass in {}"),

@@ -11,7 +11,7 @@ use crate::{
     signing::{Digest, Moment, dsse::Signature},
 };
 use engine::{ActionError, Entity, Error};
-use store::{Key, Store};
+use store::{CompositeKey, Key, Store};
 
 /// The most entries of one export; a longer period is exported in parts.
 pub const MOST_ENTRIES: u64 = 100_000;
@@ -114,7 +114,8 @@ async fn range<P: Send + Sync + 'static>(
 /// The first entry at or behind `number` that a checkpoint names.
 async fn sealed_from(store: &dyn Store, chain: &str, number: u64) -> Result<u64, Error> {
     let after = entry_id(chain, number.saturating_sub(1));
-    let page = store.documents(SealedHead::COLLECTION, &format!("{chain}/"), Some(&after), 1).await?;
+    let prefix = CompositeKey::of(&[&chain]).prefix();
+    let page = store.documents(SealedHead::COLLECTION, &prefix, Some(&after), 1).await?;
     let sealed: Option<SealedHead> = page.items.first().map(parse).transpose()?;
     let none = || unsigned("no checkpoint names the last entries yet; ask again".into());
     Ok(sealed.ok_or_else(none)?.number)
@@ -186,7 +187,8 @@ impl File {
 async fn seals(store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<Vec<SealedHead>, Error> {
     let (mut seals, mut after) = (Vec::new(), entry_id(chain, first.saturating_sub(1)));
     loop {
-        let page = store.documents(SealedHead::COLLECTION, &format!("{chain}/"), Some(&after), PAGE).await?;
+        let prefix = CompositeKey::of(&[&chain]).prefix();
+        let page = store.documents(SealedHead::COLLECTION, &prefix, Some(&after), PAGE).await?;
         for found in &page.items {
             let sealed: SealedHead = parse(found)?;
             if sealed.number > last {

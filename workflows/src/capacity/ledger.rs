@@ -17,7 +17,7 @@ use crate::{
 use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use store::ExecutionId;
+use store::{CompositeKey, ExecutionId};
 use strum::VariantArray as _;
 
 /// Measures what a region has of a model, and reads the terms. Changes nothing.
@@ -166,9 +166,10 @@ pub struct LoweredBuffer {
 
 impl Entity for LoweredBuffer {
     const COLLECTION: &'static str = "buffers-lowered";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.region, self.model)
+        CompositeKey::of(&[&self.region, &self.model]).into()
     }
 }
 
@@ -186,7 +187,7 @@ impl LedgerAction for LowerBuffer {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let id = format!("{}/{}", self.region, self.model);
+        let id = CompositeKey::of(&[&self.region, &self.model]);
         if view.get::<LoweredBuffer>(&id)?.is_some() {
             return Ok(());
         }
@@ -210,7 +211,7 @@ impl LedgerAction for RestoreBuffer {
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let id = format!("{}/{}", self.region, self.model);
+        let id = CompositeKey::of(&[&self.region, &self.model]);
         let lowered = view.get::<LoweredBuffer>(&id)?.filter(|lowered| lowered.by == call.execution);
         let Some(lowered) = lowered else { return Ok(()) };
         let mut region = view.require::<Region>(self.region.as_str())?;

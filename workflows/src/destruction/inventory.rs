@@ -13,7 +13,7 @@ use crate::{
 use engine::{Entity, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use store::ExecutionId;
+use store::{CompositeKey, ExecutionId};
 
 /// The longest list of one page, in bytes. Documents hold 256 KiB; the rest is the page's own fields.
 pub(crate) const PAGE_BYTES: usize = 192 << 10;
@@ -216,12 +216,13 @@ impl InventoryHead {
     /// The id of the inventory that `run` took of `tenant`.
     #[must_use]
     pub fn key(tenant: &TenantId, run: ExecutionId) -> String {
-        format!("{tenant}/{run}")
+        CompositeKey::of(&[&tenant, &run]).into()
     }
 }
 
 impl Entity for InventoryHead {
     const COLLECTION: &'static str = "inventories";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(&self.tenant, self.run)
@@ -240,13 +241,14 @@ pub struct InventoryPage {
 }
 
 impl InventoryPage {
-    fn key(inventory: &str, page: usize) -> String {
-        format!("{inventory}/{page}")
+    pub(super) fn key(inventory: &str, page: usize) -> String {
+        CompositeKey::within(inventory, &page).into()
     }
 }
 
 impl Entity for InventoryPage {
     const COLLECTION: &'static str = "inventory-pages";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(&self.inventory, self.page)

@@ -13,7 +13,7 @@ use crate::{
 };
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
-use store::ExecutionId;
+use store::{CompositeKey, ExecutionId};
 
 /// What a destruction has destroyed, and what it has not yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,7 +207,7 @@ impl ReleaseHold {
                 Ok(Ok(released))
             }
             Err(error @ HoldError::NoSuchHold { .. }) => {
-                let before = view.get::<ReleasedHold>(&format!("{}/{}", self.tenant, self.id))?;
+                let before = view.get::<ReleasedHold>(&CompositeKey::of(&[&self.tenant]).tail(&self.id))?;
                 let same = before.filter(|released| released.released_by == self.released_by);
                 Ok(same.ok_or(HoldRefused { error, standing: None }))
             }
@@ -336,10 +336,8 @@ impl Inventory {
         }
         let before = view.get::<InventoryHead>(&InventoryHead::key(tenant, run))?;
         for page in head.pages..before.map_or(0, |before| before.pages) {
-            view.delete::<super::inventory::InventoryPage>(&format!(
-                "{}/{page}",
-                InventoryHead::key(tenant, run)
-            ))?;
+            let key = super::inventory::InventoryPage::key(&InventoryHead::key(tenant, run), page);
+            view.delete::<super::inventory::InventoryPage>(&key)?;
         }
         for page in &pages {
             view.put(page)?;
@@ -366,7 +364,7 @@ impl LedgerAction for ForgetInventory {
             holds_of(view, &self.tenant)?.pivots.into_iter().any(|pivot| pivot.run == call.execution);
         let Some(head) = view.get::<InventoryHead>(&key)?.filter(|_| !passed) else { return Ok(()) };
         for page in 0..head.pages {
-            view.delete::<super::inventory::InventoryPage>(&format!("{key}/{page}"))?;
+            view.delete::<super::inventory::InventoryPage>(&super::inventory::InventoryPage::key(&key, page))?;
         }
         view.delete::<InventoryHead>(&key)
     }

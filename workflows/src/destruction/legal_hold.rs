@@ -11,7 +11,7 @@ use crate::{
 use engine::{Entity, Provenance};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use store::ExecutionId;
+use store::{CompositeKey, ExecutionId};
 
 /// Why something must be kept.
 #[derive(
@@ -134,9 +134,10 @@ pub struct ReleasedHold {
 
 impl Entity for ReleasedHold {
     const COLLECTION: &'static str = "released-holds";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.tenant, self.hold.id)
+        CompositeKey::of(&[&self.tenant]).tail(&self.hold.id).into()
     }
 }
 
@@ -317,6 +318,7 @@ impl Holds {
 
 impl Entity for Holds {
     const COLLECTION: &'static str = "holds";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()

@@ -52,6 +52,7 @@ pub struct RetentionRule {
 
 impl Entity for RetentionRule {
     const COLLECTION: &'static str = "retention-rules";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.clone()

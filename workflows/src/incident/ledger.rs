@@ -33,6 +33,7 @@ pub struct Incident {
 
 impl Entity for Incident {
     const COLLECTION: &'static str = "incidents";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.execution.to_string()
@@ -138,6 +139,7 @@ pub(super) struct RestedNode {
 
 impl Entity for RestedNode {
     const COLLECTION: &'static str = "nodes-rested";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.node.to_string()

@@ -43,6 +43,7 @@ pub struct Classifications {
 
 impl Entity for Classifications {
     const COLLECTION: &'static str = "asset-classifications";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()

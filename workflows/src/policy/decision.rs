@@ -27,6 +27,7 @@ pub struct Decision {
 
 impl Entity for Decision {
     const COLLECTION: &'static str = "decisions";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.execution.to_string()

@@ -137,6 +137,7 @@ fn before_gaps_were_filled() -> u32 {
 
 impl Entity for PublishedPolicy {
     const COLLECTION: &'static str = "policies";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         policy_key(&self.reference.name, self.reference.version)
@@ -175,6 +176,7 @@ pub struct PolicyChange {
 
 impl Entity for PolicyChange {
     const COLLECTION: &'static str = "policy-changes";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         format!("{:012}", self.number)
@@ -183,6 +185,7 @@ impl Entity for PolicyChange {
 
 impl Entity for PolicyInForce {
     const COLLECTION: &'static str = "policies-in-force";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.reference.name.clone()

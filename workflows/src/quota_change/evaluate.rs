@@ -80,6 +80,7 @@ pub struct QuotaDecision {
 
 impl Entity for QuotaDecision {
     const COLLECTION: &'static str = "quota-decisions";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.execution.to_string()

@@ -6,7 +6,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// Which way a quota is to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -92,7 +92,7 @@ const MOST: u64 = 1 << 50;
 /// What a change of a quota is about, and its guard: `quota/acme/research/gpu/H100`.
 #[must_use]
 pub fn subject(tenant: &TenantId, workspace: &WorkspaceName, resource: &Resource) -> String {
-    format!("quota/{tenant}/{workspace}/{resource}")
+    CompositeKey::of(&[&"quota", &tenant, &workspace]).tail(resource).into()
 }
 
 impl QuotaRequest {

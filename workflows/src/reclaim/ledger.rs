@@ -16,7 +16,7 @@ pub use crate::workload_start::start_command;
 use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use store::{ExecutionId, Timestamp};
+use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// The books have moved on since the plan was made.
 pub const STALE: &str = "reclaim.stale";
@@ -161,7 +161,7 @@ impl Unfence {
         let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == execution);
         let Some(name) = ours.and_then(|reclaim| reclaim.workload.clone()) else { return Ok(()) };
         let Some(demand) = view.get::<Workload>(&Workload::key(&self.tenant, &name))? else { return Ok(()) };
-        let before = view.get::<LastReclaim>(&format!("{}/{}", self.tenant, self.resource))?;
+        let before = view.get::<LastReclaim>(&LastReclaim::key(&self.tenant, &self.resource))?;
         view.put(&LastReclaim {
             tenant: self.tenant.clone(),
             resource: self.resource.clone(),
@@ -273,11 +273,19 @@ pub struct LastReclaim {
     pub at: Timestamp,
 }
 
+impl LastReclaim {
+    /// The id of the record of `tenant` and `resource`.
+    pub(crate) fn key(tenant: &TenantId, resource: &Resource) -> String {
+        CompositeKey::of(&[&tenant]).tail(resource).into()
+    }
+}
+
 impl Entity for LastReclaim {
     const COLLECTION: &'static str = "reclaims-asked";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.tenant, self.resource)
+        Self::key(&self.tenant, &self.resource)
     }
 }
 
@@ -288,7 +296,7 @@ impl Entity for LastReclaim {
 /// What the view lacks.
 pub fn start_reclaims(view: &mut View, news: &AdmissionEffects) -> Result<(), Undecided> {
     for demand in &news.demands {
-        let id = format!("{}/{}", demand.tenant, demand.resource);
+        let id = LastReclaim::key(&demand.tenant, &demand.resource);
         let before = view.get::<LastReclaim>(&id)?;
         let same = |asked: &LastReclaim| asked.workload == demand.workload && asked.since == demand.since;
         if !before.as_ref().is_some_and(same) {
@@ -303,7 +311,7 @@ pub fn start_reclaims(view: &mut View, news: &AdmissionEffects) -> Result<(), Un
 /// # Errors
 /// What the view lacks.
 pub fn start_reclaim(view: &mut View, demand: &admission::ReclaimDemand) -> Result<(), Undecided> {
-    let before = view.get::<LastReclaim>(&format!("{}/{}", demand.tenant, demand.resource))?;
+    let before = view.get::<LastReclaim>(&LastReclaim::key(&demand.tenant, &demand.resource))?;
     let asked = LastReclaim {
         tenant: demand.tenant.clone(),
         resource: demand.resource.clone(),
@@ -315,7 +323,7 @@ pub fn start_reclaim(view: &mut View, demand: &admission::ReclaimDemand) -> Resu
     let cause =
         ReclaimCause::Demand { workspace: demand.workspace.clone(), workload: demand.workload.clone() };
     let reclaim = Reclaim::new(demand.tenant.clone(), demand.resource.clone(), cause);
-    let key = format!("reclaim/{}/{}/{}", asked.tenant, asked.resource, asked.number);
+    let key = CompositeKey::of(&[&"reclaim", &asked.tenant, &asked.resource, &asked.number]);
     view.put(&asked)?;
     view.start(&reclaim, SYSTEM_ACTOR, &key)
 }

@@ -129,6 +129,7 @@ pub struct SlaDecision {
 
 impl Entity for SlaDecision {
     const COLLECTION: &'static str = "sla-decisions";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.execution.to_string()

@@ -3,14 +3,17 @@
 //! It is found here and put right by people or by the next change, which compares before it writes: a sweep that set
 //! things back by itself would fight whoever changed them, and would do so with nobody's approval.
 
-use super::report::{SweepReport, all, holder};
+use super::{
+    abandoned_claims,
+    report::{SweepReport, all, holder},
+};
 use crate::{
     platform::{ANSWER_WITHIN, CallMetadata, FlavorQuota, LayerLimits, Platform, read_limits},
     quota_change,
     tenancy::{Cluster, Entitlement, Gpus, Occupancy, Quota, Tenant, TenantState},
 };
 use engine::{Engine, Error};
-use store::Epoch;
+use store::{CompositeKey, Epoch};
 
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     for quota in all::<Quota>(engine, swept).await? {
@@ -29,6 +32,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         let Some((cluster, bought)) = swept.each(whose, found)?.flatten() else { continue };
         check(engine, swept, &quota, &cluster, bought).await?;
     }
+    abandoned_claims::sweep(engine, swept).await?;
     for occupancy in all::<Occupancy>(engine, swept).await? {
         for (node, kinds) in &occupancy.nodes {
             for (kind, room) in kinds.iter().filter(|(_, room)| room.astray > 0) {
@@ -59,7 +63,7 @@ async fn check(
         let of =
             quota_change::layer_names(&cluster.id, cluster.kind, &quota.tenant, &quota.workspace, resource);
         let wanted = quota_change::layer_limits(cluster.kind, resource, allowance, bought);
-        let key = format!("drift/{subject}/{}", now.0);
+        let key = String::from(CompositeKey::of(&[&"drift", &now.0]).tail(&subject));
         let stamp = CallMetadata {
             action: "ReadLimits",
             step: key.clone(),

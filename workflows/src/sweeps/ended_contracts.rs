@@ -11,7 +11,7 @@ use crate::{
 };
 use engine::{Engine, Entity, Error, Undecided, View, Workflow as _};
 use serde::{Deserialize, Serialize};
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// Who asks, in the name of the sweep.
 const BY: &str = "sweep";
@@ -30,9 +30,10 @@ pub struct ContractEnded {
 
 impl Entity for ContractEnded {
     const COLLECTION: &'static str = "contracts-ended";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.tenant, self.to)
+        CompositeKey::of(&[&self.tenant, &self.to]).into()
     }
 }
 
@@ -83,7 +84,7 @@ fn begin(view: &mut View, leaving: &Offboarding, to: &str) -> Result<bool, Undec
     if view.get::<ContractEnded>(&ended.id())?.is_some() {
         return Ok(false);
     }
-    view.start(leaving, BY, &format!("contract-ended/{}", ended.id()))?;
+    view.start(leaving, BY, &CompositeKey::of(&[&"contract-ended"]).tail(ended.id()))?;
     view.put(&ended)?;
     Ok(true)
 }

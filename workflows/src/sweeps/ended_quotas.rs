@@ -7,6 +7,7 @@ use crate::{
     tenancy::Quota,
 };
 use engine::{Engine, Error, Workflow as _};
+use store::CompositeKey;
 
 /// Who asks, in the name of the sweep.
 const BY: &str = "sweep";
@@ -26,7 +27,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
                 ));
                 continue;
             }
-            let key = format!("ended/{}/{}/{}", subject.name, quota.version, swept.at.0);
+            let key = CompositeKey::of(&[&"ended", &subject.name, &quota.version, &swept.at.0]);
             let begun = engine.transact(true, |view| view.start(&decrease, BY, &key)).await;
             if swept.each(&subject.name, begun)?.is_some() {
                 swept.started.push(format!("decrease of {}", subject.name));

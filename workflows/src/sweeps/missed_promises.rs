@@ -10,7 +10,7 @@ use crate::{
 use engine::{Engine, Entity, Error, MINUTE, Undecided, View, Workflow as _};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use store::{ExecutionId, Timestamp};
+use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// A demand whose reclaim has come to an end without serving it is not answered by another one before this has passed.
 const AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
@@ -38,9 +38,25 @@ pub struct MissedPromise {
 
 impl Entity for MissedPromise {
     const COLLECTION: &'static str = "reclaims-missed";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
-        format!("{}/{}/{}/{:020}", self.tenant, self.resource, self.workload, self.deadline.0)
+        let deadline = format!("{:020}", self.deadline.0);
+        CompositeKey::of(&[&self.tenant, &self.resource, &self.workload, &deadline]).into()
+    }
+}
+
+impl MissedPromise {
+    /// Whether it is on record, under its id or under that of an earlier version.
+    fn is_recorded(&self, view: &mut View) -> Result<bool, Undecided> {
+        if view.get::<Self>(&self.id())?.is_some() {
+            return Ok(true);
+        }
+        let deadline = format!("{:020}", self.deadline.0);
+        let parts: [&dyn std::fmt::Display; 4] = [&self.tenant, &self.resource, &self.workload, &deadline];
+        let Some(earlier) = CompositeKey::unescaped(&parts) else { return Ok(false) };
+        let same = |found: Self| found.resource == self.resource && found.workload == self.workload;
+        Ok(view.get::<Self>(&earlier)?.is_some_and(same))
     }
 }
 
@@ -71,7 +87,7 @@ pub fn record_missed(view: &mut View, tenant: &TenantId) -> Result<Vec<MissedPro
             deadline: demand.deadline,
             noticed_at: now,
         };
-        if view.get::<MissedPromise>(&missed.id())?.is_none() {
+        if !missed.is_recorded(view)? {
             view.put(&missed)?;
             fresh.push(missed);
         }
@@ -122,7 +138,7 @@ async fn look_after(
 
 /// Starts a reclaim for a demand that none answers, unless one ended a moment ago.
 fn ask_again(view: &mut View, demand: &admission::ReclaimDemand) -> Result<bool, Undecided> {
-    let id = format!("{}/{}", demand.tenant, demand.resource);
+    let id = ledger::LastReclaim::key(&demand.tenant, &demand.resource);
     let now = view.now();
     let before = view.get::<ledger::LastReclaim>(&id)?;
     let same = |asked: &ledger::LastReclaim| asked.workload == demand.workload && asked.since == demand.since;

@@ -7,7 +7,7 @@ use crate::{
     tenancy::{Cohort, Loan, LoanState, OpenLoans},
 };
 use engine::{Engine, Error, Undecided, View, Workflow as _};
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
@@ -42,7 +42,7 @@ async fn call_back(
     if holder(engine, &guard).await?.is_some() {
         return Ok(false);
     }
-    let key = format!("overdue/{}/{}/{}", loans.tenant, loans.resource, at.0);
+    let key = CompositeKey::of(&[&"overdue", &loans.tenant, &loans.resource, &at.0]);
     engine.transact(true, |view| view.start(&reclaim, ledger::SYSTEM_ACTOR, &key)).await?;
     Ok(true)
 }

@@ -4,7 +4,7 @@ use crate::{platform::Platform, policy::Sweep};
 use engine::{Engine, Entity, Error};
 use serde::{Deserialize, Serialize};
 use std::{fmt::Display, sync::Arc};
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// The most documents read in one go.
 const PAGE: usize = 500;
@@ -12,7 +12,7 @@ const PAGE: usize = 500;
 /// The most findings that one record keeps in words; the rest are counted.
 const MOST_FOUND: usize = 200;
 
-/// What one sweep did and found. Kept for ever, by when it began.
+/// What one sweep did and found, by when it began. Kept for 400 days, or for a week if there is nothing to say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepReport {
     /// Which sweep.
@@ -48,6 +48,11 @@ impl SweepReport {
             more: 0,
             failed: None,
         }
+    }
+
+    /// Returns true if the sweep did nothing, found nothing, and was not asked for by a person.
+    fn is_quiet(&self) -> bool {
+        self.nominal.is_some() && self.started.is_empty() && self.found.is_empty() && self.failed.is_none()
     }
 
     /// Notes a finding.
@@ -91,9 +96,10 @@ impl SweepReport {
 
 impl Entity for SweepReport {
     const COLLECTION: &'static str = "sweeps";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|swept| Some(swept.at.after(if swept.is_quiet() { engine::DAY * 7 } else { engine::DAY * 400 })));
 
     fn id(&self) -> String {
-        format!("{}/{:020}", <&str>::from(self.sweep), self.at.0)
+        CompositeKey::of(&[&<&str>::from(self.sweep), &format_args!("{:020}", self.at.0)]).into()
     }
 }
 

@@ -23,6 +23,7 @@ pub struct Entitlement {
 
 impl Entity for Entitlement {
     const COLLECTION: &'static str = "entitlements";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()

@@ -88,6 +88,7 @@ pub struct Region {
 
 impl Entity for Region {
     const COLLECTION: &'static str = "regions";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.to_string()
@@ -108,6 +109,7 @@ impl RegionIndex {
 
 impl Entity for RegionIndex {
     const COLLECTION: &'static str = "atlas";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::ID.into()

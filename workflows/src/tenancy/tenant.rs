@@ -158,6 +158,7 @@ pub fn is_reserved(name: &TenantId) -> bool {
 
 impl Entity for Tenant {
     const COLLECTION: &'static str = "tenants";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.to_string()

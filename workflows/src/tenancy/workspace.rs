@@ -3,6 +3,7 @@
 use super::{TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
+use store::CompositeKey;
 
 /// What a workspace is for.
 #[derive(
@@ -51,6 +52,7 @@ impl Workspace {
 
 impl Entity for Workspace {
     const COLLECTION: &'static str = "workspaces";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         workspace_key(&self.tenant, &self.name)
@@ -60,5 +62,5 @@ impl Entity for Workspace {
 /// The id of documents kept per workspace: `acme/research`.
 #[must_use]
 pub fn workspace_key(tenant: &TenantId, workspace: &WorkspaceName) -> String {
-    format!("{tenant}/{workspace}")
+    CompositeKey::of(&[&tenant, &workspace]).into()
 }

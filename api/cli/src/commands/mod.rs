@@ -23,6 +23,7 @@ pub(crate) mod help;
 pub(crate) mod hold;
 pub(crate) mod keys;
 pub(crate) mod lab;
+pub(crate) mod leftovers;
 pub(crate) mod limits;
 pub(crate) mod login;
 pub(crate) mod maintenance;

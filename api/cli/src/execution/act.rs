@@ -28,11 +28,22 @@ pub(crate) async fn order(
     dry_run: DryRun,
     following: &FollowArgs,
 ) -> Result<Exit, Failure> {
-    let client = Client::of(common)?;
     let path = format!("/v1/executions/{}:{verb}", escape(&act.id));
-    let body = Body::json(&json!({ "reason": act.reason }));
+    order_at(common, &path, &act.reason, dry_run, following).await
+}
+
+/// The same, at an address of its own.
+pub(crate) async fn order_at(
+    common: &Common,
+    path: &str,
+    reason: &str,
+    dry_run: DryRun,
+    following: &FollowArgs,
+) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let body = Body::json(&json!({ "reason": reason }));
     if dry_run.is_wanted() {
-        let foreseen = client.foresee(&path, body).await?.value()?;
+        let foreseen = client.foresee(path, body).await?.value()?;
         output::one(common.output, &foreseen)?;
         if common.output == Format::Table {
             output::note("nothing was changed");
@@ -40,7 +51,7 @@ pub(crate) async fn order(
         // Whatever it leads to, the order itself is a line of the history.
         return Ok(dry_run.exit(true));
     }
-    let item = client.post(&path, body).await?.value()?;
+    let item = client.post(path, body).await?.value()?;
     let exit = following.from(common, &client, &item).await?;
     if common.output == Format::Table {
         left_behind(&item)?;
@@ -54,7 +65,7 @@ fn left_behind(item: &Value) -> Result<(), Failure> {
     if left.is_empty() {
         return Ok(());
     }
-    output::note("left behind, to be removed by hand, last first:");
+    output::note("left behind, last first; `tenure leftovers release ID --reason WHY` takes it back:");
     let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
     output::list(Format::Table, left.iter().rev().cloned().collect(), &columns)
 }

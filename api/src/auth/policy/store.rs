@@ -30,6 +30,7 @@ pub(crate) struct AccessPolicies {
 
 impl Entity for AccessPolicies {
     const COLLECTION: &'static str = "access-policies";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.version.clone()

@@ -26,10 +26,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 use tracing::Instrument as _;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// What the engine's keys of requests with an `Idempotency-Key` begin with.
+const OF_REQUESTS: &str = "key/";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The longest key, in bytes.
 const LONGEST_KEY: usize = 128;
@@ -50,7 +52,35 @@ pub(crate) fn cleanup_schedule() -> Schedule {
 #[derive(Clone, Debug)]
 pub(in crate::http) struct RequestKey(pub(in crate::http) Option<(String, String)>);
 
+/// A key under which something is started at most once.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct StartKey {
+    /// The key.
+    pub(in crate::http) key: String,
+    /// Tells whether it is the same request.
+    pub(in crate::http) fingerprint: String,
+    /// The key that an earlier version stored for the same request, if it was another one.
+    pub(in crate::http) earlier: Option<String>,
+}
+
+impl StartKey {
+    /// Adds the key to what is asked for, if there is one.
+    pub(in crate::http) fn put(once: Option<Self>, asked: engine::Request) -> engine::Request {
+        match once {
+            Some(Self { key, fingerprint, earlier }) => {
+                asked.with_idempotency_key(key, fingerprint).with_earlier_key(earlier)
+            }
+            None => asked,
+        }
+    }
+}
+
 impl RequestKey {
+    /// The key as that of a start.
+    pub(in crate::http) fn start_key(self) -> Option<StartKey> {
+        self.0.map(|(key, fingerprint)| StartKey { key, fingerprint, earlier: None })
+    }
+
     /// What the same request again is answered with from `now` on, once it was answered with a secret: that is not kept, and a
     /// second one is not drawn. For the commit that makes the secret ([`record_secret_shown`]).
     pub(in crate::http) fn shown(self, now: Timestamp) -> Option<StoredResponse> {
@@ -58,7 +88,7 @@ impl RequestKey {
         let detail = "this was done, and its answer showed a secret, which is not kept";
         let problem = Problem::new(ProblemCode::SecretShown, detail);
         Some(StoredResponse {
-            id: key.trim_start_matches("key/").to_owned(),
+            id: key.strip_prefix(OF_REQUESTS).unwrap_or(&key).to_owned(),
             fingerprint,
             at: now,
             status: problem.status().as_u16(),
@@ -112,6 +142,7 @@ pub(crate) struct StoredResponse {
 
 impl Entity for StoredResponse {
     const COLLECTION: &'static str = "idempotency";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|kept| Some(kept.at.after(RESPONSE_RETENTION)));
 
     fn id(&self) -> String {
         self.id.clone()
@@ -136,16 +167,23 @@ pub(in crate::http) async fn answer(
         parts.extensions.insert(RequestKey(None));
         return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
     };
-    let id = format!("{}/{key}", caller.name);
+    // The names of earlier versions, too, have no '/', so a key of theirs belongs to one caller.
+    let id = String::from(CompositeKey::of(&[&caller.name]).tail(&key));
+    let earlier = CompositeKey::unescaped(&[&caller.name]).map(|name| name + "/" + &key);
     let (method, address) = (parts.method.as_str(), parts.uri.to_string());
     let bound = parts.headers.get(header::IF_MATCH).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let said: Vec<&str> = [method, &address].into_iter().chain(bound.as_deref()).collect();
     let fingerprint = fingerprint(&said, &body);
+    if let Some(earlier) = &earlier
+        && let Some(kept) = KeyLock::answered(app, earlier, &fingerprint).await?
+    {
+        return Ok(kept.replay());
+    }
     let claim = match KeyLock::on(app, &id, &fingerprint).await? {
         LockOutcome::Before(kept) => return Ok(kept.replay()),
         LockOutcome::Ours(claim) => claim,
     };
-    parts.extensions.insert(RequestKey(Some((format!("key/{id}"), fingerprint))));
+    parts.extensions.insert(RequestKey(Some((format!("{OF_REQUESTS}{id}"), fingerprint))));
     let work = next.run(Request::from_parts(parts, Body::from(body)));
     // A task of its own: who asks again after they were cut off finds the answer, and not half of the work.
     let answered = async move {

@@ -6,7 +6,7 @@
 
 use crate::{
     http::{
-        middleware::idempotency::{LARGEST_ANSWER, StoredResponse},
+        middleware::idempotency::{LARGEST_ANSWER, RESPONSE_RETENTION, StoredResponse},
         problem::{Problem, code::ProblemCode},
     },
     state::{ServerState, SharedState},
@@ -54,6 +54,7 @@ pub(crate) struct InProgress {
 
 impl Entity for KeyState {
     const COLLECTION: &'static str = StoredResponse::COLLECTION;
+    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|under| Some(under.last_used().after(RESPONSE_RETENTION)));
 
     fn id(&self) -> String {
         match self {
@@ -64,13 +65,12 @@ impl Entity for KeyState {
 }
 
 impl KeyState {
-    /// Since when it serves nobody if it is older than `kept_for`.
-    pub(crate) fn is_over(&self, now: Timestamp, kept_for: Duration) -> bool {
-        let at = match self {
+    /// When it was answered, or until when it is being answered.
+    fn last_used(&self) -> Timestamp {
+        match self {
             Self::Kept(kept) => kept.at,
             Self::Claimed(claimed) => claimed.until,
-        };
-        now.since(at) > kept_for
+        }
     }
 }
 
@@ -114,6 +114,19 @@ async fn write(
 }
 
 impl KeyLock {
+    /// The answer that is kept under `id`, if it is one to repeat.
+    pub(in crate::http) async fn answered(
+        app: &SharedState,
+        id: &str,
+        fingerprint: &str,
+    ) -> Result<Option<StoredResponse>, Problem> {
+        match read_state(app, id).await?.0 {
+            Some(KeyState::Kept(kept)) if kept.fingerprint != fingerprint => Err(reused(id)),
+            Some(KeyState::Kept(kept)) if kept.is_final() => Ok(Some(kept)),
+            Some(KeyState::Kept(_) | KeyState::Claimed(_)) | None => Ok(None),
+        }
+    }
+
     /// Claims the key `id` for the request with this fingerprint, unless it was answered, or is being answered.
     pub(in crate::http) async fn on(
         app: &SharedState,

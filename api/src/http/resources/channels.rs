@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use workflows::policy::duration;
+use store::CompositeKey;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadChannels), Access::Staff(Verb::ManageChannels));
@@ -110,7 +111,7 @@ async fn list(
 
 /// How many documents of `collection` are of the channel.
 async fn count(app: &ServerState, collection: &str, channel: &str) -> Result<usize, Problem> {
-    let (mut sum, mut after, prefix) = (0, None::<String>, format!("{channel}/"));
+    let (mut sum, mut after, prefix) = (0, None::<String>, CompositeKey::of(&[&channel]).prefix());
     loop {
         let page = app.engine.store().documents(collection, &prefix, after.as_deref(), 1_000).await?;
         sum += page.items.len();
@@ -152,7 +153,7 @@ async fn deliveries(
 ) -> Result<Json<ListPage<Delivery>>, Problem> {
     let channel = find(&app, &name)?;
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
-    let prefix = format!("{name}/");
+    let prefix = CompositeKey::of(&[&name]).prefix();
     let (found, next) = match wanted.state {
         DeliveryFilter::Waiting => {
             let (found, next) = documents::<notify::WaitingDelivery>(&app, &prefix, &page, |_| true).await?;

@@ -7,7 +7,7 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{TextBody, media, parse_json, understood},
-        middleware::{guard::require, idempotency::fingerprint},
+        middleware::{guard::require, idempotency::{StartKey, fingerprint}},
         problem::{Problem, code::ProblemCode, denial::DenialReason},
         resources::{
             events::cloudevent::{EventData, IncomingEvent, binary, envelope, structured},
@@ -33,6 +33,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use store::CompositeKey;
 use strum::VariantArray as _;
 use workflows::{policy::OnboardingRequest, tenancy::TenantId};
 
@@ -181,8 +182,8 @@ async fn one(app: &SharedState, caller: &Caller, event: IncomingEvent) -> Result
     let once = |asked: &str| {
         // Kept apart by tenant, so that no tenant can use up the key of another.
         let bound = caller.tenant.as_deref().unwrap_or_default();
-        let key = format!("event/{bound}/{}/{}", event.source, event.id);
-        Some((key, fingerprint(&[&event.kind, asked], &[])))
+        let (key, earlier) = event_key(bound, &event.source, &event.id);
+        Some(StartKey { key, fingerprint: fingerprint(&[&event.kind, asked], &[]), earlier })
     };
     let text = event.data.text();
     let none = Parameters::new();
@@ -217,6 +218,12 @@ async fn one(app: &SharedState, caller: &Caller, event: IncomingEvent) -> Result
         *answer.status_mut() = StatusCode::OK;
     }
     Ok(answer)
+}
+
+/// The key of an event, which CloudEvents identify by source and id, and the key that earlier versions stored for it.
+fn event_key(bound: &str, source: &str, id: &str) -> (String, Option<String>) {
+    let parts: [&dyn std::fmt::Display; 4] = [&"event", &bound, &source, &id];
+    (CompositeKey::of(&parts).into(), CompositeKey::unescaped(&parts))
 }
 
 /// A workload that has ended, as an event tells it.
@@ -255,6 +262,17 @@ fn canonical(request: &OnboardingRequest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_events_of_different_sources_or_ids_never_share_a_key() {
+        let (a, earlier_a) = event_key("", "/detectors/dc1/rack", "8");
+        let (b, earlier_b) = event_key("", "/detectors/dc1", "rack/8");
+        assert_ne!(a, b);
+        // Earlier versions stored both here.
+        assert_eq!(earlier_a.as_deref(), Some("event///detectors/dc1/rack/8"));
+        assert_eq!(earlier_a, earlier_b);
+        assert_eq!(event_key("acme", "ci", "1").1, None, "it is stored as before");
+    }
 
     #[test]
     fn every_type_of_event_stands_in_the_docs() {

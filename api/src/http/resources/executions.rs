@@ -219,9 +219,9 @@ async fn diagram(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Why")]
-struct ReasonBody {
+pub(in crate::http) struct ReasonBody {
     #[serde(default)]
-    reason: String,
+    pub(in crate::http) reason: String,
 }
 
 async fn cancel(
@@ -237,7 +237,10 @@ async fn cancel(
 
 /// What an order would lead to: what of the trail would be taken back, and what would not. Nothing is kept of it.
 async fn foresee(app: &SharedState, id: ExecutionId, event: Event) -> Result<Response, Problem> {
-    let turns_back = matches!(event, Event::CancelRequested(_) | Event::TerminateRequested(_));
+    let turns_back = matches!(
+        event,
+        Event::CancelRequested(_) | Event::TerminateRequested(_) | Event::LeftoversReleased(_)
+    );
     let preview = app.engine.preview(id, event).await?;
     let undoes = preview.phase != "finished" && (turns_back || preview.unwinds);
     let standing = |mark: &types::executions::Mark| {
@@ -347,7 +350,7 @@ async fn signal(
 }
 
 /// Gives an order, or as a dry run says what it would lead to.
-async fn order(
+pub(in crate::http) async fn order(
     app: &SharedState,
     caller: &Caller,
     id: &str,

@@ -39,6 +39,7 @@ use workflows::{
     signing::Moment,
     tenancy::{Tenant, TenantId, Workspace, WorkspaceName, workspace_key},
 };
+use store::CompositeKey;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (read, hold) = (Access::Tenant(Verb::ReadHolds), Access::Staff(Verb::Hold));
@@ -141,7 +142,7 @@ async fn list(
     match wanted.state {
         HoldFilter::Open => in_force(&app, &caller, tenant.as_deref(), &page).await.map(Json),
         HoldFilter::Released => {
-            let prefix = tenant.map(|tenant| format!("{tenant}/")).unwrap_or_default();
+            let prefix = tenant.map(|tenant| CompositeKey::of(&[&tenant]).prefix()).unwrap_or_default();
             let (found, next) = list_visible::<ReleasedHold>(&app, &caller, &prefix, &page, |_| true).await?;
             Ok(Json(ListPage::new(found.iter().map(released).collect(), next)))
         }
@@ -208,7 +209,8 @@ async fn stands(app: &ServerState, caller: &Caller, tenant: &str, hold: &str) ->
     {
         return Ok(tagged(tag(version), open(tenant, found)));
     }
-    let before = get_visible_with_version::<ReleasedHold>(app, caller, &format!("{tenant}/{hold}")).await?;
+    let key = CompositeKey::of(&[&tenant]).tail(&hold);
+    let before = get_visible_with_version::<ReleasedHold>(app, caller, &key).await?;
     let (before, version) = before.ok_or_else(missing)?;
     Ok(tagged(tag(version), released(&before)))
 }

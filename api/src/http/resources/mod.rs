@@ -20,6 +20,7 @@ pub(crate) mod fleet;
 pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod incidents;
+pub(crate) mod leftovers;
 pub(crate) mod legal_holds;
 pub(crate) mod limits;
 pub(crate) mod metrics;

@@ -261,7 +261,13 @@ fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
         since: format_time(since),
         age_seconds: now.since(since).as_secs(),
         owner: if asked.is_empty() { vec!["platform_ops".into()] } else { asked },
-        next: reason.map_or("look at it with `tenure executions show`", next_of),
+        next: match reason {
+            Some(reason) => next_of(reason),
+            None if engine::leftovers().accepts(record) => {
+                "see `tenure leftovers show ID`, then `tenure leftovers release ID --reason WHY`"
+            }
+            None => "look at it with `tenure executions show`",
+        },
         errors: values("error"),
         message: message.map(ToOwned::to_owned),
     }

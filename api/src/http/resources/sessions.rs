@@ -134,6 +134,7 @@ struct SignInKey {
 
 impl Entity for SignInKey {
     const COLLECTION: &'static str = "shared_keys";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         "sign-in".into()

@@ -87,6 +87,7 @@ struct StoreHoldEvent {
 
 impl Entity for StoreHoldEvent {
     const COLLECTION: &'static str = "store_holds";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         format!("{:020}", self.since.0)

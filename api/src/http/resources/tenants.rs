@@ -12,7 +12,7 @@ use crate::{
             understood,
         },
         middleware::{
-            idempotency::{ContainsSecret, RequestKey, mark_replayed},
+            idempotency::{ContainsSecret, RequestKey, StartKey, mark_replayed},
             traceparent,
         },
         problem::{Problem, code::ProblemCode},
@@ -161,13 +161,13 @@ async fn plan(
 async fn onboard(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(RequestKey(once)): Extension<RequestKey>,
+    Extension(once): Extension<RequestKey>,
     body: TextBody,
 ) -> Result<Response, Problem> {
     let labels = body.labels.clone();
     let read = |body: &TextBody| read_request(&body.text, body.is_json());
     let request = understood(&app, &caller, body, read).await?;
-    start(&app, &caller, request, once, &labels).await
+    start(&app, &caller, request, once.start_key(), &labels).await
 }
 
 /// Starts an onboarding, or finds the one that was started under the same key.
@@ -175,17 +175,14 @@ pub(in crate::http) async fn start(
     app: &ServerState,
     caller: &Caller,
     request: OnboardingRequest,
-    once: Option<(String, String)>,
+    once: Option<StartKey>,
     labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, request.name.as_str())?;
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
     let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::with_label);
-    let mut asked = traceparent::with_trace_link(asked);
-    if let Some((key, fingerprint)) = once {
-        asked = asked.with_idempotency_key(key, fingerprint);
-    }
+    let asked = StartKey::put(once, traceparent::with_trace_link(asked));
     let started = app.engine.start(onboarding, asked).await?;
     let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", started.id)) {

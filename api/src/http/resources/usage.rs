@@ -30,6 +30,7 @@ use workflows::{
     tenancy::{Cluster, Cohort, MonthlyUsage, Tenant},
     usage_statement::{self, StatementPlace},
 };
+use store::CompositeKey;
 
 /// Months that are read at once.
 const AT_ONCE: usize = 1_000;
@@ -115,8 +116,9 @@ async fn lines(
     let mut page = Page { limit: AT_ONCE, after: None };
     let mut closed = Vec::new();
     loop {
+        let prefix = CompositeKey::of(&[&tenant.id]).prefix();
         let (found, next) =
-            list_visible::<MonthlyUsage>(app, caller, &format!("{}/", tenant.id), &page, |_| true).await?;
+            list_visible::<MonthlyUsage>(app, caller, &prefix, &page, |_| true).await?;
         closed.extend(found);
         page.after = next;
         if page.after.is_none() {

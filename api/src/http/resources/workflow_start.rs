@@ -8,7 +8,7 @@ use crate::{
     http::{
         extract::{QueryParams, TextBody, parse_json, understood, yaml},
         middleware::{
-            idempotency::{RequestKey, mark_replayed},
+            idempotency::{RequestKey, StartKey, mark_replayed},
             traceparent,
         },
         problem::{Problem, code::ProblemCode},
@@ -81,13 +81,13 @@ pub(in crate::http) fn start_routes<W: StartRequest>(
 async fn start<W: StartRequest>(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    Extension(RequestKey(once)): Extension<RequestKey>,
+    Extension(once): Extension<RequestKey>,
     QueryParams(asked): QueryParams<Parameters>,
     body: TextBody,
 ) -> Result<Response, Problem> {
     let labels = body.labels.clone();
     let wish = understood(&app, &caller, body, move |body| W::read(body, &asked)).await?;
-    begin(&app, &caller, wish, once, &labels).await
+    begin(&app, &caller, wish, once.start_key(), &labels).await
 }
 
 /// Begins what is asked for, or finds the execution that was begun under the same key.
@@ -95,15 +95,12 @@ pub(in crate::http) async fn begin<W: StartRequest>(
     app: &ServerState,
     caller: &Caller,
     wish: W,
-    once: Option<(String, String)>,
+    once: Option<StartKey>,
     labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, wish.tenant())?;
     let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::with_label);
-    let mut asked = traceparent::with_trace_link(asked);
-    if let Some((key, fingerprint)) = once {
-        asked = asked.with_idempotency_key(key, fingerprint);
-    }
+    let asked = StartKey::put(once, traceparent::with_trace_link(asked));
     let started = wish.prepare(app).await?.start(app, caller, asked).await?;
     let mut answer = full(app, started.id, StatusCode::ACCEPTED).await?;
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", started.id)) {

@@ -3,21 +3,21 @@
 use crate::{
     auth::{Enrolment, Session, SignIn, record_expiries},
     http::middleware::{
-        idempotency::{self, RESPONSE_RETENTION},
+        idempotency,
         idempotency_lock::KeyState,
     },
+    notify::{DeadDelivery, LastNotified, SettledDelivery},
     state::{ServerState, SharedState},
 };
-use engine::{Engine, Entity, Error, Schedule, TriggerRequest};
-use serde::de::DeserializeOwned;
+use engine::{Engine, Entity as _, Error, Schedule, TriggerRequest};
 use std::{collections::BTreeMap, time::Duration};
-use store::{Commit, ExecutionId, Key, Put, Sequence, Timestamp};
+use store::{ExecutionId, Sequence, Timestamp};
 use tokio::sync::watch;
 use workflows::{
     ledger::waiting,
     onboarding::CAPACITY_FREED,
     platform::Platform,
-    sweeps,
+    sweeps::{self, expire},
     tenancy::{FreePool, Waitlist},
 };
 
@@ -131,9 +131,17 @@ async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
     }
 }
 
+/// Whether this hour is the one in which old documents go: 03:00 UTC.
+fn is_daily(hour: Timestamp) -> bool {
+    hour.0 / 3_600_000 % 24 == 3
+}
+
 async fn delete_expired_if_due(app: &ServerState, forgetting: &Schedule) -> Result<(), Error> {
     let Some(occurrence) = app.engine.claim_occurrence(forgetting).await? else { return Ok(()) };
-    let done = delete_expired(app).await;
+    let mut done = delete_expired(app).await;
+    if done.is_ok() && is_daily(occurrence.nominal) {
+        done = delete_old_documents(app).await;
+    }
     let failed = done.as_ref().err().map(ToString::to_string);
     app.engine.end_occurrence(&occurrence, failed.as_deref()).await?;
     done
@@ -141,34 +149,26 @@ async fn delete_expired_if_due(app: &ServerState, forgetting: &Schedule) -> Resu
 
 /// Deletes what was kept for an `Idempotency-Key` long enough, and sessions that are over.
 async fn delete_expired(app: &ServerState) -> Result<(), Error> {
-    let now = app.engine.clock().now();
-    delete_expired_of(app, |under: &KeyState| under.is_over(now, RESPONSE_RETENTION)).await?;
-    delete_expired_of(app, |asked: &TriggerRequest| now.since(asked.at) > RESPONSE_RETENTION).await?;
-    record_expiries(&**app.engine.store(), now).await?;
-    delete_expired_of(app, |session: &Session| session.ends_at < now).await?;
-    delete_expired_of(app, |enrolment: &Enrolment| enrolment.until < now).await?;
-    delete_expired_of(app, |sign_in: &SignIn| sign_in.until < now).await
+    let engine = &app.engine;
+    expire::<KeyState>(engine, |_, _| Ok(false)).await?;
+    expire::<TriggerRequest>(engine, |_, _| Ok(false)).await?;
+    record_expiries(&**engine.store(), engine.clock().now()).await?;
+    expire::<Session>(engine, |_, _| Ok(false)).await?;
+    expire::<Enrolment>(engine, |_, _| Ok(false)).await?;
+    expire::<SignIn>(engine, |_, _| Ok(false)).await?;
+    Ok(())
 }
 
-/// Deletes what is old, and what cannot be read: it serves nobody.
-async fn delete_expired_of<T: Entity + DeserializeOwned>(
-    app: &ServerState,
-    is_old: impl Fn(&T) -> bool,
-) -> Result<(), Error> {
-    let store = app.engine.store();
-    let mut after: Option<String> = None;
-    loop {
-        let found = store.documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
-        let is_old = |body: &[u8]| serde_json::from_slice(body).ok().is_none_or(|kept| is_old(&kept));
-        let old = found.items.iter().filter(|document| is_old(&document.body));
-        let documents: Vec<Put> =
-            old.map(|document| Put { key: Key::clone(&document.key), body: None }).collect();
-        if !documents.is_empty() {
-            store.commit(Commit { documents, ..Commit::default() }).await?;
-        }
-        after = found.next;
-        if after.is_none() {
-            return Ok(());
-        }
+/// Deletes documents of every kind that is kept for so many days, unless a tenant's legal hold keeps them.
+async fn delete_old_documents(app: &ServerState) -> Result<(), Error> {
+    let engine = &app.engine;
+    let mut gone = sweeps::expire_documents(engine).await?;
+    gone += expire::<SettledDelivery>(engine, |_, _| Ok(false)).await?;
+    gone += expire::<DeadDelivery>(engine, |_, _| Ok(false)).await?;
+    gone += expire::<LastNotified>(engine, |_, _| Ok(false)).await?;
+    gone += engine.expire_own_documents(&sweeps::tenants_on_hold(engine).await?).await?;
+    if gone > 0 {
+        tracing::info!(gone, "documents that are kept no longer were removed");
     }
+    Ok(())
 }

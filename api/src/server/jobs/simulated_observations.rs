@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::{Epoch, Timestamp};
+use store::{CompositeKey, Epoch, Timestamp};
 use tokio::sync::watch;
 use workflows::{
     platform::{ANSWER_WITHIN, CallMetadata, WorkloadRef},
@@ -168,7 +168,8 @@ async fn clients(
     gpus: &BTreeSet<u16>,
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
-    let stamp = stamp("ObserveNode", format!("observe/{node}/{}/{gpus:?}", at.0));
+    let key = String::from(CompositeKey::of(&[&"observe", &node, &at.0, &gpus.len()]));
+    let stamp = stamp("ObserveNode", key);
     let workloads = &app.engine.platform().workloads;
     let found = workloads.clients(occupancy.cluster.as_str(), node.as_str(), gpus, &stamp).await;
     found.map_err(|e| e.message)
@@ -192,7 +193,7 @@ async fn end_finished(
             workspace: workload.workspace.to_string(),
             name: workload.name,
         };
-        let stamp = stamp("EndWorkload", format!("ended/{}/{}", of.full_name(), at.0));
+        let stamp = stamp("EndWorkload", String::from(CompositeKey::of(&[&"ended", &of.full_name(), &at.0])));
         app.engine.platform().workloads.notify_ended(&of, &stamp).await.map_err(|e| e.message)?;
     }
     Ok(())

@@ -50,6 +50,7 @@ struct Cursor {
 
 impl Entity for Cursor {
     const COLLECTION: &'static str = "trace-cursors";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         "journal".into()

@@ -10,7 +10,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Debug;
-use store::{ExecutionId, Key, Put, TaskId, Timestamp};
+use store::{CompositeKey, ExecutionId, Key, Put, TaskId, Timestamp};
 
 /// The name of every undo that cancels a child. The static check refuses it as the name of an action.
 pub(crate) const CANCEL: &str = "cancel child";
@@ -40,16 +40,19 @@ impl Parent {
 
     /// Names the child: a slot starts one at a time, however often it is asked to.
     pub(crate) fn key(&self) -> Key {
-        let id = format!(
-            "{}/{}/{}/{}.{}",
-            self.execution, self.state, self.states_entered, self.slot, self.attempt
-        );
+        let id = CompositeKey::of(&[
+            &self.execution,
+            &self.state,
+            &self.states_entered,
+            &format_args!("{}.{}", self.slot, self.attempt),
+        ]);
         Key::new(collection::CHILDREN, id)
     }
 
     /// What the names of all children of the slot of `call` begin with.
     pub(crate) fn prefix(call: &Call) -> String {
-        format!("{}/{}/{}/{}.", call.execution, call.state, call.states_entered, call.slot)
+        CompositeKey::of(&[&call.execution, &call.state, &call.states_entered, &format_args!("{}.", call.slot)])
+            .into()
     }
 
     /// Rewritten whenever an execution starts a child, so that a list of its children can be relied on.

@@ -31,6 +31,7 @@ pub struct Notification {
 
 impl Entity for Notification {
     const COLLECTION: &'static str = collection::NOTIFICATIONS;
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.clone()

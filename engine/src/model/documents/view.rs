@@ -14,10 +14,45 @@ use std::{
 };
 use store::{Document, Key, Put, Read, Task, Timestamp};
 
+/// How long documents of a kind are kept. Whoever removes them leaves those of a tenant under a legal hold, and those that are in use.
+#[derive(Debug)]
+pub enum Retention<T> {
+    /// As long as the tenant, node, user or the like that it describes: there are only as many as things that they describe.
+    WithSubject,
+    /// For ever: it is evidence.
+    Forever,
+    /// Until this moment; `None` while that is not known.
+    Until(fn(&T) -> Option<Timestamp>),
+    /// The same. It only saves work or opens a door, so one that cannot be read is removed too.
+    Scratch(fn(&T) -> Option<Timestamp>),
+}
+
+impl<T> Retention<T> {
+    /// Returns true if a document is kept no longer at `now`.
+    #[must_use]
+    pub fn is_over(&self, of: &T, now: Timestamp) -> bool {
+        match self {
+            Self::WithSubject | Self::Forever => false,
+            Self::Until(until) | Self::Scratch(until) => until(of).is_some_and(|until| until <= now),
+        }
+    }
+
+    /// Returns true if documents of the kind are removed by age at all.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        match self {
+            Self::WithSubject | Self::Forever => false,
+            Self::Until(_) | Self::Scratch(_) => true,
+        }
+    }
+}
+
 /// A kind of document.
 pub trait Entity: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// Where its documents lie.
     const COLLECTION: &'static str;
+    /// How long its documents are kept.
+    const RETENTION: Retention<Self>;
     /// Whether most decisions that read such a document also write it. Decisions on it then queue in the order of arrival, and several
     /// are committed together, instead of one and the others again.
     const QUEUED: bool = false;

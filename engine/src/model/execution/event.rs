@@ -110,6 +110,8 @@ pub enum Event {
     RetryRequested(Attribution),
     /// A person closed the execution by force.
     TerminateRequested(Attribution),
+    /// A person had what a termination left behind taken back.
+    LeftoversReleased(Attribution),
     /// A person mended what could not go on by itself.
     Repaired {
         /// How.
@@ -147,6 +149,7 @@ impl Event {
             | Self::ResumeRequested(order)
             | Self::RetryRequested(order)
             | Self::TerminateRequested(order)
+            | Self::LeftoversReleased(order)
             | Self::Repaired { order, .. } => &order.by,
             Self::Seconded { event, .. } => event.actor(),
             Self::Started

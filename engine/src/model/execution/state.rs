@@ -117,6 +117,13 @@ pub struct Slot {
 }
 
 impl<W: Workflow> Execution<W> {
+    /// Returns true if it was closed by force and something that it made is still there.
+    #[must_use]
+    pub fn has_leftovers(&self) -> bool {
+        matches!(self.phase, Phase::Finished { outcome: crate::Outcome::Terminated, .. })
+            && self.trail.iter().any(crate::TrailEntry::needs_undo)
+    }
+
     /// An execution of `data` that has not started.
     #[must_use]
     pub fn new(data: W, requested_by: impl Into<String>, at: Timestamp) -> Self {

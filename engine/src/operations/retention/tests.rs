@@ -98,6 +98,7 @@ fn policy() -> RetentionPolicy {
     RetentionPolicy {
         default: Some(Duration::from_millis(400 * DAY)),
         by_workflow: [("offboarding".to_owned(), None)].into(),
+        ..RetentionPolicy::default()
     }
 }
 

@@ -144,6 +144,13 @@ impl Segment {
     }
 }
 
+/// Cuts the zeros that were made ahead of need off segments that nothing writes any more. Each is given with the length of its content.
+pub(crate) fn trim(surplus: &[(PathBuf, u64)]) -> io::Result<()> {
+    surplus.iter().try_for_each(|(path, content)| {
+        OpenOptions::new().write(true).open(path)?.set_len((*content).max(HEADER as u64))
+    })
+}
+
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {

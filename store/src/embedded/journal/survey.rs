@@ -56,6 +56,35 @@ pub(crate) struct Survey {
     pub(crate) torn: Option<(PathBuf, u64, u64)>,
     /// Segments whose header is damaged; their frames are read all the same.
     pub(crate) headers: Vec<PathBuf>,
+    /// How many segments there are.
+    pub(crate) segments: usize,
+    /// Segments that end in zeros made ahead of need, each with the length of its content.
+    pub(crate) surplus: Vec<(PathBuf, u64)>,
+    /// The bytes of frames, in parts: each with the last commit in it.
+    parts: Vec<(Sequence, u64)>,
+}
+
+/// The shortest part of [`Survey::bytes_after`], in bytes.
+const PART: u64 = 64 << 10;
+
+impl Survey {
+    /// How many bytes of frames the journal has behind `applied`. Up to 64 KiB at or before it may be counted too.
+    pub(crate) fn bytes_after(&self, applied: Sequence) -> u64 {
+        self.parts.iter().filter(|(last, _)| *last > applied).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    fn note_surplus(&mut self, path: &Path, window: &Window, end: usize) {
+        if end < window.len {
+            self.surplus.push((path.to_owned(), end as u64));
+        }
+    }
+
+    fn add_bytes(&mut self, last: Sequence, more: u64) {
+        match self.parts.last_mut() {
+            Some((upto, bytes)) if *bytes < PART => (*upto, *bytes) = (last, bytes.saturating_add(more)),
+            Some(_) | None => self.parts.push((last, more)),
+        }
+    }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Error {
@@ -66,7 +95,11 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
 pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Error>) -> Result<Survey, Error> {
     let folder = segment::folder(dir);
     let segments = segment::list(dir).map_err(|error| unreadable(&folder, &error))?;
-    let mut survey = Survey { begins: segments.first().map(|(first, _)| *first), ..Survey::default() };
+    let mut survey = Survey {
+        begins: segments.first().map(|(first, _)| *first),
+        segments: segments.len(),
+        ..Survey::default()
+    };
     let mut expected = survey.begins.unwrap_or(Sequence(1));
     for (at, (first, path)) in segments.iter().enumerate() {
         let mut window = Window::open(path).map_err(|error| unreadable(path, &error))?;
@@ -128,6 +161,8 @@ fn scan(
     let mut offset = segment::HEADER;
     loop {
         if void_from.is_some_and(|void| expected >= void) {
+            let end = window.content_end(offset).map_err(failed)?.unwrap_or(offset);
+            survey.note_surplus(path, window, end);
             return Ok(expected);
         }
         let mut found = window.frame_at(offset, expected).map_err(failed)?;
@@ -145,11 +180,14 @@ fn scan(
         }
         survey.frames = survey.frames.saturating_add(1);
         survey.commits = survey.commits.saturating_add(u64::from(header.commits));
+        survey.add_bytes(header.last(), header.frame_bytes() as u64);
         expected = Sequence(header.last().0.saturating_add(1));
         offset = at.saturating_add(header.frame_bytes());
         visit(frame)?;
     }
-    if let Some(end) = window.content_end(offset).map_err(failed)? {
+    let end = window.content_end(offset).map_err(failed)?;
+    survey.note_surplus(path, window, end.unwrap_or(offset));
+    if let Some(end) = end {
         survey.torn = Some((path.to_owned(), offset as u64, end as u64));
     }
     Ok(expected)

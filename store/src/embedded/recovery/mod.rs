@@ -12,6 +12,7 @@ pub(crate) use rebuild::rebuild;
 
 use self::{
     base::Base,
+    evidence::Evidence,
     rebuild::{fresh, replay},
 };
 use super::{
@@ -35,6 +36,35 @@ pub(crate) struct Recovered {
     pub(crate) sequence: Sequence,
     pub(crate) opens: u64,
     pub(crate) report: Report,
+    /// What of the journal no snapshot has.
+    pub(crate) backlog: Backlog,
+}
+
+/// How far the journal has grown since the last snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backlog {
+    /// Bytes of commits that no snapshot has.
+    pub(crate) bytes: u64,
+    /// Length of the last snapshot, in bytes.
+    pub(crate) snapshot: u64,
+}
+
+/// With more journal files than this, an opening writes a snapshot: each start begins a file, also one that is killed.
+const MOST_SEGMENTS: usize = 64;
+
+impl Backlog {
+    fn of(evidence: &Evidence) -> Self {
+        let newest = evidence.snapshots.first();
+        let applied = newest.map_or(Sequence(0), |(_, extent)| extent.applied);
+        let length = newest.and_then(|(path, _)| fs::metadata(path).ok()).map_or(0, |file| file.len());
+        Self { bytes: evidence.journal.bytes_after(applied), snapshot: length }
+    }
+
+    /// Whether earlier processes ended before they wrote the snapshot that was due, so that this opening has to.
+    fn is_overdue(self, options: &Options) -> bool {
+        let threshold = options.checkpoint_after_bytes.max(self.snapshot);
+        self.bytes >= threshold.saturating_mul(2)
+    }
 }
 
 /// Brings the store in `dir` up to date, or refuses to; never waits for ever.
@@ -75,17 +105,41 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Re
     };
     report.replayed = replay(dir, &index, Sequence(u64::MAX))?;
     index.set_opens(opens)?;
+    // Before the new segment: it may take the name of one that has no commit.
+    segment::trim(&evidence.journal.surplus).map_err(|error| failed("trim the journal in", dir, &error))?;
     let first = Sequence(choice.sequence.0.saturating_add(1));
     let bytes = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
     let segment = BlankSegment::make(dir, 0, bytes)
         .and_then(|blank| Segment::begin(blank, dir, first, opens))
         .map_err(|error| failed("begin a journal file in", dir, &error))?;
     report.repaired = choice.repaired(&evidence);
-    if !report.repaired.is_empty() {
-        let (applied, _) = take::write(dir, &index, || choice.sequence)?;
-        take::prune(dir, applied).map_err(|error| failed("tidy", dir, &error))?;
+    let mut backlog = Backlog::of(&evidence);
+    if !report.repaired.is_empty() || backlog.is_overdue(options) || evidence.journal.segments > MOST_SEGMENTS {
+        backlog = snapshot_now(dir, &index, choice.sequence, backlog, !report.repaired.is_empty())?;
     }
-    Ok(Recovered { index, segment, sequence: choice.sequence, opens, report })
+    Ok(Recovered { index, segment, sequence: choice.sequence, opens, report, backlog })
+}
+
+/// Writes a snapshot of an index that has everything up to `last`, and removes the journal before it. One that only saves disk may
+/// fail, for the lack of just that: it is tried again in the background.
+fn snapshot_now(
+    dir: &Path,
+    index: &Index,
+    last: Sequence,
+    before: Backlog,
+    needed: bool,
+) -> Result<Backlog, Error> {
+    let written = take::write(dir, index, || last).and_then(|(applied, bytes)| {
+        take::prune(dir, applied).map_err(|error| failed("tidy", dir, &error))?;
+        Ok(Backlog { bytes: 0, snapshot: bytes })
+    });
+    match written {
+        Err(error) if !needed => {
+            tracing::warn!("no snapshot was written while {} was opened: {error}", dir.display());
+            Ok(before)
+        }
+        written => written,
+    }
 }
 
 /// Makes the folders, and removes what an earlier process left half made.

@@ -20,6 +20,7 @@ impl Pool {
 }
 impl Entity for Pool {
     const COLLECTION: &'static str = "pools";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
     fn id(&self) -> String {
         Self::ID.into()
     }

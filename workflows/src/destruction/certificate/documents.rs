@@ -18,7 +18,7 @@ use engine::{
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
-use store::{ExecutionId, Timestamp};
+use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// A certificate on file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +48,7 @@ pub struct StoredCertificate {
 
 impl Entity for StoredCertificate {
     const COLLECTION: &'static str = "certificates";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.id.to_string()
@@ -67,12 +68,13 @@ pub struct CertificatePage {
 
 impl CertificatePage {
     fn key(certificate: ExecutionId, page: usize) -> String {
-        format!("{certificate}/{page}")
+        CompositeKey::of(&[&certificate, &page]).into()
     }
 }
 
 impl Entity for CertificatePage {
     const COLLECTION: &'static str = "certificate-pages";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(self.certificate, self.page)
@@ -223,6 +225,7 @@ struct ClosedApproval(ApprovalRecord);
 
 impl Entity for ClosedApproval {
     const COLLECTION: &'static str = "approvals-closed";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.0.id.clone()

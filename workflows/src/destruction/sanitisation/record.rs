@@ -21,7 +21,7 @@ use crate::{
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use store::ExecutionId;
+use store::{CompositeKey, ExecutionId};
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -189,7 +189,7 @@ impl SanitisationRecord {
     /// The document that keeps the record of `asset` in `run`.
     #[must_use]
     pub fn key(run: ExecutionId, asset: &AssetId) -> String {
-        format!("{run}/{asset}")
+        CompositeKey::of(&[&run]).tail(asset).into()
     }
 
     /// The record with the decision of somebody who did not sanitise.
@@ -328,6 +328,7 @@ impl SanitisationRecord {
 
 impl Entity for SanitisationRecord {
     const COLLECTION: &'static str = "sanitisation-records";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(self.run, &self.asset)

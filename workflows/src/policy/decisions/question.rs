@@ -214,6 +214,7 @@ impl RecordedRuling {
 
 impl Entity for RecordedRuling {
     const COLLECTION: &'static str = "rulings";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         self.name.clone()

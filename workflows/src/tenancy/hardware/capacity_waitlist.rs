@@ -3,7 +3,7 @@
 use crate::tenancy::{GpuModel, Gpus, RegionId, TenantId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
-use store::{ExecutionId, Timestamp};
+use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// One who waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Waitlist {
     /// The id of the queue for `model` in `region`.
     #[must_use]
     pub fn key(region: &RegionId, model: &GpuModel) -> String {
-        format!("{region}/{model}")
+        CompositeKey::of(&[&region, &model]).into()
     }
 
     /// The queue with `waiter` in it; one who waits already keeps the place.
@@ -58,6 +58,7 @@ impl Waitlist {
 
 impl Entity for Waitlist {
     const COLLECTION: &'static str = "waitlists";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::key(&self.region, &self.model)

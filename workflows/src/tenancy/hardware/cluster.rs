@@ -80,6 +80,7 @@ impl Cluster {
 
 impl Entity for Cluster {
     const COLLECTION: &'static str = "clusters";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.to_string()

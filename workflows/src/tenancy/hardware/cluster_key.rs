@@ -112,6 +112,7 @@ impl ClusterKey {
 
 impl Entity for ClusterKey {
     const COLLECTION: &'static str = "cluster-keys";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.cluster.to_string()

@@ -8,6 +8,7 @@ use crate::tenancy::{ClusterId, GpuModel, Gpus, NodeId, RegionId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use store::CompositeKey;
 
 /// Counts of one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl FreePool {
     /// The id of the pool of `model` in `cluster`.
     #[must_use]
     pub fn key(cluster: &ClusterId, model: &GpuModel) -> String {
-        format!("{cluster}/{model}")
+        CompositeKey::of(&[&cluster, &model]).into()
     }
 
     /// A pool without nodes.
@@ -86,6 +87,7 @@ impl FreePool {
 
 impl Entity for FreePool {
     const COLLECTION: &'static str = "pools";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::key(&self.cluster, &self.model)
@@ -109,12 +111,13 @@ impl FreePoolChunk {
     /// The id of a pool's chunk.
     #[must_use]
     pub fn key(cluster: &ClusterId, model: &GpuModel, number: u32) -> String {
-        format!("{cluster}/{model}/{number:06}")
+        CompositeKey::of(&[&cluster, &model, &format_args!("{number:06}")]).into()
     }
 }
 
 impl Entity for FreePoolChunk {
     const COLLECTION: &'static str = "pool-chunks";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::key(&self.cluster, &self.model, self.number)

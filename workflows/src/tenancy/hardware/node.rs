@@ -96,6 +96,7 @@ pub enum NodeError {
 
 impl Entity for Node {
     const COLLECTION: &'static str = "nodes";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.id.to_string()

@@ -44,6 +44,7 @@ impl NodeAllocation {
 
 impl Entity for NodeAllocation {
     const COLLECTION: &'static str = "holdings";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()

@@ -55,6 +55,7 @@ impl Occupancy {
 
 impl Entity for Occupancy {
     const COLLECTION: &'static str = "occupancies";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()
@@ -73,6 +74,7 @@ pub struct LastObservation {
 
 impl Entity for LastObservation {
     const COLLECTION: &'static str = "sightings";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()
@@ -127,6 +129,7 @@ pub struct NodeUse {
 
 impl Entity for NodeUse {
     const COLLECTION: &'static str = "node-uses";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.node.to_string()

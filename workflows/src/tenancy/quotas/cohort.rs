@@ -278,6 +278,7 @@ impl Cohort {
 
 impl Entity for Cohort {
     const COLLECTION: &'static str = "cohorts";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
     const QUEUED: bool = true;
 
     fn id(&self) -> String {

@@ -64,6 +64,7 @@ impl Earmark {
 
 impl Entity for Earmarks {
     const COLLECTION: &'static str = "earmarks";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.tenant.to_string()

@@ -2,6 +2,7 @@
 
 use crate::tenancy::{Allowance, Gpus, Resource, WorkspaceName};
 use std::collections::BTreeMap;
+use store::CompositeKey;
 
 /// What a container that asks for nothing is taken to ask for, by resource as containers name it: one core and 4 GiB, what a small
 /// service needs. Whoever needs more says so.
@@ -52,7 +53,7 @@ pub fn association_name(resource: &Resource) -> Option<String> {
 /// The name of a workspace's line in the record of its tenant's cohort.
 #[must_use]
 pub fn cohort(workspace: &WorkspaceName, resource: &Resource) -> String {
-    format!("{workspace}/{resource}")
+    CompositeKey::of(&[&workspace]).tail(resource).into()
 }
 
 /// The most that may be used at once, in Kubernetes' unit: GPUs up to what may be borrowed on top, but never beyond what

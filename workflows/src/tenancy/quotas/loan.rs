@@ -4,7 +4,7 @@
 use crate::tenancy::{Lender, Resource, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// Where a loan stands.
 #[derive(
@@ -73,12 +73,13 @@ impl Loan {
     /// The id of a tenant's loan.
     #[must_use]
     pub fn key(tenant: &TenantId, number: u64) -> String {
-        format!("{tenant}/{number:012}")
+        CompositeKey::of(&[&tenant, &format_args!("{number:012}")]).into()
     }
 }
 
 impl Entity for Loan {
     const COLLECTION: &'static str = "loans";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|loan| loan.ended_at.map(|at| at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         Self::key(&self.tenant, self.number)
@@ -124,12 +125,13 @@ impl OpenLoans {
     /// The id of the list of a tenant's open loans of `resource`.
     #[must_use]
     pub fn key(tenant: &TenantId, resource: &Resource) -> String {
-        format!("{tenant}/{resource}")
+        CompositeKey::of(&[&tenant]).tail(resource).into()
     }
 }
 
 impl Entity for OpenLoans {
     const COLLECTION: &'static str = "open-loans";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::key(&self.tenant, &self.resource)

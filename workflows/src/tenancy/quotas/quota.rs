@@ -106,6 +106,7 @@ pub struct Quota {
 
 impl Entity for Quota {
     const COLLECTION: &'static str = "quotas";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         workspace_key(&self.tenant, &self.workspace)

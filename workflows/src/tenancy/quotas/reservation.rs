@@ -4,7 +4,7 @@ use crate::tenancy::{GpuKind, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Reservation {
     /// The id of a reservation.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, name: &str) -> String {
-        format!("{tenant}/{workspace}/{name}")
+        CompositeKey::of(&[&tenant, &workspace]).tail(name).into()
     }
 
     /// Whether it holds at `at`.
@@ -45,6 +45,7 @@ impl Reservation {
 
 impl Entity for Reservation {
     const COLLECTION: &'static str = "reservations";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::key(&self.tenant, &self.workspace, &self.name)

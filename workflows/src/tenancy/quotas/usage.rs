@@ -5,7 +5,7 @@ use crate::tenancy::{Resource, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// Pieces of a resource times milliseconds. A thousand GPUs fill it in 500,000 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,12 +63,13 @@ impl MonthlyUsage {
     /// The id of a workspace's month.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, month: &str) -> String {
-        format!("{tenant}/{workspace}/{month}")
+        CompositeKey::of(&[&tenant, &workspace, &month]).into()
     }
 }
 
 impl Entity for MonthlyUsage {
     const COLLECTION: &'static str = "usages";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
         Self::key(&self.tenant, &self.workspace, &self.month)

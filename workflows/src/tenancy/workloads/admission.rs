@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// What a workload is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -181,12 +181,13 @@ impl Admission {
     /// The id of a tenant's decision.
     #[must_use]
     pub fn key(tenant: &TenantId, number: u64) -> String {
-        format!("{tenant}/{number:012}")
+        CompositeKey::of(&[&tenant, &format_args!("{number:012}")]).into()
     }
 }
 
 impl Entity for Admission {
     const COLLECTION: &'static str = "admissions";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|decided| Some(decided.at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         Self::key(&self.tenant, self.number)

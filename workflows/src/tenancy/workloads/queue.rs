@@ -52,6 +52,7 @@ impl WorkspaceQueue {
 
 impl Entity for WorkspaceQueue {
     const COLLECTION: &'static str = "lines";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         workspace_key(&self.tenant, &self.workspace)

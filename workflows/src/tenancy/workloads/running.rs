@@ -5,7 +5,7 @@ use crate::tenancy::{Amounts, Checkpoint, TenantId, WorkloadClass, WorkspaceName
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// A workload that runs, as a reclaim looks at it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ impl RunningList {
     /// The id of a part.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, part: u8) -> String {
-        format!("{tenant}/{workspace}/{part}")
+        CompositeKey::of(&[&tenant, &workspace, &part]).into()
     }
 
     /// The ids of all parts.
@@ -72,6 +72,7 @@ impl RunningList {
 
 impl Entity for RunningList {
     const COLLECTION: &'static str = "rosters";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::key(&self.tenant, &self.workspace, self.part)

@@ -4,7 +4,7 @@ use crate::tenancy::{Amounts, NodeId, ObservedPlacement, TenantId, WorkspaceName
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use store::{ExecutionId, Timestamp};
+use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// What a workload is like.
 #[derive(
@@ -131,12 +131,22 @@ impl Workload {
     /// The id of a tenant's workload.
     #[must_use]
     pub fn key(tenant: &TenantId, name: &str) -> String {
-        format!("{tenant}/{name}")
+        CompositeKey::of(&[&tenant]).tail(name).into()
+    }
+
+    /// Until when it is kept: 400 days from its last admission, or from when it was asked for, once it has ended.
+    fn done_with(&self) -> Option<Timestamp> {
+        let has_ended = match self.state {
+            WorkloadState::Finished | WorkloadState::Rejected => true,
+            WorkloadState::Waiting | WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => false,
+        };
+        has_ended.then(|| self.admitted_at.unwrap_or(self.submitted_at).after(engine::DAY * 400))
     }
 }
 
 impl Entity for Workload {
     const COLLECTION: &'static str = "workloads";
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(Self::done_with);
 
     fn id(&self) -> String {
         Self::key(&self.tenant, &self.name)

@@ -42,7 +42,7 @@ use serde_json::json;
 use startable::Startable;
 use status::Status;
 use std::future::Future;
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 use workflows::{policy::duration, sweeps};
 
 /// Moments that are shown of what is to come.
@@ -353,6 +353,7 @@ async fn occurrences(
             && which.origin.is_none_or(|origin| origin == row.origin)
             && to.is_none_or(|to| row.nominal <= to)
     };
-    let (found, next) = documents::<Occurrence>(&app, &format!("{stored}/"), &page, wanted).await?;
+    let prefix = CompositeKey::of(&[&stored]).prefix();
+    let (found, next) = documents::<Occurrence>(&app, &prefix, &page, wanted).await?;
     Ok(Json(ListPage::new(found.iter().map(seen).collect(), next)))
 }

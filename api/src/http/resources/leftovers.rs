@@ -1,0 +1,126 @@
+//! `/v1/leftovers`: what executions that were closed by force left behind, and taking it back.
+//!
+//! An execution is on this list, and on `/v1/stuck`, until nothing of it is left.
+
+use crate::{
+    auth::{Caller, Verb},
+    http::{
+        extract::{
+            JsonBody, QueryParams,
+            dry_run::DryRun,
+            if_match::IfMatch,
+            page::{ListPage, Page},
+        },
+        problem::{Problem, code::ProblemCode},
+        resources::{
+            executions::{ReasonBody, order, resolve},
+            search::scope,
+        },
+        route::{Access, Route},
+        route_doc::{NAMED, doc},
+    },
+    state::SharedState,
+    types::{executions::Leftovers, mapping},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    response::Response,
+};
+use engine::Event;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use store::{ExecutionId, Record};
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let read = Access::Tenant(Verb::ReadExecutions);
+    vec![
+        Route::get(
+            "/v1/leftovers",
+            read,
+            list,
+            doc("listLeftovers", "Lists executions that were closed by force, with what each left behind.")
+                .lists::<Leftovers>(),
+        ),
+        Route::get(
+            "/v1/leftovers/{id}",
+            read,
+            show,
+            doc("showLeftovers", "What an execution that was closed by force left behind.")
+                .says::<Leftovers>(200)
+                .may(NAMED),
+        ),
+        Route::post(
+            "/v1/leftovers/{id}:release",
+            Access::Tenant(Verb::Terminate),
+            release,
+            doc(
+                "releaseLeftovers",
+                "Undoes what an execution left behind that was closed by force; past its point of no return, records that it was seen to.",
+            )
+            .foreseen(),
+        ),
+    ]
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LeftoversWanted")]
+struct ListParams {
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    QueryParams(wanted): QueryParams<ListParams>,
+) -> Result<Json<ListPage<Leftovers>>, Problem> {
+    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let named = |text: &str| text.parse::<ExecutionId>().map_err(|_| Problem::not_found("execution", text));
+    let after = page.after.as_deref().map(named).transpose()?;
+    let query = scope(&caller).and(engine::leftovers());
+    let found = app.engine.search(&query, after, page.limit).await?;
+    let items = found.items.iter().map(left_by).collect();
+    Ok(Json(ListPage::new(items, found.next.map(|id| id.to_string()))))
+}
+
+async fn show(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Leftovers>, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
+    if !engine::leftovers().accepts(&record) {
+        let detail = format!("execution {} has left nothing behind", record.id);
+        return Err(Problem::new(ProblemCode::NotFound, detail));
+    }
+    Ok(Json(left_by(&record)))
+}
+
+async fn release(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    how: DryRun,
+    bound: IfMatch,
+    JsonBody(why): JsonBody<ReasonBody>,
+) -> Result<Response, Problem> {
+    let record = resolve(&app, &caller, &id).await?;
+    if why.reason.trim().is_empty() {
+        let detail = format!("reason: say why what {} left behind is released", record.id);
+        return Err(Problem::new(ProblemCode::ReasonMissing, detail));
+    }
+    order(&app, &caller, &id, (&how, &bound), why, Event::LeftoversReleased).await
+}
+
+/// What the execution of `record` left behind, the latest first.
+fn left_by(record: &Record) -> Leftovers {
+    let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
+    let mut left = mapping::trail(body.get("trail"));
+    left.retain(|mark| ["begun", "done", "failed"].iter().any(|fate| mark.fate.as_str() == Some(*fate)));
+    left.reverse();
+    let undoable = body.get("pivot").is_none_or(Value::is_null);
+    Leftovers { row: mapping::row(record), undoable, left }
+}

@@ -1,0 +1,136 @@
+//! Removes documents that are kept no longer: the one place where documents go by their age.
+//!
+//! Called by the server's housekeeping. Invariant: a document goes only if its kind's [`Retention`] says so at the moment of the commit,
+//! its tenant has no legal hold, and nothing that lasts refers to it; the commit rests on all three.
+
+use super::report::SweepReport;
+use crate::{
+    destruction::Holds,
+    platform::Platform,
+    tenancy::{Admission, Loan, Workload},
+};
+use engine::{Engine, Entity, Error, Occurrence, Retention, Undecided, View};
+use std::collections::BTreeSet;
+use store::Document;
+
+/// Documents read at once.
+const PAGE: usize = 500;
+/// Documents removed by one commit.
+const AT_ONCE: usize = 50;
+
+/// Says whether a document that is old enough is still referred to.
+pub type InUse<T> = fn(&mut View, &T) -> Result<bool, Undecided>;
+
+/// A document that is old enough, as it was read.
+struct Candidate {
+    id: String,
+    /// Whose it is, where a legal hold keeps it.
+    tenant: Option<String>,
+    readable: bool,
+}
+
+/// Returns the tenants with a legal hold in force.
+///
+/// # Errors
+/// The store's.
+pub async fn tenants_on_hold(engine: &Engine<Platform>) -> Result<BTreeSet<String>, Error> {
+    let (mut held, mut after) = (BTreeSet::new(), None);
+    loop {
+        let page = engine.store().documents(Holds::COLLECTION, "", after.as_deref(), PAGE).await?;
+        for found in &page.items {
+            // A document that cannot be read may name holds.
+            let is_held = engine.parse_document::<Holds>(found).map_or(true, |holds| !holds.open.is_empty());
+            if is_held {
+                held.insert(found.key.id.clone());
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(held);
+        }
+    }
+}
+
+/// Removes what is kept no longer of the kinds that belong to the platform, and returns how many documents that were.
+///
+/// # Errors
+/// The store's. What was removed before stays so; the rest goes with the next call.
+pub async fn expire_documents(engine: &Engine<Platform>) -> Result<u64, Error> {
+    let mut gone = expire::<Occurrence>(engine, |_, _| Ok(false)).await?;
+    gone += expire::<SweepReport>(engine, |_, _| Ok(false)).await?;
+    gone += expire::<Workload>(engine, |_, _| Ok(false)).await?;
+    gone += expire::<Loan>(engine, |_, _| Ok(false)).await?;
+    // After the workloads, which name the decision that stands.
+    gone += expire::<Admission>(engine, stands).await?;
+    Ok(gone)
+}
+
+/// Whether this is the decision that its workload goes by.
+fn stands(view: &mut View, decided: &Admission) -> Result<bool, Undecided> {
+    let workload = view.get::<Workload>(&Workload::key(&decided.tenant, &decided.workload))?;
+    Ok(workload.is_some_and(|workload| workload.decision == decided.id()))
+}
+
+/// Removes the documents of a kind that are kept no longer and not `in_use`, and returns how many that were.
+///
+/// # Errors
+/// The store's.
+pub async fn expire<T: Entity>(engine: &Engine<Platform>, in_use: InUse<T>) -> Result<u64, Error> {
+    if !T::RETENTION.is_limited() {
+        return Ok(0);
+    }
+    let (mut gone, mut after) = (0, None::<String>);
+    loop {
+        let page = engine.store().documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let now = engine.clock().now();
+        let old: Vec<Candidate> = page.items.iter().filter_map(|found| candidate::<T>(found, now)).collect();
+        for part in old.chunks(AT_ONCE) {
+            gone += engine.transact(true, |view| remove::<T>(view, part, in_use)).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(gone);
+        }
+    }
+}
+
+fn candidate<T: Entity>(found: &Document, now: store::Timestamp) -> Option<Candidate> {
+    let is_scratch = match T::RETENTION {
+        Retention::Scratch(_) => true,
+        Retention::WithSubject | Retention::Forever | Retention::Until(_) => false,
+    };
+    let read = serde_json::from_slice::<T>(&found.body).ok();
+    let is_old = read.as_ref().map_or(is_scratch, |read| T::RETENTION.is_over(read, now));
+    let tenant = || {
+        let body: serde_json::Value = serde_json::from_slice(&found.body).ok()?;
+        Some(body.get("tenant")?.as_str()?.to_owned())
+    };
+    is_old.then(|| Candidate {
+        id: found.key.id.clone(),
+        tenant: if is_scratch { None } else { tenant() },
+        readable: read.is_some(),
+    })
+}
+
+/// Removes those of the candidates that are still old enough, under no legal hold, and not in use.
+fn remove<T: Entity>(view: &mut View, old: &[Candidate], in_use: InUse<T>) -> Result<u64, Undecided> {
+    view.prefetch::<T>(old.iter().map(|one| one.id.clone()))?;
+    view.prefetch::<Holds>(old.iter().filter_map(|one| one.tenant.clone()).collect::<BTreeSet<_>>())?;
+    let mut gone = 0;
+    for one in old {
+        if let Some(tenant) = &one.tenant
+            && view.get::<Holds>(tenant)?.is_some_and(|holds| !holds.open.is_empty())
+        {
+            continue;
+        }
+        if one.readable {
+            let Some(document) = view.get::<T>(&one.id)? else { continue };
+            if !T::RETENTION.is_over(&document, view.now()) || in_use(view, &document)? {
+                continue;
+            }
+        }
+        view.delete::<T>(&one.id)?;
+        gone += 1;
+    }
+    Ok(gone)
+}
