@@ -5,7 +5,8 @@ use crate::{
     placement::{Candidate, Constraints, buffer, eligible, usable},
     policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
     tenancy::{
-        Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
+        Allowance, ClusterKind, Gpu, GpuOffer, GpuSlicing, Gpus, Isolation, Layout, QuotaEnd, Resource,
+        Tenant, TenantState,
     },
 };
 use engine::{Entity, Seat};
@@ -37,8 +38,11 @@ pub struct ChangeFacts {
     pub tenant: Option<Tenant>,
     /// The kind of its cluster, and whether nothing real is behind it.
     pub cluster: Option<(ClusterKind, bool)>,
-    /// GPUs that were bought, if the resource is of the model that was.
+    /// GPUs or slices that were bought, if the resource is of the kind that was.
     pub bought: Option<Gpus>,
+    /// The slices that the tenant's GPUs of the model are cut into, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slicing: Option<GpuSlicing>,
     /// How the workspace stands, if there is one of the name.
     pub standing: Option<ResourceStatus>,
     /// The end of what is temporary in its quota.
@@ -182,9 +186,10 @@ impl<'a> Judge<'a> {
             before,
             after,
             bought: facts.bought.unwrap_or_default(),
-            lacking: Gpus(u32::try_from(lacking).unwrap_or(u32::MAX)),
+            lacking: self.gpus_for(lacking),
             constraints,
             layout: layout(tenant, &request.resource),
+            slicing: facts.slicing.clone(),
             overcommit: self.policy.overcommit,
             ends: request.until,
         })
@@ -197,15 +202,20 @@ impl<'a> Judge<'a> {
         let said = if known { "is the tenant's" } else { "is not the tenant's" };
         self.check("workspace.known", "workspace", known, format!("workspace {} {said}", request.workspace));
         let before = facts.standing?.allowance;
-        let whole = request.resource.gpu().is_none_or(|kind| kind.profile.is_none());
         let detail = match (&before, request.resource.gpu()) {
-            (None, Some(kind)) => format!("{kind} was not bought"),
+            (None, Some(kind)) => {
+                let offer = GpuOffer::of(&kind.model, facts.slicing.as_ref());
+                if facts.slicing.is_some() && offer.kind != *kind {
+                    format!("the tenant's GPUs of {} are cut: ask for {}", kind.model, offer.resource())
+                } else {
+                    format!("{kind} was not bought")
+                }
+            }
             (None, None) => format!("{} has no limit: there is nothing to change", request.resource),
-            (Some(line), _) if whole => format!("{} is limited to {}", request.resource, line.nominal),
-            (Some(_), _) => "slices follow the layout of the tenant's nodes: change that instead".into(),
+            (Some(line), _) => format!("{} is limited to {}", request.resource, line.nominal),
         };
-        self.check("quota.resource", "resource", before.is_some() && whole, detail);
-        let before = before.filter(|_| whole)?;
+        self.check("quota.resource", "resource", before.is_some(), detail);
+        let before = before?;
         let after = request.apply_to(&before, facts.direction);
         let field = if request.lines.contains_key("by") { "by" } else { "to" };
         let (holds, word) = match (facts.direction, &after) {
@@ -287,8 +297,9 @@ impl<'a> Judge<'a> {
 
     /// Whether what is lacking can ever be had in the tenant's cluster.
     fn capacity(&mut self, lacking: u64, constraints: &Constraints) {
+        let gpus = self.gpus_for(lacking);
         let detail = format!(
-            "{} of {} owned are spoken for, so nodes with {lacking} GPUs are to be claimed",
+            "{} of {} owned are spoken for, so nodes with {gpus} GPUs are to be claimed",
             self.facts.stand.nominal.saturating_add(self.facts.stand.earmarked),
             self.facts.stand.owned
         );
@@ -300,7 +311,16 @@ impl<'a> Judge<'a> {
         let most =
             allowed.iter().map(|c| c.total.saturating_sub(buffer(c, constraints))).max().unwrap_or_default();
         let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
-        self.check("capacity.ever_fits", "to", lacking <= u64::from(most.0), detail);
+        self.check("capacity.ever_fits", "to", gpus <= most, detail);
+    }
+
+    /// The GPUs that so many pieces of the resource need.
+    fn gpus_for(&self, pieces: u64) -> Gpus {
+        let request = &self.facts.request;
+        let offer =
+            request.resource.gpu().map(|kind| GpuOffer::of(&kind.model, self.facts.slicing.as_ref()));
+        let plain = Gpus(u32::try_from(pieces).unwrap_or(u32::MAX));
+        offer.map_or(plain, |offer| offer.gpus_for(pieces))
     }
 
     /// Nodes join the others, in the tenant's cluster.
@@ -333,17 +353,19 @@ impl<'a> Judge<'a> {
         let request = &self.facts.request;
         let rules = &self.policy.approvals.quota_increase;
         let share = before.nominal.saturating_mul(u64::from(rules.auto_share.thousandths)) / 1_000;
-        let auto = share.max(request.resource.gpu().map_or(0, |_| u64::from(rules.auto_gpus.0)));
+        let offer = |model| GpuOffer::of(model, self.facts.slicing.as_ref());
+        let auto = share
+            .max(request.resource.gpu().map_or(0, |kind| offer(&kind.model).pieces(rules.auto_gpus)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
         let small = more <= auto && !limits;
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
         self.asks("approval.auto_limit", "by", !small, detail);
         let (allowed, _) = eligible(&self.facts.candidates, constraints);
         let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
-        let taken = Gpus(u32::try_from(lacking).unwrap_or(u32::MAX));
+        let taken = self.gpus_for(lacking);
         let large = taken > Gpus::ZERO && rules.capacity_share.is_exceeded(taken, free);
         let detail = format!(
-            "{lacking} are taken of the {free} that are free; above a share of {} capacity is asked",
+            "{taken} are taken of the {free} that are free; above a share of {} capacity is asked",
             rules.capacity_share
         );
         self.asks("approval.capacity_share", "by", large, detail);

@@ -11,12 +11,13 @@ use crate::{
     reclaim::record::{DemandGrant, ReclaimProgress},
     scheduling::admission::{self, AdmissionEffects, FenceOutcome, GrantOutcome},
     tenancy::{
-        Beneficiary, Cohort, NodeAllocation, Resource, TenantId, Workload, WorkloadClass, WorkspaceName,
+        Beneficiary, Cohort, NodeAllocation, NodeUse, Resource, TenantId, Workload, WorkloadClass,
+        WorkspaceName,
     },
 };
 use engine::{ActionError, Call, Entity, LedgerAction, SECOND, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{ExecutionId, Timestamp};
 
 /// The books have moved on since the plan was made.
@@ -250,8 +251,15 @@ pub fn start_command(
     let Some(workload) = view.get::<Workload>(&Workload::key(tenant, name))? else { return Ok(None) };
     let Some(holding) = view.get::<NodeAllocation>(tenant.as_str())? else { return Ok(None) };
     let mut gpus = GpuSet::new();
+    let mut profiles = BTreeMap::new();
+    view.prefetch::<NodeUse>(workload.placed.iter().map(|placed| placed.node.to_string()))?;
     for placed in &workload.placed {
         gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
+        let uses = view.get::<NodeUse>(placed.node.as_str())?;
+        let first = placed.gpus.keys().next().copied().map(usize::from);
+        let gpu = uses.as_ref().zip(first).and_then(|(uses, first)| uses.gpus.get(first));
+        let profile = gpu.and_then(|gpu| gpu.profile.as_ref());
+        profiles.extend(profile.map(|profile| (placed.node.to_string(), profile.to_string())));
     }
     let service = workload.class == WorkloadClass::Service;
     let workload = WorkloadRef {
@@ -260,7 +268,7 @@ pub fn start_command(
         workspace: workload.workspace.to_string(),
         name: workload.name,
     };
-    Ok(Some(StartWorkload { workload, gpus, service }))
+    Ok(Some(StartWorkload { workload, gpus, service, profiles }))
 }
 
 /// Ends a reclaim that served nobody in particular. Safe to decide again.

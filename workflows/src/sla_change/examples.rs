@@ -55,6 +55,7 @@ fn make() -> Option<Vec<SlaChange>> {
         bought: Some(("H100".parse().ok()?, Gpus(8))),
         workspaces: vec![workspace],
         nodes: vec!["node-1".parse().ok()?],
+        slicing: None,
     };
     let mut tightening = SlaChange::new(request.clone());
     tightening.evaluated(evaluate(&facts, &policy));
@@ -70,6 +71,7 @@ fn make() -> Option<Vec<SlaChange>> {
         before: terms.after,
         after: terms.before,
         workspaces: terms.workspaces.into_iter().map(turn).collect(),
+        slicing: (terms.slicing.1, terms.slicing.0),
         ..terms
     });
     Some(vec![tightening, loosening, SlaChange::new(request)])

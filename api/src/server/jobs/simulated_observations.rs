@@ -13,7 +13,7 @@ use workflows::{
     platform::{ANSWER_WITHIN, CallMetadata},
     reclaim::ledger::start_reclaims,
     scheduling::admission::{self, Observation, ObservedKind},
-    tenancy::{Cluster, LastObservation, NodeId, NodeUse, Occupancy},
+    tenancy::{Cluster, GpuKind, LastObservation, Name, NodeId, NodeUse, Occupancy, layout_offers},
 };
 
 /// Tenants read in one go.
@@ -83,8 +83,13 @@ async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Res
     let mut seen = Observation { at, nodes: BTreeMap::new() };
     for (node, kinds) in &occupancy.nodes {
         let busy = busy(app, occupancy, node, at).await?;
-        let of = |capacity: u64| ObservedKind { usable: capacity, busy: busy.min(capacity) };
-        let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(room.capacity)));
+        let layout = hardware_layout(app, occupancy, node, at).await?;
+        let of = |kind: &GpuKind, capacity: u64| {
+            let offered = layout_offers(&layout, kind.profile.as_ref().map(Name::as_str));
+            let usable = if offered { capacity } else { 0 };
+            ObservedKind { usable, busy: busy.min(usable) }
+        };
+        let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(kind, room.capacity)));
         seen.nodes.insert(node.clone(), kinds.collect());
     }
     let tenant = &occupancy.tenant;
@@ -123,15 +128,22 @@ async fn busy(app: &ServerState, occupancy: &Occupancy, node: &NodeId, at: Times
     Ok(busy)
 }
 
-async fn clients(
+/// How the hardware of a node is cut, which says what can be used on it.
+async fn hardware_layout(
     app: &ServerState,
     occupancy: &Occupancy,
     node: &NodeId,
-    gpus: &BTreeSet<u16>,
     at: Timestamp,
-) -> Result<usize, String> {
-    let key = format!("observe/{node}/{}/{}", at.0, gpus.len());
-    let stamp = CallMetadata {
+) -> Result<String, String> {
+    let stamp = stamp(format!("observe/{node}/{}/layout", at.0));
+    let gpus = &app.engine.platform().gpus;
+    let found = gpus.layout(occupancy.cluster.as_str(), node.as_str(), &stamp).await;
+    found.map(|layout| layout.hardware).map_err(|e| e.message)
+}
+
+/// One look at a node.
+fn stamp(key: String) -> CallMetadata {
+    CallMetadata {
         action: "ObserveNode",
         step: key.clone(),
         key,
@@ -139,7 +151,17 @@ async fn clients(
         undo: false,
         deadline: ANSWER_WITHIN,
         dry_run: false,
-    };
+    }
+}
+
+async fn clients(
+    app: &ServerState,
+    occupancy: &Occupancy,
+    node: &NodeId,
+    gpus: &BTreeSet<u16>,
+    at: Timestamp,
+) -> Result<usize, String> {
+    let stamp = stamp(format!("observe/{node}/{}/{}", at.0, gpus.len()));
     let workloads = &app.engine.platform().workloads;
     let found = workloads.clients(occupancy.cluster.as_str(), node.as_str(), gpus, &stamp).await;
     found.map(|names| names.len()).map_err(|e| e.message)

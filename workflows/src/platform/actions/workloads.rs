@@ -9,7 +9,10 @@ use crate::platform::{
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt::Debug};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
 
 /// Tells a borrower that its workload will be evicted, and when.
 ///
@@ -249,6 +252,9 @@ pub struct StartWorkload {
     pub gpus: GpuSet,
     /// Whether it serves requests.
     pub service: bool,
+    /// The profile of the slices that it has on a node, by node; whole GPUs on all others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub profiles: BTreeMap<String, String>,
 }
 
 impl Action for StartWorkload {
@@ -261,8 +267,12 @@ impl Action for StartWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        let stamp = CallMetadata::for_action(self, call);
+        if self.profiles.is_empty() {
+            return on.workloads.start(&self.workload, &self.gpus, self.service, &stamp).await;
+        }
         on.workloads
-            .start(&self.workload, &self.gpus, self.service, &CallMetadata::for_action(self, call))
+            .start_on_slices(&self.workload, &self.gpus, &self.profiles, self.service, &stamp)
             .await
     }
 }
