@@ -9,6 +9,8 @@ mod capabilities;
 mod platform;
 mod protocol;
 mod signer;
+#[cfg(test)]
+mod slice_histories;
 mod state;
 mod world;
 
