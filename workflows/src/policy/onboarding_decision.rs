@@ -228,7 +228,7 @@ impl<'a> Judge<'a> {
             None => detail,
             Some(unknown) => {
                 let all: Vec<_> = known.models.keys().map(GpuModel::as_str).collect();
-                format!("{unknown} Known models: {}", all.join(", "))
+                format!("{unknown} (known models: {})", all.join(", "))
             }
         }
     }

@@ -175,8 +175,7 @@ impl OnboardingRequest {
         let known = ["name", "tenant", "workspaces", "entitlement", "compliance", "multitenancy"];
         reader.fields(root, &known).and_then(|top| request(reader, &top))
     }
-
-@@}
+}
 
 /// Remembers the line of every field of two levels, which is as deep as rules point.
 fn lines(root: &Item, lines: &mut BTreeMap<String, u64>) {

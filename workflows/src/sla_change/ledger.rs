@@ -232,7 +232,7 @@ impl LedgerAction for CommitSla {
 /// promise: until then nothing is admitted.
 fn limited(terms: &SlaTerms) -> impl Iterator<Item = &SlaWorkspace> {
     let changed = |workspace: &&SlaWorkspace| workspace.before != workspace.after;
-    terms.workspaces.iter().filter(|_| !terms.recuts()).filter(changed)
+    terms.workspaces.iter().filter(move |_| !terms.recuts()).filter(changed)
 }
 
 /// Cuts the tenant's GPUs in the books as the nodes are cut by now, and turns every quota into the new kind. Nothing runs.

@@ -23,7 +23,9 @@ pub use hardware::cluster::{Cluster, ClusterKind, Tenancy};
 pub use hardware::cluster_key::{ClusterKey, ClusterKeyStatus, KeyScope, PreviousKey};
 pub use hardware::free_pool::{ChunkCount, FreePool, FreePoolChunk};
 pub use hardware::gpu::{Gpu, Layout};
-pub use hardware::gpu_names::{canonical as canonical_gpu_name, nearest as nearest_gpu_model};
+pub use hardware::gpu_names::{
+    canonical as canonical_gpu_name, is_product as is_gpu_product, nearest as nearest_gpu_model,
+};
 pub use hardware::node::{Node, NodeError, NodeState};
 pub use hardware::node_allocation::{AllocatedNode, NodeAllocation};
 pub use hardware::offer::{GpuOffer, GpuSlicing, layout_offers};

@@ -170,7 +170,7 @@ impl FromStr for GpuKind {
 
     fn from_str(text: &str) -> Result<Self, ResourceError> {
         let unknown = || ResourceError { text: text.chars().take(64).collect(), why: String::new() };
-        match format!("gpu/{text}").parse()? {
+        match format!("gpu/{text}").parse::<Resource>()? {
             Resource::Gpu(kind) => Ok(kind),
             Resource::CpuMilli | Resource::MemoryMib | Resource::StorageGib | Resource::Pods => Err(unknown()),
         }

@@ -5,7 +5,7 @@ use crate::{
         document::Item,
         reader::{Fields, Reader},
     },
-    tenancy::{Gpu, GpuModel, GpuSlicing, Layout, Profile, nearest_gpu_model},
+    tenancy::{Gpu, GpuModel, GpuSlicing, Layout, Profile, is_gpu_product, nearest_gpu_model},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl GpuModels {
         if self.models.contains_key(model) {
             return None;
         }
-        let near = nearest_gpu_model(model, self.models.keys());
+        let near = nearest_gpu_model(model, self.models.keys()).filter(|_| !is_gpu_product(model));
         let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         Some(format!("unknown model {model}{near}"))
     }

@@ -7,7 +7,7 @@
 use crate::tenancy::GpuModel;
 
 /// Models that are known, with the memory of a card in GB where product names give it.
-const KNOWN: [(&str, Option<u32>); 14] = [
+static KNOWN: [(&str, Option<u32>); 18] = [
     ("A30", Some(24)),
     ("A100", Some(80)),
     ("H100", Some(80)),
@@ -23,6 +23,10 @@ const KNOWN: [(&str, Option<u32>); 14] = [
     ("V100", Some(32)),
     ("RTX4090", Some(24)),
     ("L4", Some(24)),
+    ("L40", Some(48)),
+    ("A10", Some(24)),
+    ("A10G", Some(24)),
+    ("A40", Some(48)),
 ];
 /// Words of product names before the model.
 const MAKERS: [&str; 4] = ["NVIDIA", "TESLA", "GEFORCE", "QUADRO"];
@@ -78,6 +82,12 @@ fn gigabytes(word: &str) -> Option<u32> {
 /// Product names round: 46 and 48, 141 and 143.
 fn alike(one: u32, other: u32) -> bool {
     one.abs_diff(other) <= other / 12
+}
+
+/// Returns whether `name` is that of a model that exists, though an operator may not have listed it: no typing error.
+#[must_use]
+pub fn is_product(name: &GpuModel) -> bool {
+    KNOWN.iter().any(|(model, _)| *model == name.as_str())
 }
 
 /// Returns the name among `known` that is most like `name`, for a hint.
