@@ -78,6 +78,7 @@ mod shortage;
 mod simulate;
 mod simulation;
 mod sla_change;
+mod slices;
 mod standing;
 mod stopping;
 mod storm;
