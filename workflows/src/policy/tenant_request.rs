@@ -307,7 +307,7 @@ fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits, bo
     let fields = reader.fields(item, &known)?;
     let (whole, slices) = (fields.optional("gpus"), fields.optional("slices"));
     if let (Some(_), Some(slices)) = (whole, slices) {
-        reader.note(slices, "both `gpus` and `slices` are given", "give one of the two");
+        reader.note(slices, "both `gpus` and `slices` are given".into(), "give one of the two");
     }
     let gpus = |name| fields.optional(name).and_then(|item| reader.whole(item, 0..=100_000_u32)).map(Gpus);
     let other = |name| fields.optional(name).and_then(|item| reader.whole(item, 0..=1_u64 << 50));

@@ -10,12 +10,12 @@ use crate::{
         unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        Admission, AdmissionFacts, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList, Workload,
-        WorkloadState, WorkspaceName,
+        Admission, AdmissionFacts, GpuKind, NodeRoom, Resource, ResourceFacts, RunningEntry, RunningList,
+        Workload, WorkloadState, WorkspaceName,
     },
 };
 use engine::{ActionError, Undecided, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
 /// A decision not yet written down, and where the workload would run.
@@ -174,6 +174,10 @@ impl AdmissionTx {
         let sum = |of: &dyn Fn(&NodeRoom) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
         ground.serving = sum(&|room| room.capacity);
         ground.free = sum(&|room| room.assignable());
+        if ground.serving == 0 {
+            let offered: BTreeSet<&GpuKind> = rooms().flat_map(BTreeMap::keys).collect();
+            ground.offered = offered.into_iter().cloned().collect();
+        }
         ground.fits = fits;
         Ok(ground)
     }
