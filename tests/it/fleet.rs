@@ -185,7 +185,11 @@ fn a_model_has_one_name_whatever_the_inventory_calls_it_and_an_unknown_one_is_no
     let counts: BTreeMap<_, _> =
         imported.models.iter().map(|(model, count)| (model.to_string(), count.nodes)).collect();
     assert_eq!(counts, [("A100".to_owned(), 1), ("H100".to_owned(), 3), ("h101".to_owned(), 1)].into());
-    assert!(imported.notes.contains(&"unknown model h101; did you mean H100?".to_owned()), "{:?}", imported.notes);
+    assert!(
+        imported.notes.contains(&"unknown model h101; did you mean H100?".to_owned()),
+        "{:?}",
+        imported.notes
+    );
 }
 
 #[test]
@@ -215,14 +219,19 @@ async fn a_free_node_is_retired_or_moved_and_one_with_an_owner_is_left() {
     let spare = parse_nodes(&format!("{HEADER}{}", rows("m", 1, 8, "A100"))).unwrap();
     books.decide(|view| import_nodes(view, &spare, &other, &region)).unwrap();
     let node = |number: u32| -> NodeId { format!("n-{number:04}").parse().unwrap() };
-    let owned = Node { owner: Some("acme".parse().unwrap()), state: NodeState::InService, ..books.find("n-0002").unwrap() };
+    let owned = Node {
+        owner: Some("acme".parse().unwrap()),
+        state: NodeState::InService,
+        ..books.find("n-0002").unwrap()
+    };
     books.decide(|view| view.put(&owned)).unwrap();
 
     let retired = books.decide(|view| retire_node(view, &node(0))).unwrap();
     let moved = books.decide(|view| move_node(view, &node(1), &other)).unwrap();
 
     assert_eq!((retired.state, moved.cluster.as_str()), (NodeState::Retired, "eu-2"));
-    let free = |books: &Books, cluster: &str| books.find::<FreePool>(&format!("{cluster}/H100")).unwrap().free();
+    let free =
+        |books: &Books, cluster: &str| books.find::<FreePool>(&format!("{cluster}/H100")).unwrap().free();
     assert_eq!((free(&books, "eu-1"), free(&books, "eu-2")), (Gpus(16), Gpus(8)));
     for refused in [
         books.decide(|view| retire_node(view, &node(2))).unwrap_err(),

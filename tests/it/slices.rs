@@ -46,7 +46,8 @@ async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_
     submit(&served, "a", "large", json!({ SLICE: 32 })).await;
     admitted(&served, "large").await;
     let loans = served.get("/v1/loans?state=active").await.body;
-    let lent: u64 = loans["items"].as_array().unwrap().iter().filter_map(|loan| loan["amount"].as_u64()).sum();
+    let lent: u64 =
+        loans["items"].as_array().unwrap().iter().filter_map(|loan| loan["amount"].as_u64()).sum();
     assert_eq!(lent, 5, "{loans}");
     let ended = served.post("/v1/workloads/slicer/large:finish", "application/json", "{}").await;
     assert_eq!(ended.status, 200, "{}", ended.body);

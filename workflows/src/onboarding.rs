@@ -17,8 +17,8 @@ pub use record::Onboarding;
 use crate::{
     ledger::{
         ActivateTenant, ClaimNodes, ClaimReplacements, ClearQuotas, Evaluate, ExtendWait, JoinedWaitlist,
-        LeaveWaitlist, PrepareNodes, QuarantineNodes, ReleaseClaim, RevokeClusterKey,
-        SetQuotas, UnregisterTenant, codes,
+        LeaveWaitlist, PrepareNodes, QuarantineNodes, ReleaseClaim, RevokeClusterKey, SetQuotas,
+        UnregisterTenant, codes,
     },
     platform::{
         ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,

@@ -163,7 +163,8 @@ fn apply(
     }
     if old.state != NodeState::Free {
         // Another name of the same model changes nothing that a tenant has.
-        let respelled = Node { gpu: Gpu { model: old.gpu.model.clone(), ..node.gpu.clone() }, ..node.clone() };
+        let respelled =
+            Node { gpu: Gpu { model: old.gpu.model.clone(), ..node.gpu.clone() }, ..node.clone() };
         if respelled == old && canonical_gpu_name(old.gpu.model.as_str()).0 == row.model.as_str() {
             return Ok(Fate::Unchanged);
         }

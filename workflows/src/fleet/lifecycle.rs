@@ -58,7 +58,8 @@ fn require_free(node: &Node, wanted: &str) -> Result<(), Undecided> {
         return Ok(());
     }
     let state = <&str>::from(node.state);
-    let owner = node.owner.as_ref().map_or_else(String::new, |owner| format!(" and belongs to tenant {owner}"));
+    let owner =
+        node.owner.as_ref().map_or_else(String::new, |owner| format!(" and belongs to tenant {owner}"));
     let problem = format!("node {} is {state}{owner}; only a free node can be {wanted}", node.id);
     Err(ActionError::permanent(NODE_NOT_FREE, problem).into())
 }

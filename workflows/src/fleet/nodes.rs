@@ -81,7 +81,13 @@ pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
             Err(error) => {
                 let line = error.position().map_or(0, csv::Position::line);
                 let problem = format!("the row cannot be read: {error}");
-                findings.push(finding(line, 1, "", problem, "write it as UTF-8, values separated as in the header"));
+                findings.push(finding(
+                    line,
+                    1,
+                    "",
+                    problem,
+                    "write it as UTF-8, values separated as in the header",
+                ));
             }
         }
     }
@@ -91,7 +97,11 @@ pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
     }
     twice(&rows, &mut findings);
     notes.truncate(MOST_NOTES);
-    if findings.is_empty() { Ok(Inventory { rows, without_gpus, notes }) } else { Err(Invalid::of(findings, 0)) }
+    if findings.is_empty() {
+        Ok(Inventory { rows, without_gpus, notes })
+    } else {
+        Err(Invalid::of(findings, 0))
+    }
 }
 
 fn has_no_gpus(record: &csv::StringRecord, places: &[usize; 5]) -> bool {

@@ -267,8 +267,7 @@ impl<'a> Judge<'a> {
     /// The GPUs that so many pieces of the resource need.
     fn gpus_for(&self, pieces: u64) -> Gpus {
         let request = &self.facts.request;
-        let offer =
-            request.resource.gpu().map(|kind| GpuOffer::of(&kind.model, self.facts.slicing.as_ref()));
+        let offer = request.resource.gpu().map(|kind| GpuOffer::of(&kind.model, self.facts.slicing.as_ref()));
         let plain = Gpus(u32::try_from(pieces).unwrap_or(u32::MAX));
         offer.map_or(plain, |offer| offer.gpus_for(pieces))
     }
@@ -304,8 +303,8 @@ impl<'a> Judge<'a> {
         let rules = &self.policy.approvals.quota_increase;
         let share = before.nominal.saturating_mul(u64::from(rules.auto_share.thousandths)) / 1_000;
         let offer = |model| GpuOffer::of(model, self.facts.slicing.as_ref());
-        let auto = share
-            .max(request.resource.gpu().map_or(0, |kind| offer(&kind.model).pieces(rules.auto_gpus)));
+        let auto =
+            share.max(request.resource.gpu().map_or(0, |kind| offer(&kind.model).pieces(rules.auto_gpus)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
         let small = more <= auto && !limits;
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");

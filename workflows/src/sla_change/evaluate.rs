@@ -224,8 +224,7 @@ impl Judge<'_> {
         };
         let same = after.isolation == before.isolation;
         let slicing = if same { facts.slicing.clone() } else { cut() };
-        let offers =
-            (GpuOffer::of(&model, facts.slicing.as_ref()), GpuOffer::of(&model, slicing.as_ref()));
+        let offers = (GpuOffer::of(&model, facts.slicing.as_ref()), GpuOffer::of(&model, slicing.as_ref()));
         self.whole(&offers);
         let borrows = policy.borrowing_limit.map(|limit| offers.0.pieces(limit));
         let workspaces: Vec<_> = facts

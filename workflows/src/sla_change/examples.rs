@@ -5,7 +5,8 @@ use super::{SlaChange, SlaFacts, SlaRequest, SlaTerms, SlaWorkspace, evaluate};
 use crate::{
     policy::PlatformPolicy,
     tenancy::{
-        Allowance, ClusterKind, GpuSlicing, Gpus, Isolation, Residency, Tenant, TenantState, Tier, WorkspaceClass,
+        Allowance, ClusterKind, GpuSlicing, Gpus, Isolation, Residency, Tenant, TenantState, Tier,
+        WorkspaceClass,
     },
 };
 use std::{collections::BTreeSet, sync::OnceLock};

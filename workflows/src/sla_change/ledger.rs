@@ -251,7 +251,8 @@ fn recut(view: &mut View, tenant: &TenantId, terms: &SlaTerms, call: &Call) -> R
         let key = workspace_key(tenant, &workspace.name);
         let mut quota = view.require::<Quota>(&key)?;
         if quota.allowances.remove(&before.resource()) != Some(workspace.before) {
-            let problem = format!("the quota of workspace {} was changed by {}", workspace.name, quota.set_by);
+            let problem =
+                format!("the quota of workspace {} was changed by {}", workspace.name, quota.set_by);
             return Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into());
         }
         quota.allowances.insert(after.resource(), workspace.after);
@@ -327,7 +328,8 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
         let Some(balance) = account.and_then(|account| account.balances.get(&resource)) else { continue };
         if terms.recuts() {
             let (name, used) = (&workspace.name, balance.in_use());
-            let problem = format!("workspace {name} uses {used} of {resource} that are to be cut up otherwise");
+            let problem =
+                format!("workspace {name} uses {used} of {resource} that are to be cut up otherwise");
             open.extend((used > 0).then_some(problem));
             continue;
         }

@@ -3,9 +3,9 @@
 use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
 use crate::{
     platform::{
-        ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode, DiagnosisLevel,
-        KeepLimits, LayerLimits, LimitNames, ReadGpuLayout, ReadLimits, RestoreGpuLayout, RestoreQueueQuota,
-        RestoreResourceQuota, SetGpuLayout,
+        ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode,
+        DiagnosisLevel, KeepLimits, LayerLimits, LimitNames, ReadGpuLayout, ReadLimits, RestoreGpuLayout,
+        RestoreQueueQuota, RestoreResourceQuota, SetGpuLayout,
     },
     quota_change::{ChangeWaits, layer_limits, layer_names},
     tenancy::{ClusterKind, GpuOffer, Gpus},
@@ -168,8 +168,7 @@ impl SlaChange {
         to: Option<u64>,
     ) -> impl Iterator<Item = (LimitNames, Option<u64>, Option<u64>)> + use<> {
         let (old, new) = (self.names(workspace), self.target_names(workspace));
-        let lines =
-            if old == new { vec![(old, from, to)] } else { vec![(old, from, None), (new, None, to)] };
+        let lines = if old == new { vec![(old, from, to)] } else { vec![(old, from, None), (new, None, to)] };
         lines.into_iter()
     }
 

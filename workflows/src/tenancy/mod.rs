@@ -28,8 +28,8 @@ pub use hardware::gpu_names::{
 };
 pub use hardware::node::{Node, NodeError, NodeState};
 pub use hardware::node_allocation::{AllocatedNode, NodeAllocation};
-pub use hardware::offer::{GpuOffer, GpuSlicing, layout_offers};
 pub use hardware::occupancy::{GpuUse, GpuUser, LastObservation, NodeRoom, NodeUse, Occupancy};
+pub use hardware::offer::{GpuOffer, GpuSlicing, layout_offers};
 pub use isolation_kind::IsolationKind;
 pub use name::{
     ClusterId, GpuModel, Name, NameError, NameKind, NodeId, OfCluster, OfModel, OfNode, OfRegion, OfTenant,

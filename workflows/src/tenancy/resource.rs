@@ -172,7 +172,9 @@ impl FromStr for GpuKind {
         let unknown = || ResourceError { text: text.chars().take(64).collect(), why: String::new() };
         match format!("gpu/{text}").parse::<Resource>()? {
             Resource::Gpu(kind) => Ok(kind),
-            Resource::CpuMilli | Resource::MemoryMib | Resource::StorageGib | Resource::Pods => Err(unknown()),
+            Resource::CpuMilli | Resource::MemoryMib | Resource::StorageGib | Resource::Pods => {
+                Err(unknown())
+            }
         }
     }
 }

@@ -43,7 +43,12 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
         slurm.observe(&lender, &stamp("look")).await.unwrap().is_none()
     })
     .await;
-    let again = StartWorkload { workload: borrower.clone(), gpus: all.clone(), service: false, profiles: std::collections::BTreeMap::new() };
+    let again = StartWorkload {
+        workload: borrower.clone(),
+        gpus: all.clone(),
+        service: false,
+        profiles: std::collections::BTreeMap::new(),
+    };
     slurm.start(&again.workload, &again.gpus, again.service, &stamp("0C/Restart/1")).await.unwrap();
     // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
     cluster.runs(lent, Duration::from_secs(60)).await;

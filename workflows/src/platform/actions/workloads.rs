@@ -271,9 +271,7 @@ impl Action for StartWorkload {
         if self.profiles.is_empty() {
             return on.workloads.start(&self.workload, &self.gpus, self.service, &stamp).await;
         }
-        on.workloads
-            .start_on_slices(&self.workload, &self.gpus, &self.profiles, self.service, &stamp)
-            .await
+        on.workloads.start_on_slices(&self.workload, &self.gpus, &self.profiles, self.service, &stamp).await
     }
 }
 

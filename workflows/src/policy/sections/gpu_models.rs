@@ -74,11 +74,7 @@ impl GpuModels {
     ///
     /// # Errors
     /// A profile that the model does not have, with those that it has.
-    pub fn slicing(
-        &self,
-        model: &GpuModel,
-        wanted: Option<&Profile>,
-    ) -> Result<Option<GpuSlicing>, String> {
+    pub fn slicing(&self, model: &GpuModel, wanted: Option<&Profile>) -> Result<Option<GpuSlicing>, String> {
         let listed = self.get(model).map(|facts| facts.mig.as_slice()).unwrap_or_default();
         if let Some(wanted) = wanted {
             let found = listed.iter().find(|profile| profile.name == wanted.as_str());

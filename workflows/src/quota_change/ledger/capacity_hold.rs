@@ -13,8 +13,8 @@ use crate::{
     },
     scheduling::admission,
     tenancy::{
-        AllocatedNode, Allowance, Earmark, Entitlement, NodeAllocation, NodeId, Quota, QuotaEnd,
-        Resource, Tenant, TenantId, WorkspaceName, workspace_key,
+        AllocatedNode, Allowance, Earmark, Entitlement, NodeAllocation, NodeId, Quota, QuotaEnd, Resource,
+        Tenant, TenantId, WorkspaceName, workspace_key,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};

@@ -31,9 +31,8 @@ static KNOWN: [(&str, Option<u32>); 18] = [
 /// Words of product names before the model.
 const MAKERS: [&str; 4] = ["NVIDIA", "TESLA", "GEFORCE", "QUADRO"];
 /// Words after it that say how a card is built, and change neither its memory nor its slices.
-const BUILDS: [&str; 13] = [
-    "PCIE", "SXM", "SXM2", "SXM3", "SXM4", "SXM5", "SXM6", "HBM2", "HBM2E", "HBM3", "HBM3E", "HGX", "DGX",
-];
+const BUILDS: [&str; 13] =
+    ["PCIE", "SXM", "SXM2", "SXM3", "SXM4", "SXM5", "SXM6", "HBM2", "HBM2E", "HBM3", "HBM3E", "HGX", "DGX"];
 
 /// Returns the canonical name of a model, and the profile if the name is that of a MIG device. A name that is not known comes
 /// back as it was written, with `-` for spaces.
@@ -155,7 +154,8 @@ mod tests {
 
     #[test]
     fn the_nearest_known_name_is_the_hint() {
-        let known: Vec<GpuModel> = ["A100", "H100", "H200"].iter().map(|name| name.parse().unwrap()).collect();
+        let known: Vec<GpuModel> =
+            ["A100", "H100", "H200"].iter().map(|name| name.parse().unwrap()).collect();
         let hint = |name: &str| nearest(&name.parse().unwrap(), &known).map(GpuModel::as_str);
         assert_eq!(hint("h101"), Some("H100"));
         assert_eq!(hint("NVIDIA-H100-NVL"), Some("H100"));

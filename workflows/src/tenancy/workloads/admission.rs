@@ -1,8 +1,8 @@
 //! What was decided on a workload, in every dimension that was looked at: enough to decide it again and get the same.
 
 use crate::tenancy::{
-    Allowance, Amounts, ClusterId, GpuKind, PolicyRef, RegionId, Resource, TenantId, WorkloadClass, WorkspaceClass,
-    WorkspaceName,
+    Allowance, Amounts, ClusterId, GpuKind, PolicyRef, RegionId, Resource, TenantId, WorkloadClass,
+    WorkspaceClass, WorkspaceName,
 };
 use engine::Entity;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
 //! Tests: after any history of slices, the books, the layout of a node and the simulated node agree.
 
-use crate::simulated::{LocalWorld, simulated_platform};
+use crate::simulated::{LocalWorld, simulated_platform, tests::Books};
 use engine::{ActionError, Undecided, View};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use store::{Document, Epoch, ExecutionId, Key, Put, Sequence, Timestamp};
+use store::{Epoch, ExecutionId, Timestamp};
 use workflows::{
     platform::{ANSWER_WITHIN, CallMetadata, Platform, StartWorkload, WorkloadRef, codes},
     policy::PlatformPolicy,
@@ -21,8 +21,7 @@ const NODES: usize = 2;
 
 /// A tenant in plain books, and its nodes in a simulated cluster.
 struct History {
-    documents: BTreeMap<Key, Document>,
-    sequence: u64,
+    books: Books,
     now: Timestamp,
     platform: Platform,
     calls: u64,
@@ -51,8 +50,7 @@ impl History {
     async fn new(seed: u64) -> Self {
         let world = Arc::new(LocalWorld::new());
         let mut history = Self {
-            documents: BTreeMap::new(),
-            sequence: 0,
+            books: Books::default(),
             now: Timestamp(1_768_435_200_000),
             platform: simulated_platform(world),
             calls: 0,
@@ -77,39 +75,12 @@ impl History {
         self.drawn % most
     }
 
-    fn decide<T>(&mut self, mut decide: impl FnMut(&mut View) -> Result<T, Undecided>) -> Result<T, ActionError> {
-        let mut known: BTreeMap<Key, Option<Document>> = BTreeMap::new();
-        loop {
-            let mut view = View::new(self.now, known.clone());
-            match decide(&mut view) {
-                Ok(output) => {
-                    let (_, puts) = view.into_changes();
-                    puts.into_iter().for_each(|put| self.apply(put));
-                    return Ok(output);
-                }
-                Err(Undecided::Failed(error)) => return Err(error),
-                Err(Undecided::Needs(keys)) => {
-                    let found = |key: Key| (key.clone(), self.documents.get(&key).cloned());
-                    known.extend(keys.into_iter().map(found));
-                }
-            }
-        }
-    }
-
-    fn apply(&mut self, put: Put) {
-        self.sequence += 1;
-        match put.body {
-            Some(body) => {
-                let document = Document { key: put.key.clone(), version: Sequence(self.sequence), body };
-                self.documents.insert(put.key, document);
-            }
-            None => drop(self.documents.remove(&put.key)),
-        }
+    fn decide<T>(&mut self, decide: impl FnMut(&mut View) -> Result<T, Undecided>) -> Result<T, ActionError> {
+        self.books.decide(self.now, decide)
     }
 
     fn all<T: engine::Entity>(&self) -> Vec<T> {
-        let of_kind = self.documents.values().filter(|document| document.key.collection == T::COLLECTION);
-        of_kind.map(|document| serde_json::from_slice(&document.body).unwrap()).collect()
+        self.books.all()
     }
 
     fn entitlement(&self) -> Entitlement {
@@ -312,7 +283,10 @@ impl History {
             let layout = self.layout(number).await;
             for gpu in &uses.gpus {
                 let profile = gpu.profile.as_ref().map(Name::as_str);
-                assert!(layout_offers(&layout, profile), "{told}: {profile:?} in the books, {layout} on the node");
+                assert!(
+                    layout_offers(&layout, profile),
+                    "{told}: {profile:?} in the books, {layout} on the node"
+                );
                 assert_eq!((gpu.profile.as_ref(), gpu.slices), (offer.kind.profile.as_ref(), offer.per_gpu));
                 let used: u16 = gpu.users.iter().map(|user| user.slices).sum();
                 assert!(used <= gpu.slices, "{told}: {used} of {} slices", gpu.slices);
