@@ -158,6 +158,8 @@ fn command_cases(world: &World) -> Vec<(&'static str, Vec<String>)> {
         ("policy publish", vec![POLICY]),
         ("schedules backfill", vec!["nightly", "--from", SPAN.0, "--to", SPAN.1]),
         ("reclaim start", vec!["--tenant", ACME, "--overdue", "--resource", "gpu/H100"]),
+        ("nodes retire", vec!["n-2", "--reason", "a test"]),
+        ("nodes move", vec!["n-2", "--cluster", "eu-1"]),
     ];
     cases.into_iter().map(|(name, own)| (name, own.into_iter().map(str::to_owned).collect())).collect()
 }
@@ -241,11 +243,14 @@ fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String)
         "/v1/executions:batch" => json(json!({ "verb": "cancel", "filter": "open", "dry_run": true })),
         "/v1/schedules/{name}:backfill" => json(json!({ "from": SPAN.0, "to": SPAN.1, "dry_run": true })),
         "/v1/workflow-versions:migrate" => json(json!({ "dry_run": true })),
+        "/v1/nodes/{id}:retire" => json(json!({ "reason": "a test" })),
+        "/v1/nodes/{id}:move" => json(json!({ "cluster": "eu-1" })),
         "/v1/executions/{id}:repair" => json(json!({ "kind": "skip", "reason": "a test" })),
         path if path.starts_with("/v1/executions/{id}:") || path.starts_with("/v1/leftovers/{id}:") => json(json!({ "reason": "a test" })),
         other => panic!("say how the dry run of {other} is tried"),
     };
     let id = if rule.path.ends_with(":resume") { &world.paused } else { &world.waits };
+    let id = if rule.path.starts_with("/v1/nodes/") { "n-2" } else { id };
     let address = rule.path.replace("{id}", id).replace("{name}", "nightly");
     let query = match (rule.dry_run, rule.path) {
         (Some(DryRunBy::Parameter), _) => "?dry_run=true",

@@ -32,7 +32,12 @@ async fn busy() -> Stage {
         workspace: "research".into(),
         name: "train".into(),
     };
-    stage.world().run_workload(&StartWorkload { workload, gpus: gpus.collect(), service: false });
+    stage.world().run_workload(&StartWorkload {
+        workload,
+        gpus: gpus.collect(),
+        service: false,
+        profiles: std::collections::BTreeMap::new(),
+    });
     stage
 }
 

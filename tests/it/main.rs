@@ -80,6 +80,7 @@ mod shortage;
 mod simulate;
 mod simulation;
 mod sla_change;
+mod slices;
 mod standing;
 mod stopping;
 mod storm;

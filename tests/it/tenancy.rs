@@ -72,7 +72,7 @@ fn register(books: &mut Books, tenant: u8, call: &Call) {
     );
     let request = workflows::policy::OnboardingRequest::from_yaml(&request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
-    books.act(&RegisterTenant { request, policy }, call).unwrap();
+    books.act(&RegisterTenant { request, policy, slicing: None }, call).unwrap();
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_name_in_use_is_refused_and_freed_by_the_undo() {
                    allow_preemption: true, allow_gpu_sharing: false}, entitlement: {gpu_model: H100, gpus: 20}}";
     let request = workflows::policy::OnboardingRequest::from_yaml(request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
-    let rival = RegisterTenant { request, policy };
+    let rival = RegisterTenant { request, policy, slicing: None };
 
     assert_eq!(books.act(&rival, &executions.call(2)).unwrap_err().code, "tenant.name_taken");
     books.act(&UnregisterTenant { tenant: name(1) }, &executions.call(2)).unwrap();
@@ -186,7 +186,7 @@ async fn of_two_quota_increases_that_together_exceed_what_is_owned_one_wins() {
                    workspaces: [{name: a, class: dev}, {name: b, class: dev}]}";
     let request = workflows::policy::OnboardingRequest::from_yaml(request).unwrap();
     let policy = workflows::policy::PlatformPolicy::built_in().unwrap().reference;
-    books.act(&RegisterTenant { request, policy }, &call).unwrap();
+    books.act(&RegisterTenant { request, policy, slicing: None }, &call).unwrap();
     books.act(&ClaimNodes { tenant: name(1), ask: ask(8), constraints: constraints(1) }, &call).unwrap();
     let set = |workspace: &str| {
         let limits = QuotaLimits { nominal: Gpus(5), ..QuotaLimits::default() };

@@ -3,12 +3,16 @@
 //! A file is read whole before anything is applied, so that one bad row leaves the ledger as it was. Importing the same
 //! file again changes nothing and says so.
 
+mod delimiter;
 mod folded_names;
 mod import;
+mod lifecycle;
 mod nodes;
 mod sites;
 
+pub use delimiter::delimiter_of;
 pub use folded_names::FoldedName;
 pub use import::{Import, ModelReport, import_nodes, import_sites};
-pub use nodes::{NodeRow, parse_nodes};
+pub use lifecycle::{NODE_NOT_FREE, move_node, retire_node};
+pub use nodes::{Inventory, NodeRow, parse_inventory, parse_nodes};
 pub use sites::{ClusterRow, RegionRow, SiteReport, Sites, parse_sites};

@@ -17,8 +17,8 @@ pub use record::Onboarding;
 use crate::{
     ledger::{
         ActivateTenant, ClaimNodes, ClaimReplacements, ClearQuotas, Evaluate, ExtendWait, JoinedWaitlist,
-        LeaveWaitlist, PrepareNodes, QuarantineNodes, RegisterTenant, ReleaseClaim, RevokeClusterKey,
-        SetQuotas, UnregisterTenant, codes,
+        LeaveWaitlist, PrepareNodes, QuarantineNodes, ReleaseClaim, RevokeClusterKey, SetQuotas,
+        UnregisterTenant, codes,
     },
     platform::{
         ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
@@ -116,9 +116,7 @@ impl Workflow for Onboarding {
                 .expired(Lapsed),
 
             // The name and the nodes, on our own books.
-            Registering => act(RegisterTenant { request: self.request.clone(), policy: self.policy() })
-                .undo(UnregisterTenant { tenant })
-                .then(Claiming),
+            Registering => act(self.registration()).undo(UnregisterTenant { tenant }).then(Claiming),
             Claiming => act(ClaimNodes { tenant: tenant.clone(), ask, constraints })
                 .undo(ReleaseClaim { tenant })
                 .record(Self::claimed)

@@ -7,6 +7,7 @@
 
 pub mod decrease;
 mod evaluate;
+mod facts;
 pub mod increase;
 mod increase_approval;
 mod layer_steps;
@@ -16,7 +17,8 @@ mod terms;
 
 pub use crate::ledger::GpuHoldings;
 pub(crate) use evaluate::format_time;
-pub use evaluate::{ChangeEvaluation, ChangeFacts, QuotaDecision, ResourceStatus, evaluate};
+pub use evaluate::{ChangeEvaluation, QuotaDecision, evaluate};
+pub use facts::{ChangeFacts, ResourceStatus};
 pub(crate) use layer_steps::{ChangeWaits, LayerSteps};
 pub(crate) use ledger::write_line;
 pub use ledger::{

@@ -22,7 +22,7 @@ pub use request::SlaRequest;
 
 use crate::{
     ledger::codes,
-    platform::{GpuLayout, LayerLimits, Platform, RestoreNamespaceLabels},
+    platform::{GpuLayout, LayerLimits, Platform, RestoreCohortQuota, RestoreNamespaceLabels},
     policy::Reason,
 };
 use engine::{
@@ -54,6 +54,7 @@ pub enum State {
     ShapingGpus,
     Qualifying,
     ReadingLimits,
+    ChangingCohort,
     ChangingFirstLayer,
     ChangingSecondLayer,
     Relabelling,
@@ -153,6 +154,11 @@ impl Workflow for SlaChange {
             ReadingLimits => act_each(self.limit_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, limits: LayerLimits| me.limits.push(limits))
+                .then(ChangingCohort),
+            // Only where quotas count another kind from here on: whole GPUs, or slices of them.
+            ChangingCohort => act_each(self.cohort_changes())
+                .undo_each(|change| RestoreCohortQuota { change: change.clone() })
+                .max_concurrent(1)
                 .then(ChangingFirstLayer),
             ChangingFirstLayer => self.first_layer(ChangingSecondLayer),
             ChangingSecondLayer => self.second_layer(Relabelling),

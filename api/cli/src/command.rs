@@ -45,9 +45,9 @@ pub(crate) enum Command {
     /// See regions.
     #[command(subcommand)]
     Regions(ListOrShow),
-    /// See nodes.
+    /// List, retire and move nodes.
     #[command(subcommand)]
-    Nodes(ListOrShow),
+    Nodes(commands::nodes::Nodes),
     /// See workspaces, with what each uses and who waits.
     #[command(subcommand)]
     Workspaces(ListOrShow),

@@ -27,7 +27,7 @@ pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, F
         Command::Clusters(command) => list(common, &kinds::CLUSTERS, command),
         Command::Cluster(command) => block_on(commands::cluster::run(common, command)),
         Command::Regions(command) => list(common, &kinds::REGIONS, command),
-        Command::Nodes(command) => list(common, &kinds::NODES, command),
+        Command::Nodes(command) => block_on(commands::nodes::run(common, command)),
         Command::Workspaces(command) => list(common, &kinds::WORKSPACES, command),
         Command::Quotas(command) => list(common, &kinds::QUOTAS, command),
         Command::Quota(command) => block_on(commands::quota::quota(common, command)),

@@ -58,6 +58,9 @@ pub(crate) struct Entitlement {
     tenant: String,
     gpu_model: String,
     gpus: u32,
+    /// How each GPU is cut into slices: `profile` and `per_gpu`. Absent for whole GPUs.
+    #[serde(default)]
+    slicing: Option<Object>,
     region: Option<String>,
     from: Option<String>,
     to: Option<String>,

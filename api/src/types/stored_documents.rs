@@ -119,6 +119,9 @@ pub(crate) enum WorkspaceClass {
 pub(crate) struct Quotas {
     #[serde(default)]
     gpus: Option<u32>,
+    /// In place of `gpus`, with isolation `shared_slices`; both limits then count slices too.
+    #[serde(default)]
+    slices: Option<u32>,
     #[serde(default)]
     borrowing_limit: Option<u32>,
     #[serde(default)]
@@ -141,6 +144,9 @@ pub(crate) struct Asked {
     gpu_model: String,
     #[schemars(range(min = 1, max = 100_000))]
     gpus: u32,
+    /// With isolation `shared_slices`: the slices that each GPU is cut into, such as `1g.10gb`; the smallest if absent.
+    #[serde(default)]
+    slice_profile: Option<String>,
     #[serde(default)]
     region: Option<String>,
     /// The first day, such as `2026-11-01`.

@@ -71,7 +71,7 @@ fn begin(executions: &Executions) -> Books {
     let (call, tenant): (_, TenantId) = (executions.call(1), "acme".parse().unwrap());
     let policy = PolicyRef { name: "platform".into(), version: 1, digest: String::new() };
     let request = OnboardingRequest::from_yaml(text).unwrap();
-    books.act(&RegisterTenant { request, policy }, &call).unwrap();
+    books.act(&RegisterTenant { request, policy, slicing: None }, &call).unwrap();
     let ask = NodeRequest { model: "H100".parse().unwrap(), gpus: Gpus(8) };
     let claim = ClaimNodes { tenant: tenant.clone(), ask, constraints: constraints() };
     books.act(&claim, &call).unwrap();

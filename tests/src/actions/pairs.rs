@@ -120,7 +120,12 @@ pub fn workload(tenant: &str, cluster: &str, workspace: &str) -> WorkloadRef {
 #[must_use]
 pub fn start(tenant: &str, cluster: &str, workspace: &str) -> StartWorkload {
     let gpus = [("openb-node-0007".to_owned(), [0, 1].into())].into();
-    StartWorkload { workload: workload(tenant, cluster, workspace), gpus, service: true }
+    StartWorkload {
+        workload: workload(tenant, cluster, workspace),
+        gpus,
+        service: true,
+        profiles: BTreeMap::new(),
+    }
 }
 
 fn once_per_workload(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
@@ -143,8 +148,13 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
     let of = LimitNames { cohort: Some("prod/gpu/A10".into()), ..none() };
     let cohort_change = ChangeCohortQuota { of, from: Some(8), to: Some(12) };
 
-    let share =
-        |nominal| FlavorQuota { model: "A10".into(), nominal, borrowing_limit: Some(4), lending_limit: None };
+    let share = |nominal| FlavorQuota {
+        model: "A10".into(),
+        profile: None,
+        nominal,
+        borrowing_limit: Some(4),
+        lending_limit: None,
+    };
     let of = LimitNames { queue: Some("A10".into()), ..none() };
     let queue_change = ChangeQueueQuota { of, from: Some(share(8)), to: Some(share(12)) };
 
@@ -227,6 +237,7 @@ pub fn queue(tenant: &str, cluster: &str, workspace: &str) -> CreateQueue {
         workspace: workspace.to_owned(),
         quotas: vec![FlavorQuota {
             model: "A10".into(),
+            profile: None,
             nominal: 8,
             borrowing_limit: Some(4),
             lending_limit: None,

@@ -7,9 +7,10 @@ use super::{
 };
 use crate::{
     ledger::pool_index::PoolIndex,
+    policy,
     tenancy::{
         Buffer, Cluster, ClusterId, ClusterKind, FreePool, FreePoolChunk, Gpu, GpuModel, Node, NodeState,
-        OwnerEpoch, Region, RegionId, RegionIndex, Tenancy,
+        OwnerEpoch, Region, RegionId, RegionIndex, Tenancy, canonical_gpu_name,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -52,6 +53,8 @@ pub struct Import {
     pub changed: u32,
     /// Nodes that the cluster has and the file has not. They are left as they are.
     pub missing: u32,
+    /// Nodes in the file that have no GPUs, and were left out.
+    pub without_gpus: u32,
     /// Whether nothing real is behind the cluster.
     pub simulated: bool,
     /// What was presumed, for people to check.
@@ -72,6 +75,7 @@ pub fn import_nodes(
 ) -> Result<Import, Undecided> {
     let mut notes = Vec::new();
     let mut home = site(view, cluster, region, &mut notes)?;
+    unknown_models(view, rows, &mut notes)?;
     let existing = existing(view, rows, &home)?;
     let mut report = Import {
         cluster: cluster.clone(),
@@ -83,12 +87,17 @@ pub fn import_nodes(
         unchanged: 0,
         changed: 0,
         missing: 0,
+        without_gpus: 0,
         simulated: home.is_simulated(),
         notes,
     };
     let mut shelves = PoolIndex::default();
     let mut refused = Vec::new();
     for (row, old) in rows.iter().zip(existing) {
+        if old.as_ref().is_some_and(|old| old.state == NodeState::Retired) {
+            report.notes.push(format!("line {}: node {} is retired, and stays so", row.line, row.node));
+            continue;
+        }
         let fate = apply(view, &mut shelves, row, old, &home, &mut refused)?;
         count(&mut report, row, fate);
     }
@@ -104,6 +113,18 @@ pub fn import_nodes(
     keep(view, &home)?;
     Ok(report)
 }
+
+/// Notes models that policy does not know, each with the known one that is most like it.
+fn unknown_models(view: &mut View, rows: &[NodeRow], notes: &mut Vec<String>) -> Result<(), Undecided> {
+    let known = policy::in_force(view)?.gpu_models;
+    let models: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
+    let unknown = models.into_iter().filter_map(|model| known.unknown(model));
+    notes.extend(unknown.take(MOST_UNKNOWN));
+    Ok(())
+}
+
+/// The most unknown models that are noted.
+const MOST_UNKNOWN: usize = 8;
 
 /// What becomes of one row.
 enum Fate {
@@ -136,7 +157,12 @@ fn apply(
         return Ok(Fate::Added);
     };
     if old.cluster != home.id {
-        refused.push(format!("line {}: node {} belongs to cluster {}", row.line, row.node, old.cluster));
+        let (line, node, cluster) = (row.line, &row.node, &old.cluster);
+        refused.push(format!(
+            "line {line}: node {node} belongs to cluster {cluster}; while it is free, `tenure nodes move {node} \
+             --cluster {}` moves it",
+            home.id
+        ));
         return Ok(Fate::Refused);
     }
     let mut node =
@@ -146,6 +172,12 @@ fn apply(
         return Ok(Fate::Unchanged);
     }
     if old.state != NodeState::Free {
+        // Another name of the same model changes nothing that a tenant has.
+        let respelled =
+            Node { gpu: Gpu { model: old.gpu.model.clone(), ..node.gpu.clone() }, ..node.clone() };
+        if respelled == old && canonical_gpu_name(old.gpu.model.as_str()).0 == row.model.as_str() {
+            return Ok(Fate::Unchanged);
+        }
         let (state, owner) =
             (<&str>::from(old.state), old.owner.as_ref().map_or("nobody", |owner| owner.as_str()));
         refused.push(format!(

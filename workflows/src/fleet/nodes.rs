@@ -1,9 +1,9 @@
 //! Nodes as CSV.
 
 use crate::{
-    fleet::folded_names::folded,
+    fleet::{delimiter::delimiter_of, folded_names::folded},
     policy::{Finding, Invalid, Spot},
-    tenancy::{GpuModel, Gpus, Name, NameKind, NodeId},
+    tenancy::{GpuModel, Gpus, Name, NameKind, NodeId, canonical_gpu_name},
 };
 use std::collections::HashMap;
 
@@ -11,6 +11,8 @@ use std::collections::HashMap;
 const COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
 /// The most nodes of one file.
 const MOST_NODES: usize = 200_000;
+/// The most notes on one file.
+const MOST_NOTES: usize = 8;
 /// The most GPUs that a node can have.
 const MOST_GPUS: u64 = 1_024;
 
@@ -31,14 +33,35 @@ pub struct NodeRow {
     pub model: GpuModel,
 }
 
-/// The nodes of a file with the header `sn,cpu_milli,memory_mib,gpu,model`.
+/// What a file of nodes holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Nodes with GPUs.
+    pub rows: Vec<NodeRow>,
+    /// How many nodes without GPUs were left out: there is nothing on them to give to tenants.
+    pub without_gpus: u32,
+    /// What an operator should check.
+    pub notes: Vec<String>,
+}
+
+/// The nodes with GPUs of a file with the header `sn,cpu_milli,memory_mib,gpu,model`.
 ///
 /// # Errors
 /// Everything that is wrong with it, by line and column.
 pub fn parse_nodes(text: &str) -> Result<Vec<NodeRow>, Invalid> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    Ok(parse_inventory(text)?.rows)
+}
+
+/// The same, with what was left out. Columns are separated by commas, semicolons or tabs, as the header is.
+///
+/// # Errors
+/// Everything that is wrong with it, by line and column.
+pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
+    let mut builder = csv::ReaderBuilder::new();
+    let mut reader = builder.flexible(true).delimiter(delimiter_of(text)).from_reader(text.as_bytes());
     let places = columns(reader.headers())?;
     let (mut rows, mut findings) = (Vec::new(), Vec::new());
+    let (mut without_gpus, mut notes) = (0_u32, Vec::new());
     for record in reader.records() {
         // What follows would be told to nobody.
         if findings.len() > Invalid::MOST {
@@ -50,19 +73,49 @@ pub fn parse_nodes(text: &str) -> Result<Vec<NodeRow>, Invalid> {
             break;
         }
         match record {
-            Ok(record) => rows.extend(row(&record, &places, &mut findings)),
+            Ok(record) if has_no_gpus(&record, &places) => without_gpus = without_gpus.saturating_add(1),
+            Ok(record) => {
+                notes.extend(slices_note(&record, &places));
+                rows.extend(row(&record, &places, &mut findings));
+            }
             Err(error) => {
                 let line = error.position().map_or(0, csv::Position::line);
                 let problem = format!("the row cannot be read: {error}");
-                findings.push(finding(line, 1, "", problem, "write it as UTF-8, values separated by commas"));
+                findings.push(finding(
+                    line,
+                    1,
+                    "",
+                    problem,
+                    "write it as UTF-8, values separated as in the header",
+                ));
             }
         }
     }
     if rows.is_empty() && findings.is_empty() {
-        findings.push(finding(2, 1, "", "there is no node in the file".into(), "add one row per node"));
+        let what = if without_gpus > 0 { "node with GPUs" } else { "node" };
+        findings.push(finding(2, 1, "", format!("there is no {what} in the file"), "add one row per node"));
     }
     twice(&rows, &mut findings);
-    if findings.is_empty() { Ok(rows) } else { Err(Invalid::of(findings, 0)) }
+    notes.truncate(MOST_NOTES);
+    if findings.is_empty() {
+        Ok(Inventory { rows, without_gpus, notes })
+    } else {
+        Err(Invalid::of(findings, 0))
+    }
+}
+
+fn has_no_gpus(record: &csv::StringRecord, places: &[usize; 5]) -> bool {
+    let [_, _, _, gpu, _] = *places;
+    record.len() == COLUMNS.len() && record.get(gpu).is_some_and(|gpus| gpus.trim() == "0")
+}
+
+/// The name of a MIG device in place of a card's is easily counted wrong.
+fn slices_note(record: &csv::StringRecord, places: &[usize; 5]) -> Option<String> {
+    let [_, _, _, _, model] = *places;
+    let profile = canonical_gpu_name(record.get(model)?).1?;
+    let line = record.position().map_or(0, csv::Position::line);
+    let note = "the model is that of slices; `gpu` is taken as the number of whole cards";
+    Some(format!("line {line}: {note}, cut into {profile} or not"))
 }
 
 fn finding(line: u64, column: u64, field: &str, problem: String, remedy: &str) -> Finding {
@@ -71,7 +124,8 @@ fn finding(line: u64, column: u64, field: &str, problem: String, remedy: &str) -
 
 /// Where each column stands in a row.
 fn columns(headers: Result<&csv::StringRecord, csv::Error>) -> Result<[usize; 5], Invalid> {
-    let wanted = "begin the file with the line sn,cpu_milli,memory_mib,gpu,model";
+    let wanted = "begin the file with the line sn,cpu_milli,memory_mib,gpu,model, its columns separated by commas, \
+                  semicolons or tabs";
     let bad = |problem: String| Invalid::from(finding(1, 1, "", problem, wanted));
     let headers = headers.map_err(|e| bad(format!("the header cannot be read: {e}")))?;
     let mut places = [0; 5];

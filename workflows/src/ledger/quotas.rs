@@ -7,8 +7,8 @@ use super::codes;
 use crate::{
     scheduling::admission,
     tenancy::{
-        AccountState, Cohort, Earmarks, GpuModel, NodeAllocation, Quota, QuotaLimits, Resource, Tenant,
-        TenantId, TenantState, Workspace, WorkspaceClass, WorkspaceName, workspace_key,
+        AccountState, Cohort, Earmarks, Entitlement, GpuModel, GpuOffer, NodeAllocation, Quota, QuotaLimits,
+        Resource, Tenant, TenantId, TenantState, Workspace, WorkspaceClass, WorkspaceName, workspace_key,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -59,7 +59,8 @@ impl LedgerAction for SetQuotas {
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
         let key = |workspace: &WorkspaceName| workspace_key(&self.tenant, workspace);
         view.prefetch::<Quota>(tenant.workspaces.iter().chain(self.limits.keys()).map(key))?;
-        let resource = Resource::gpus(self.model.clone());
+        let offer = offer(view, &self.tenant, &self.model)?;
+        let (kind, resource) = (offer.kind.clone(), offer.resource());
         let others: Vec<_> = tenant
             .workspaces
             .iter()
@@ -71,14 +72,14 @@ impl LedgerAction for SetQuotas {
         if stand.lacking(new) > 0 && !self.overcommit {
             let sum = stand.nominal.saturating_add(stand.earmarked).saturating_add(new);
             let problem = format!(
-                "quotas of tenant {} would come to {sum} GPUs, and it owns {}",
+                "quotas of tenant {} would come to {sum} of {resource}, and it owns {}",
                 self.tenant, stand.owned
             );
             return Err(ActionError::permanent(codes::OVER_OWNED, problem).into());
         }
         let mut allowed = BTreeMap::new();
         for (workspace, limits) in &self.limits {
-            let allowances = limits.allowances(&self.model);
+            let allowances = limits.allowances(&kind);
             let class = view.get::<Workspace>(&key(workspace))?.map(|workspace| workspace.class);
             let class = class.unwrap_or(WorkspaceClass::Production);
             allowed.insert(workspace.clone(), (class, allowances.clone()));
@@ -138,10 +139,14 @@ pub(crate) fn gpu_holdings(
     workspaces: &[WorkspaceName],
     resource: &Resource,
 ) -> Result<GpuHoldings, Undecided> {
-    let model = resource.gpu().map(|kind| &kind.model);
-    let holding =
-        view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| Some(&holding.model) == model);
-    let owned = holding.map_or(0, |holding| u64::from(holding.owned().0));
+    let holding = view.get::<NodeAllocation>(tenant.as_str())?;
+    let owned = match holding {
+        Some(holding) => {
+            let offer = offer(view, tenant, &holding.model)?;
+            if offer.resource() == *resource { offer.pieces(holding.owned()) } else { 0 }
+        }
+        None => 0,
+    };
     let key = |workspace: &WorkspaceName| workspace_key(tenant, workspace);
     view.prefetch::<Quota>(workspaces.iter().map(key))?;
     let mut nominal: u64 = 0;
@@ -152,6 +157,12 @@ pub(crate) fn gpu_holdings(
     }
     let earmarked = view.get::<Earmarks>(tenant.as_str())?.map_or(0, |marks| marks.total(resource));
     Ok(GpuHoldings { owned, nominal, earmarked })
+}
+
+/// What each GPU of the tenant's nodes of `model` offers: whole GPUs, or slices where it bought these.
+pub(crate) fn offer(view: &mut View, tenant: &TenantId, model: &GpuModel) -> Result<GpuOffer, Undecided> {
+    let bought = view.get::<Entitlement>(tenant.as_str())?;
+    Ok(Entitlement::offer_of(bought.as_ref(), model))
 }
 
 /// Stops the admission of workspaces; refused when somebody else has stopped one of them.

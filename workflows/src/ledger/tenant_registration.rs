@@ -4,7 +4,7 @@ use crate::{
     ledger::{codes, node_claim},
     policy::{ClosedName, OnboardingRequest, PolicyRef, day, has_ended},
     scheduling::admission,
-    tenancy::{Entitlement, Tenant, TenantId, TenantState, Workspace, workspace_key},
+    tenancy::{Entitlement, GpuSlicing, Tenant, TenantId, TenantState, Workspace, workspace_key},
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,9 @@ pub struct RegisterTenant {
     pub request: OnboardingRequest,
     /// The policy that it was admitted under.
     pub policy: PolicyRef,
+    /// How the GPUs that it bought are cut into slices; `None` for whole GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slicing: Option<GpuSlicing>,
 }
 
 impl LedgerAction for RegisterTenant {
@@ -73,6 +76,7 @@ impl LedgerAction for RegisterTenant {
             tenant: request.name.clone(),
             gpu_model: bought.gpu_model,
             gpus: bought.gpus,
+            slicing: self.slicing.clone(),
             region: bought.region,
             from: bought.from,
             to: bought.to,

@@ -2,7 +2,7 @@
 
 use super::Onboarding;
 use crate::{
-    ledger::{IssueClusterKey, JoinWaitlist},
+    ledger::{IssueClusterKey, JoinWaitlist, RegisterTenant},
     placement::{Constraints, NodeRequest},
     platform::{
         Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
@@ -11,7 +11,7 @@ use crate::{
     },
     policy::{PolicyRef, WorkspaceTerms},
     tenancy::{
-        ClusterId, ClusterKind, Gpus, Isolation, Layout, QuotaLimits, Resource, WorkspaceName,
+        ClusterId, ClusterKind, GpuOffer, GpuSlicing, Gpus, Isolation, Layout, QuotaLimits, WorkspaceName,
         quotas::limit_names,
     },
 };
@@ -51,6 +51,23 @@ impl Onboarding {
             pins: BTreeMap::new(),
         };
         self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
+    }
+
+    pub(super) fn registration(&self) -> RegisterTenant {
+        let slicing = self.terms.as_ref().and_then(|terms| terms.slicing.clone());
+        RegisterTenant { request: self.request.clone(), policy: self.policy(), slicing }
+    }
+
+    /// What each of the tenant's GPUs offers: itself, or the slices that it is cut into.
+    fn offer(&self) -> GpuOffer {
+        let slicing = self.terms.as_ref().and_then(|terms| terms.slicing.as_ref());
+        GpuOffer::of(&self.request.entitlement.gpu_model, slicing)
+    }
+
+    /// What was bought, in pieces of [`Self::offer`].
+    fn bought(&self) -> Gpus {
+        let pieces = self.offer().pieces(self.request.entitlement.gpus);
+        Gpus(u32::try_from(pieces).unwrap_or(u32::MAX))
     }
 
     pub(super) fn policy(&self) -> PolicyRef {
@@ -142,9 +159,9 @@ impl Onboarding {
     }
 
     pub(super) fn accounts(&self) -> Vec<CreateAccount> {
-        let bought = self.request.entitlement.gpus;
+        let (bought, offer) = (self.bought(), self.offer());
         let of = |workspace: &WorkspaceTerms| {
-            let allowances = workspace.limits.allowances(&self.request.entitlement.gpu_model);
+            let allowances = workspace.limits.allowances(&offer.kind);
             (workspace.name.to_string(), limit_names::associations(&allowances, bought))
         };
         self.on(ClusterKind::Slurm, || CreateAccount {
@@ -190,8 +207,10 @@ impl Onboarding {
 
     /// How the GPUs are cut up, by the name that nodes know.
     pub(super) fn profile(&self) -> String {
+        let slicing = self.terms.as_ref().and_then(|terms| terms.slicing.as_ref());
         let layout = self.terms.as_ref().map_or(Layout::Whole, |terms| terms.layout);
-        layout.profile(&self.request.entitlement.gpu_model).into()
+        let whole = || layout.profile(&self.request.entitlement.gpu_model).into();
+        slicing.map_or_else(whole, GpuSlicing::layout)
     }
 
     pub(super) fn layout_settings(&self) -> Vec<SetGpuLayout> {
@@ -213,7 +232,7 @@ impl Onboarding {
     }
 
     pub(super) fn cohorts(&self) -> Vec<CreateCohort> {
-        let resource = Resource::gpus(self.request.entitlement.gpu_model.clone());
+        let resource = self.offer().resource();
         let of = |workspace: &WorkspaceTerms| {
             (limit_names::cohort(&workspace.name, &resource), u64::from(workspace.limits.nominal.0))
         };
@@ -240,6 +259,7 @@ impl Onboarding {
             workspace: workspace.name.to_string(),
             quotas: vec![FlavorQuota {
                 model: self.model(),
+                profile: self.offer().kind.profile.map(Into::into),
                 nominal: whole(workspace.limits.nominal),
                 borrowing_limit: workspace.limits.borrowing_limit.map(whole),
                 lending_limit: workspace.limits.lending_limit.map(whole),
@@ -249,10 +269,10 @@ impl Onboarding {
     }
 
     pub(super) fn resource_quotas(&self) -> Vec<SetResourceQuota> {
-        let (model, bought) = (&self.request.entitlement.gpu_model, self.request.entitlement.gpus);
+        let (offer, bought) = (self.offer(), self.bought());
         let request = self.terms.as_ref().and_then(|terms| terms.container_request.clone());
         self.each(|workspace| {
-            let hard = limit_names::hard(&workspace.limits.allowances(model), bought);
+            let hard = limit_names::hard(&workspace.limits.allowances(&offer.kind), bought);
             SetResourceQuota {
                 cluster: self.cluster(),
                 tenant: self.tenant(),

@@ -36,6 +36,8 @@ pub const LAYOUT_FAILED: &str = "gpu.layout_failed";
 pub const LAYOUT_PENDING: &str = "gpu.layout_pending";
 /// The layout is pending and nobody works on it.
 pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
+/// The node's layout has no GPUs or slices of the kind.
+pub const NOT_OFFERED: &str = "gpu.not_offered";
 /// GPU memory was not cleared as far as policy wants.
 pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
 /// GPU memory is being cleared.
@@ -147,6 +149,7 @@ pub const ALL: &[(&str, &str)] = &[
         "read the layout manager's log on the node; free its GPUs or quarantine the node, then retry",
     ),
     (LAYOUT_PENDING, "nothing: the layout is being applied"),
+    (NOT_OFFERED, "compare the node's layout with the books (`tenure sweep run drift`), then set the layout"),
     (
         LAYOUT_WEDGED,
         "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",

@@ -34,7 +34,21 @@ pub fn flavor_name(tenant: &str, model: &str) -> Result<String, ActionError> {
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase)
         .collect();
-    fitting(format!("t-{}--{}", part(tenant)?, part(&words.join("-"))?))
+    fitting(format!("t-{}--{}", part(tenant)?, part(&shortened(&words.join("-")))?))
+}
+
+/// The longest name of a model in the name of a flavor, beside the longest tenant's.
+const LONGEST_MODEL: usize = 27;
+
+/// A long name of a model by its beginning and a hash (FNV-1a), so that two of one beginning stay apart.
+fn shortened(model: &str) -> String {
+    if model.len() <= LONGEST_MODEL {
+        return model.to_owned();
+    }
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = model.bytes().fold(0x811c_9dc5, mix);
+    let start: String = model.chars().take(LONGEST_MODEL - 9).collect();
+    format!("{}-{hash:08x}", start.trim_end_matches('-'))
 }
 
 /// The name of a tenant's bucket in a region.
@@ -87,5 +101,9 @@ mod tests {
         }
         assert_eq!(flavor_name("acme", "V100M32").unwrap(), "t-acme--v100m32");
         assert_eq!(flavor_name("acme", "A100 SXM/80GB").unwrap(), "t-acme--a100-sxm-80gb");
+        let long = ["V", "W"].map(|end| format!("NVIDIA-RTX-6000-Ada-Generation-Workstation-Edition-{end}"));
+        let tenant = "a".repeat(32);
+        let names = long.map(|model| flavor_name(&tenant, &model).unwrap());
+        assert!(names[0] != names[1] && names.iter().all(|name| name.len() <= 63), "{names:?}");
     }
 }

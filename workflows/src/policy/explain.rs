@@ -58,6 +58,7 @@ impl Subject {
             entitlement: super::EntitlementRequest {
                 gpu_model: bought.gpu_model.clone(),
                 gpus: bought.gpus,
+                slice_profile: bought.slicing.as_ref().map(|slicing| slicing.profile.clone()),
                 region: bought.region.clone(),
                 from: bought.from.clone(),
                 to: bought.to.clone(),

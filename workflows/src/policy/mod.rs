@@ -14,6 +14,7 @@ mod onboarding_decision;
 pub(crate) mod parsing;
 mod platform_policy;
 mod platform_policy_reader;
+mod request_warnings;
 mod rules;
 pub(crate) mod sections;
 mod tenant_request;

@@ -4,11 +4,12 @@ pub(super) mod preflight;
 
 use super::{
     Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
-    constraints, terms::ClusterChoice,
+    constraints,
+    terms::{ClusterChoice, RequestedPieces, slicing},
 };
 use crate::{
     placement::{Candidate, buffer, eligible},
-    tenancy::{Gpus, Isolation, Residency},
+    tenancy::{GpuModel, Gpus, Isolation, Residency},
 };
 use engine::Seat;
 use preflight::has_ended;
@@ -125,10 +126,9 @@ impl<'a> Judge<'a> {
     /// Rules about the request alone.
     fn document(&mut self) {
         self.preflight();
+        self.quotas();
         let request = &self.facts.request;
-        let (tenant, bought, asked) = (&request.tenant, request.entitlement.gpus, request.nominal());
-        let detail = format!("the workspaces ask for {asked} GPUs of the {bought} bought");
-        self.check("quota.within_entitlement", always("workspaces"), asked <= bought, detail);
+        let tenant = &request.tenant;
         for warning in request.warnings() {
             self.note("quota.unpromised", always("workspaces"), Judgement::Warns, warning);
         }
@@ -158,6 +158,30 @@ impl<'a> Judge<'a> {
             !borrows || tenant.allow_preemption,
             detail,
         );
+    }
+
+    /// Whether the slices can be had, and the quotas fit what was bought.
+    fn quotas(&mut self) {
+        let (request, slicing) = (&self.facts.request, slicing(self.facts, self.policy));
+        if let Err(problem) = &slicing {
+            let about = RuleTarget { field: "entitlement.slice_profile", key: "gpu_models" };
+            self.check("gpu_models.mig_profile", about, false, problem.clone());
+        }
+        let pieces = RequestedPieces::of(self.facts, self.policy);
+        let (asked, bought) = (pieces.requested, pieces.bought);
+        let what = pieces.offer.kind.profile.as_ref();
+        let what = what.map_or_else(|| "GPUs".to_owned(), |profile| format!("slices of {profile}"));
+        let detail = format!("the workspaces ask for {asked} {what} of the {bought} bought");
+        self.check("quota.within_entitlement", always("workspaces"), asked <= bought, detail);
+        let in_slices = request.workspaces.iter().find(|workspace| workspace.in_slices);
+        if let (Some(workspace), None) = (in_slices, slicing.unwrap_or_default()) {
+            let detail = format!(
+                "workspace {} asks for slices, and the tenant's GPUs are not cut: ask for gpus, or for isolation \
+                 shared_slices on a model that can be cut",
+                workspace.name
+            );
+            self.check("quota.slices", always("workspaces"), false, detail);
+        }
     }
 
     /// What the compliance tags demand.
@@ -219,7 +243,11 @@ impl<'a> Judge<'a> {
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
             let key = if step.constraint == "pins" { "pins" } else { "" };
             let about = RuleTarget { field: field_of(&step.constraint), key };
-            self.check(&rule, about, after > 0, step.describe(8));
+            let mut detail = step.describe(8);
+            if step.constraint == "gpu model" && after == 0 {
+                detail = self.no_such_model(detail);
+            }
+            self.check(&rule, about, after > 0, detail);
             if after == 0 {
                 return None;
             }
@@ -236,6 +264,21 @@ impl<'a> Judge<'a> {
             fitting.iter().copied().max_by(|a, b| a.free.cmp(&b.free).then(b.cluster.cmp(&a.cluster)))?;
         let alike = fitting.iter().filter(|c| c.kind == shape.kind && c.simulated == shape.simulated);
         Some(ClusterChoice { shape, regions: alike.map(|c| c.region.clone()).collect() })
+    }
+
+    /// Why no cluster has the model: it is not known, or none of it was imported. Names the models that there are.
+    fn no_such_model(&self, detail: String) -> String {
+        let (known, model) = (&self.policy.gpu_models, &self.facts.request.entitlement.gpu_model);
+        match known.unknown(model) {
+            None if self.facts.candidates.is_empty() => {
+                format!("no cluster has {model}: import nodes that have it")
+            }
+            None => detail,
+            Some(unknown) => {
+                let all: Vec<_> = known.models.keys().map(GpuModel::as_str).collect();
+                format!("{unknown} (known models: {})", all.join(", "))
+            }
+        }
     }
 
     /// Who must agree: nobody if policy waives people.

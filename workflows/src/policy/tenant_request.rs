@@ -10,8 +10,8 @@ use crate::{
         platform_policy::PlatformPolicy,
     },
     tenancy::{
-        Compliance, GpuModel, Gpus, Isolation, QuotaLimits, RegionId, Residency, TenantId, Tier, Workspace,
-        WorkspaceClass, WorkspaceName, is_reserved,
+        Compliance, GpuModel, GpuOffer, Gpus, Isolation, Profile, QuotaLimits, RegionId, Residency, TenantId,
+        Tier, Workspace, WorkspaceClass, WorkspaceName, is_reserved,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,17 @@ pub struct WorkspaceRequest {
     pub nominal: Option<Gpus>,
     /// The rest of its quota; `nominal` in here is not yet filled.
     pub limits: QuotaLimits,
+    /// Whether `nominal` and the limits of lending and borrowing count slices instead of GPUs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_slices: bool,
+}
+
+impl WorkspaceRequest {
+    /// Returns an amount of the workspace's quota in pieces of `offer`.
+    pub(super) fn pieces(&self, offer: &GpuOffer, amount: Option<Gpus>) -> Option<Gpus> {
+        let pieces = |amount: Gpus| if self.in_slices { u64::from(amount.0) } else { offer.pieces(amount) };
+        amount.map(|amount| Gpus(u32::try_from(pieces(amount)).unwrap_or(u32::MAX)))
+    }
 }
 
 /// What was bought.
@@ -52,6 +63,9 @@ pub struct EntitlementRequest {
     pub gpu_model: GpuModel,
     /// How many.
     pub gpus: Gpus,
+    /// The slices that the GPUs are cut into, with isolation `shared_slices`; `None` for the smallest of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_profile: Option<Profile>,
     /// Where; `None` wherever residency allows.
     pub region: Option<RegionId>,
     /// The first day, as `2026-01-31`.
@@ -168,32 +182,6 @@ impl OnboardingRequest {
         let known = ["name", "tenant", "workspaces", "entitlement", "compliance", "multitenancy"];
         reader.fields(root, &known).and_then(|top| request(reader, &top))
     }
-
-    /// GPUs that the workspaces ask for by number.
-    #[must_use]
-    pub fn nominal(&self) -> Gpus {
-        self.workspaces.iter().filter_map(|workspace| workspace.nominal).sum()
-    }
-
-    /// GPUs that are bought and promised to no workspace; none where a workspace without a quota gets what the others leave.
-    #[must_use]
-    pub fn unpromised(&self) -> Gpus {
-        let all = self.workspaces.iter().all(|workspace| workspace.nominal.is_some());
-        if all { self.entitlement.gpus.saturating_sub(self.nominal()) } else { Gpus::ZERO }
-    }
-
-    /// What the request allows and perhaps does not mean, for a person who checks it.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let (unpromised, bought) = (self.unpromised(), self.entitlement.gpus);
-        let warning = || {
-            format!(
-                "{unpromised} of the {bought} GPUs bought are promised to no workspace: they are the tenant's pool, which its workspaces \
-                 borrow from; raise quotas to promise them"
-            )
-        };
-        (unpromised > Gpus::ZERO).then(warning).into_iter().collect()
-    }
 }
 
 /// Remembers the line of every field of two levels, which is as deep as rules point.
@@ -222,6 +210,7 @@ fn request(reader: &Reader, top: &Fields<'_>) -> Option<OnboardingRequest> {
             class: WorkspaceClass::Production,
             nominal: None,
             limits: QuotaLimits::default(),
+            in_slices: false,
         });
     }
     let lines = BTreeMap::new();
@@ -304,16 +293,29 @@ fn workspace(reader: &Reader, item: &Item) -> Option<WorkspaceRequest> {
     let fields = reader.fields(item, &["name", "class", "quotas"])?;
     let name = fields.required("name").and_then(|item| reader.name(item));
     let class = fields.required("class").and_then(|item| reader.one_of(item));
-    let none = || Some((None, QuotaLimits::default()));
+    let none = || Some((None, QuotaLimits::default(), false));
     let quotas = fields.optional("quotas").map_or_else(none, |item| quotas(reader, item));
-    let (nominal, limits) = quotas?;
-    Some(WorkspaceRequest { name: name?, class: class?, nominal, limits })
+    let (nominal, limits, in_slices) = quotas?;
+    Some(WorkspaceRequest { name: name?, class: class?, nominal, limits, in_slices })
 }
 
-fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits)> {
-    let known =
-        ["gpus", "borrowing_limit", "lending_limit", "cpu_milli", "memory_mib", "storage_gib", "pods"];
+/// GPUs or slices of its own, the other limits, and whether the numbers count slices.
+fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits, bool)> {
+    let known = [
+        "gpus",
+        "slices",
+        "borrowing_limit",
+        "lending_limit",
+        "cpu_milli",
+        "memory_mib",
+        "storage_gib",
+        "pods",
+    ];
     let fields = reader.fields(item, &known)?;
+    let (whole, slices) = (fields.optional("gpus"), fields.optional("slices"));
+    if let (Some(_), Some(slices)) = (whole, slices) {
+        reader.note(slices, "both `gpus` and `slices` are given".into(), "give one of the two");
+    }
     let gpus = |name| fields.optional(name).and_then(|item| reader.whole(item, 0..=100_000_u32)).map(Gpus);
     let other = |name| fields.optional(name).and_then(|item| reader.whole(item, 0..=1_u64 << 50));
     let limits = QuotaLimits {
@@ -325,13 +327,15 @@ fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits)> {
         storage_gib: other("storage_gib"),
         pods: other("pods"),
     };
-    Some((gpus("gpus"), limits))
+    let nominal = if slices.is_some() { gpus("slices") } else { gpus("gpus") };
+    Some((nominal, limits, slices.is_some()))
 }
 
 fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
-    let fields = reader.fields(item, &["gpu_model", "gpus", "region", "from", "to"])?;
+    let fields = reader.fields(item, &["gpu_model", "gpus", "slice_profile", "region", "from", "to"])?;
     let gpu_model = fields.required("gpu_model").and_then(|item| reader.name(item));
     let gpus = fields.required("gpus").and_then(|item| whole_gpus(reader, item, gpu_model.as_ref()));
+    let slice_profile = fields.optional("slice_profile").map(|item| reader.name(item));
     let region = fields.optional("region").map(|item| reader.name(item));
     let day = |name| fields.optional(name).map(|item| day(reader, item));
     let (from, to) = (day("from"), day("to"));
@@ -349,6 +353,7 @@ fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
     Some(EntitlementRequest {
         gpu_model: gpu_model?,
         gpus: gpus?,
+        slice_profile: slice_profile.map_or(Some(None), |read| read.map(Some))?,
         region: region?,
         from: optional(from)?,
         to: optional(to)?,

@@ -5,8 +5,8 @@ use crate::{
     placement::{Candidate, Constraints},
     tenancy::PriorityClass,
     tenancy::{
-        Cents, ClusterId, ClusterKind, Compliance, Gpu, Gpus, Isolation, Layout, QuotaLimits, RegionId,
-        WorkspaceClass, WorkspaceName, quotas::limit_names,
+        Cents, ClusterId, ClusterKind, Compliance, Gpu, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
+        QuotaLimits, RegionId, WorkspaceClass, WorkspaceName, quotas::limit_names,
     },
 };
 use engine::{Procedure, Seat};
@@ -23,7 +23,7 @@ pub struct WorkspaceTerms {
     pub name: WorkspaceName,
     /// What it is for.
     pub class: WorkspaceClass,
-    /// Its quota.
+    /// Its quota, in whole GPUs or in slices as the tenant's GPUs are cut.
     pub limits: QuotaLimits,
 }
 
@@ -68,6 +68,9 @@ pub struct OnboardingTerms {
     pub constraints: Constraints,
     /// How the GPUs are cut up.
     pub layout: Layout,
+    /// The slices that they are cut into, if any. Quotas of workspaces count these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slicing: Option<GpuSlicing>,
     /// Registries from which the tenant's images may come.
     pub registries: Vec<String>,
     /// Whether the tenant's work may be preempted.
@@ -134,6 +137,7 @@ impl OnboardingTerms {
                 ..constraints(facts, policy)
             },
             layout: layout(facts),
+            slicing: slicing(facts, policy).unwrap_or_default(),
             registries: policy.registries.clone(),
             preemptible: request.tenant.allow_preemption,
             priority,
@@ -180,12 +184,51 @@ fn layout(facts: &OnboardingFacts) -> Layout {
     }
 }
 
+/// The slices that the tenant's GPUs are cut into; `None` where they stay whole.
+///
+/// # Errors
+/// A profile that was asked for and cannot be had.
+pub(super) fn slicing(
+    facts: &OnboardingFacts,
+    policy: &PlatformPolicy,
+) -> Result<Option<GpuSlicing>, String> {
+    let bought = &facts.request.entitlement;
+    match facts.request.tenant.isolation {
+        Isolation::SharedSlices => {
+            policy.gpu_models.slicing(&bought.gpu_model, bought.slice_profile.as_ref())
+        }
+        Isolation::DedicatedCluster | Isolation::DedicatedNodes => match &bought.slice_profile {
+            None => Ok(None),
+            Some(profile) => Err(format!("slices of {profile} need isolation shared_slices")),
+        },
+    }
+}
+
+/// What each GPU of the tenant offers, and what was bought and asked for in pieces of that.
+pub(super) struct RequestedPieces {
+    pub(super) offer: GpuOffer,
+    pub(super) bought: u64,
+    pub(super) requested: u64,
+}
+
+impl RequestedPieces {
+    pub(super) fn of(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Self {
+        let (request, bought) = (&facts.request, &facts.request.entitlement);
+        let offer = GpuOffer::of(&bought.gpu_model, slicing(facts, policy).unwrap_or_default().as_ref());
+        let nominal = |w: &super::WorkspaceRequest| w.pieces(&offer, w.nominal).unwrap_or(Gpus::ZERO);
+        let requested = request.workspaces.iter().map(|w| u64::from(nominal(w).0)).sum();
+        Self { bought: offer.pieces(bought.gpus), requested, offer }
+    }
+}
+
 /// The quotas: those named, and an equal share of what they leave for the others, the first ones one more.
 fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
     let request = &facts.request;
+    let pieces = RequestedPieces::of(facts, policy);
+    let offer = &pieces.offer;
     let open = request.workspaces.iter().filter(|w| w.nominal.is_none()).count();
     let open = u32::try_from(open).unwrap_or(u32::MAX);
-    let left = request.entitlement.gpus.saturating_sub(request.nominal()).0;
+    let left = u32::try_from(pieces.bought.saturating_sub(pieces.requested)).unwrap_or(u32::MAX);
     let share = left.checked_div(open).unwrap_or(0);
     let mut extra = left.checked_rem(open).unwrap_or(0);
     let mut shared = || {
@@ -197,20 +240,30 @@ fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<Workspace
     // of a tenant from each other, unless policy says so.
     let customers = request.multitenancy == Some(Multitenancy::Customer) && !policy.lending.customer_sharing;
     let borrows = request.tenant.allow_preemption && !customers;
-    let limits = |limits: &QuotaLimits, nominal: Gpus| QuotaLimits {
+    let whole = |gpus: Option<Gpus>| gpus.map(|gpus| as_gpus(offer.pieces(gpus)));
+    let limits = |workspace: &super::WorkspaceRequest, nominal: Gpus| QuotaLimits {
         nominal,
         borrowing_limit: if borrows {
-            limits.borrowing_limit.or(policy.borrowing_limit)
+            workspace
+                .pieces(offer, workspace.limits.borrowing_limit)
+                .or_else(|| whole(policy.borrowing_limit))
         } else {
             Some(Gpus::ZERO)
         },
-        lending_limit: limits.lending_limit.or(policy.lending_limit).map(|limit| limit.min(nominal)),
-        ..limits.clone()
+        lending_limit: workspace
+            .pieces(offer, workspace.limits.lending_limit)
+            .or_else(|| whole(policy.lending_limit))
+            .map(|limit| limit.min(nominal)),
+        ..workspace.limits.clone()
     };
     let terms = request.workspaces.iter().map(|workspace| WorkspaceTerms {
         name: workspace.name.clone(),
         class: workspace.class,
-        limits: limits(&workspace.limits, workspace.nominal.unwrap_or_else(&mut shared)),
+        limits: limits(workspace, workspace.pieces(offer, workspace.nominal).unwrap_or_else(&mut shared)),
     });
     terms.collect()
+}
+
+fn as_gpus(pieces: u64) -> Gpus {
+    Gpus(u32::try_from(pieces).unwrap_or(u32::MAX))
 }

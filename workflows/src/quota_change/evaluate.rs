@@ -1,54 +1,16 @@
 //! The decision on another quota: a pure function of facts and policy, so that it can be decided again (I-20).
 
-use super::{ChangeTerms, Direction, GpuHoldings, QuotaRequest};
+use super::{ChangeFacts, ChangeTerms, Direction};
 use crate::{
-    placement::{Candidate, Constraints, buffer, eligible, usable},
-    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins, sha256},
-    quota_change::increase_approval::{amount_fails, increase_asks, raises},
-    tenancy::{
-        Allowance, ClusterKind, Gpu, Gpus, Isolation, Layout, QuotaEnd, Resource, Tenant, TenantState,
-    },
+    placement::{Constraints, buffer, eligible, usable},
+    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins},
+    quota_change::increase_approval::{amount_fails, increase_asks},
+    tenancy::{Allowance, Gpu, GpuOffer, Gpus, Isolation, Layout, Resource, Tenant, TenantState},
 };
 use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{ExecutionId, Timestamp};
-
-/// How the workspace stands in the resource that is to change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResourceStatus {
-    /// What it may use; `None` when nothing is said of the resource.
-    pub allowance: Option<Allowance>,
-    /// What it uses.
-    pub used: u64,
-    /// What of its quota is reserved.
-    pub reserved: u64,
-}
-
-/// Everything that a decision looks at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeFacts {
-    /// What is asked for.
-    pub request: QuotaRequest,
-    /// Which way.
-    pub direction: Direction,
-    /// When it is decided.
-    pub at: Timestamp,
-    /// The tenant, if there is one of the name.
-    pub tenant: Option<Tenant>,
-    /// The kind of its cluster, and whether nothing real is behind it.
-    pub cluster: Option<(ClusterKind, bool)>,
-    /// GPUs that were bought, if the resource is of the model that was.
-    pub bought: Option<Gpus>,
-    /// How the workspace stands, if there is one of the name.
-    pub standing: Option<ResourceStatus>,
-    /// The end of what is temporary in its quota.
-    pub ends: Option<QuotaEnd>,
-    /// What the tenant owns; nothing for a resource that is not counted by nodes.
-    pub stand: GpuHoldings,
-    /// The clusters that have or had the model.
-    pub candidates: Vec<Candidate>,
-}
 
 /// A decision, and the terms that follow from it unless it is a rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,14 +46,6 @@ impl Entity for QuotaDecision {
 
     fn id(&self) -> String {
         self.execution.to_string()
-    }
-}
-
-impl ChangeFacts {
-    /// `sha256:` and the digest of the facts.
-    #[must_use]
-    pub fn digest(&self) -> String {
-        sha256(&serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
@@ -186,9 +140,10 @@ impl<'a> Judge<'a> {
             before,
             after,
             bought: facts.bought.unwrap_or_default(),
-            lacking: Gpus(u32::try_from(lacking).unwrap_or(u32::MAX)),
+            lacking: self.gpus_for(lacking),
             constraints,
             layout: layout(tenant, &request.resource),
+            slicing: facts.slicing.clone(),
             overcommit: self.policy.overcommit,
             ends: request.until,
         })
@@ -201,15 +156,20 @@ impl<'a> Judge<'a> {
         let said = if known { "is the tenant's" } else { "is not the tenant's" };
         self.check("workspace.known", "workspace", known, format!("workspace {} {said}", request.workspace));
         let before = facts.standing?.allowance;
-        let whole = request.resource.gpu().is_none_or(|kind| kind.profile.is_none());
         let detail = match (&before, request.resource.gpu()) {
-            (None, Some(kind)) => format!("{kind} was not bought"),
+            (None, Some(kind)) => {
+                let offer = GpuOffer::of(&kind.model, facts.slicing.as_ref());
+                if facts.slicing.is_some() && offer.kind != *kind {
+                    format!("the tenant's GPUs of {} are cut: ask for {}", kind.model, offer.resource())
+                } else {
+                    format!("{kind} was not bought")
+                }
+            }
             (None, None) => format!("{} has no limit: there is nothing to change", request.resource),
-            (Some(line), _) if whole => format!("{} is limited to {}", request.resource, line.nominal),
-            (Some(_), _) => "slices follow the layout of the tenant's nodes: change that instead".into(),
+            (Some(line), _) => format!("{} is limited to {}", request.resource, line.nominal),
         };
-        self.check("quota.resource", "resource", before.is_some() && whole, detail);
-        let before = before.filter(|_| whole)?;
+        self.check("quota.resource", "resource", before.is_some(), detail);
+        let before = before?;
         let after = request.apply_to(&before, facts.direction);
         let field = if request.lines.contains_key("by") { "by" } else { "to" };
         let holds = after.as_ref().is_some_and(|after| facts.direction.allows(&before, after));
@@ -293,8 +253,9 @@ impl<'a> Judge<'a> {
 
     /// Whether what is lacking can ever be had in the tenant's cluster.
     fn capacity(&mut self, lacking: u64, constraints: &Constraints) {
+        let gpus = self.gpus_for(lacking);
         let detail = format!(
-            "{} of {} owned are spoken for, so nodes with {lacking} GPUs are to be claimed",
+            "{} of {} owned are spoken for, so nodes with {gpus} GPUs are to be claimed",
             self.facts.stand.nominal.saturating_add(self.facts.stand.earmarked),
             self.facts.stand.owned
         );
@@ -306,7 +267,15 @@ impl<'a> Judge<'a> {
         let most =
             allowed.iter().map(|c| c.total.saturating_sub(buffer(c, constraints))).max().unwrap_or_default();
         let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
-        self.check("capacity.ever_fits", "to", lacking <= u64::from(most.0), detail);
+        self.check("capacity.ever_fits", "to", gpus <= most, detail);
+    }
+
+    /// The GPUs that so many pieces of the resource need.
+    fn gpus_for(&self, pieces: u64) -> Gpus {
+        let request = &self.facts.request;
+        let offer = request.resource.gpu().map(|kind| GpuOffer::of(&kind.model, self.facts.slicing.as_ref()));
+        let plain = Gpus(u32::try_from(pieces).unwrap_or(u32::MAX));
+        offer.map_or(plain, |offer| offer.gpus_for(pieces))
     }
 
     /// Nodes join the others, in the tenant's cluster.
@@ -339,21 +308,25 @@ impl<'a> Judge<'a> {
         let request = &self.facts.request;
         let rules = &self.policy.approvals.quota_increase;
         let share = before.nominal.saturating_mul(u64::from(rules.auto_share.thousandths)) / 1_000;
-        let auto = share.max(request.resource.gpu().map_or(0, |_| u64::from(rules.auto_gpus.0)));
+        let offer = |model| GpuOffer::of(model, self.facts.slicing.as_ref());
+        let auto =
+            share.max(request.resource.gpu().map_or(0, |kind| offer(&kind.model).pieces(rules.auto_gpus)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
         let (allowed, _) = eligible(&self.facts.candidates, constraints);
         let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
+        let taken = self.gpus_for(lacking);
         let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
+        let cut = self.facts.slicing.is_some();
         let automatic = match request.resource.gpu() {
-            Some(_) => !asks("approval.quota_increase", before.nominal, more),
-            None => more <= auto,
+            Some(_) if !cut => !asks("approval.quota_increase", before.nominal, more),
+            Some(_) | None => more <= auto,
         };
         let small = automatic && !limits;
-        let large = lacking > 0 && asks("approval.capacity", 0, lacking);
+        let large = taken > Gpus::ZERO && asks("approval.capacity", 0, u64::from(taken.0));
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
         self.asks("approval.auto_limit", "by", !small, detail);
         let detail = format!(
-            "{lacking} are taken of the {free} that are free; above a share of {} capacity is asked",
+            "{taken} are taken of the {free} that are free; above a share of {} capacity is asked",
             rules.capacity_share
         );
         self.asks("approval.capacity_share", "by", large, detail);

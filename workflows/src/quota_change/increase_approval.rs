@@ -6,7 +6,7 @@ use crate::{
         decisions::{ApprovalFor, QuotaAmountFacts, approval, decide_quota_amount},
     },
     quota_change::GpuHoldings,
-    tenancy::{Allowance, Gpus},
+    tenancy::Gpus,
 };
 
 fn gpus(amount: u64) -> Gpus {
@@ -35,11 +35,4 @@ pub(super) fn increase_asks(policy: &PlatformPolicy, rule: &str, from: u64, more
     let (from, to) = (gpus(from), gpus(from.saturating_add(more)));
     let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
     ruling.reasons.iter().any(|reason| reason.rule == rule && reason.counts())
-}
-
-/// Whether something rises, and nothing falls.
-pub(super) fn raises(before: &Allowance, after: &Allowance) -> bool {
-    let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    let (old, new) = (limit(before.borrowing_limit), limit(after.borrowing_limit));
-    after.nominal >= before.nominal && new >= old && (after.nominal > before.nominal || new > old)
 }

@@ -5,8 +5,8 @@ use crate::{
     platform::{FlavorQuota, LayerLimits, LimitNames},
     policy::{PlatformPolicy, PolicyRef},
     tenancy::{
-        Allowance, ClusterId, ClusterKind, Gpus, Isolation, Layout, Residency, Resource, TenantId,
-        WorkspaceName, quotas::limit_names,
+        Allowance, ClusterId, ClusterKind, GpuSlicing, Gpus, Isolation, Layout, Residency, Resource,
+        TenantId, WorkspaceName, quotas::limit_names,
     },
 };
 use engine::{Procedure, Seat};
@@ -46,7 +46,7 @@ pub struct ChangeTerms {
     pub before: Allowance,
     /// What will be in force.
     pub after: Allowance,
-    /// What was bought: bounds what may be borrowed on top.
+    /// What was bought, in the resource's unit: bounds what may be borrowed on top.
     pub bought: Gpus,
     /// GPUs that the tenant did not own when it was decided, and that nodes must be claimed for.
     pub lacking: Gpus,
@@ -54,6 +54,9 @@ pub struct ChangeTerms {
     pub constraints: Constraints,
     /// How their GPUs are cut up.
     pub layout: Layout,
+    /// The slices that they are cut into, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slicing: Option<GpuSlicing>,
     /// Whether quotas may exceed what the tenant owns.
     pub overcommit: bool,
     /// When it ends by itself.
@@ -77,7 +80,8 @@ pub(crate) fn layer_limits(
 ) -> LayerLimits {
     let gpu = resource.gpu();
     let queue = gpu.map(|kind| FlavorQuota {
-        model: kind.to_string(),
+        model: kind.model.to_string(),
+        profile: kind.profile.as_ref().map(ToString::to_string),
         nominal: allowance.nominal,
         borrowing_limit: allowance.borrowing_limit,
         lending_limit: allowance.lending_limit,
@@ -117,7 +121,7 @@ pub fn layer_names(
     match kind {
         ClusterKind::Kubernetes => LimitNames {
             cohort: gpu.map(|_| limit_names::cohort(workspace, resource)),
-            queue: gpu.map(ToString::to_string),
+            queue: gpu.map(|kind| kind.model.to_string()),
             hard: Some(limit_names::hard_name(resource)),
             ..none
         },
@@ -161,6 +165,7 @@ pub(crate) fn example_terms(kind: ClusterKind) -> Option<ChangeTerms> {
             pins: BTreeMap::new(),
         },
         layout: Layout::Whole,
+        slicing: None,
         overcommit: false,
         ends: None,
         policy: policy.reference,

@@ -10,6 +10,7 @@ use crate::{
     tenancy::{Checkpoint, Resource, WorkloadClass},
 };
 use engine::MINUTE;
+use std::collections::BTreeMap;
 use store::Timestamp;
 
 pub(super) fn all() -> Vec<Reclaim> {
@@ -25,7 +26,8 @@ fn demand() -> Option<Reclaim> {
         workspace: "production".into(),
         name: "serve-1".into(),
     };
-    let start = StartWorkload { workload, gpus: [("n1".to_owned(), [0, 1].into())].into(), service: true };
+    let gpus = [("n1".to_owned(), [0, 1].into())].into();
+    let start = StartWorkload { workload, gpus, service: true, profiles: BTreeMap::new() };
     reclaim.grant = Some(DemandGrant { start: Some(start), at: Timestamp::default(), in_time: true });
     Some(reclaim)
 }

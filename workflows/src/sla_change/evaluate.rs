@@ -9,8 +9,8 @@ use crate::{
         sha256,
     },
     tenancy::{
-        Allowance, ClusterId, ClusterKind, Gpu, GpuModel, Gpus, Isolation, Layout, NodeId, Tenant,
-        TenantState, Tier, WorkspaceClass, WorkspaceName,
+        Allowance, ClusterId, ClusterKind, Gpu, GpuModel, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
+        NodeId, Tenant, TenantState, Tier, WorkspaceClass, WorkspaceName,
     },
 };
 use engine::{Entity, Procedure, Seat};
@@ -25,9 +25,9 @@ pub struct SlaWorkspace {
     pub name: WorkspaceName,
     /// What it is for.
     pub class: WorkspaceClass,
-    /// What it may use of the tenant's GPUs.
+    /// What it may use of the tenant's GPUs, in pieces as they are cut.
     pub before: Allowance,
-    /// What it will; the same as before in facts.
+    /// What it will, in pieces as they will be cut; the same as before in facts.
     pub after: Allowance,
 }
 
@@ -42,6 +42,9 @@ pub struct SlaFacts {
     pub cluster: Option<(ClusterKind, bool)>,
     /// What was bought.
     pub bought: Option<(GpuModel, Gpus)>,
+    /// The slices that its GPUs are cut into, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slicing: Option<GpuSlicing>,
     /// Its workspaces.
     pub workspaces: Vec<SlaWorkspace>,
     /// Its nodes.
@@ -89,9 +92,32 @@ pub struct SlaTerms {
     pub nodes: Vec<NodeId>,
     /// How.
     pub layout: Layout,
+    /// The slices that the tenant's GPUs are cut into before and after, if any.
+    #[serde(default)]
+    pub slicing: (Option<GpuSlicing>, Option<GpuSlicing>),
 }
 
 impl SlaTerms {
+    /// What each of the tenant's GPUs offers before and after.
+    #[must_use]
+    pub fn offers(&self) -> (GpuOffer, GpuOffer) {
+        let offer = |slicing: &Option<GpuSlicing>| GpuOffer::of(&self.model, slicing.as_ref());
+        (offer(&self.slicing.0), offer(&self.slicing.1))
+    }
+
+    /// Returns whether quotas count another kind afterwards: whole GPUs, or slices of them.
+    #[must_use]
+    pub fn recuts(&self) -> bool {
+        self.slicing.0 != self.slicing.1
+    }
+
+    /// The layout that the nodes get, by the name that they know.
+    #[must_use]
+    pub fn layout_name(&self) -> String {
+        let plain = || self.layout.profile(&self.model).to_owned();
+        self.slicing.1.as_ref().map_or_else(plain, GpuSlicing::layout)
+    }
+
     /// Whether limits get tighter: what may not be preempted may not borrow.
     #[must_use]
     pub fn tightens(&self) -> bool {
@@ -197,7 +223,15 @@ impl Judge<'_> {
         let before = promise(tenant);
         let after = request.apply_to(&before);
         self.promises(tenant, &before, &after, policy);
-        let borrows = policy.borrowing_limit.map(|limit| u64::from(limit.0));
+        let cut = || match after.isolation {
+            Isolation::SharedSlices => policy.gpu_models.slicing(&model, None).unwrap_or_default(),
+            Isolation::DedicatedCluster | Isolation::DedicatedNodes => None,
+        };
+        let same = after.isolation == before.isolation;
+        let slicing = if same { facts.slicing.clone() } else { cut() };
+        let offers = (GpuOffer::of(&model, facts.slicing.as_ref()), GpuOffer::of(&model, slicing.as_ref()));
+        self.whole(&offers);
+        let borrows = policy.borrowing_limit.map(|limit| offers.0.pieces(limit));
         let workspaces: Vec<_> = facts
             .workspaces
             .iter()
@@ -207,7 +241,8 @@ impl Judge<'_> {
                     (false, true) => borrows,
                     (true, true) | (false, false) => workspace.before.borrowing_limit,
                 };
-                SlaWorkspace { after: Allowance { borrowing_limit, ..workspace.before }, ..workspace.clone() }
+                let after = recut(Allowance { borrowing_limit, ..workspace.before }, &offers);
+                SlaWorkspace { after, ..workspace.clone() }
             })
             .collect();
         let (old, new) = (layout(before.isolation, &model), layout(after.isolation, &model));
@@ -233,8 +268,27 @@ impl Judge<'_> {
             workspaces,
             nodes: if old == new { Vec::new() } else { facts.nodes.clone() },
             layout: new,
+            slicing: (facts.slicing.clone(), slicing),
             model,
         })
+    }
+
+    /// Slices become whole GPUs only where every quota comes to whole ones.
+    fn whole(&mut self, (before, after): &(GpuOffer, GpuOffer)) {
+        let whole = |amount: u64| {
+            let slices = amount.saturating_mul(u64::from(after.per_gpu));
+            slices.is_multiple_of(u64::from(before.per_gpu.max(1)))
+        };
+        let part = self.facts.workspaces.iter().find(|workspace| !whole(workspace.before.nominal));
+        let Some(workspace) = part else { return };
+        let detail = format!(
+            "workspace {} has {} of {}, which are no whole number of {}: change its quota first",
+            workspace.name,
+            workspace.before.nominal,
+            before.resource(),
+            after.resource()
+        );
+        self.check("quota.whole", "isolation", false, detail);
     }
 
     /// Whether the new promise can be made at all.
@@ -274,6 +328,19 @@ fn rank(tier: Tier) -> u8 {
         Tier::Enterprise => 2,
         Tier::Standard => 1,
         Tier::Research => 0,
+    }
+}
+
+/// The allowance in pieces as the GPUs will be cut.
+pub(super) fn recut(line: Allowance, (before, after): &(GpuOffer, GpuOffer)) -> Allowance {
+    let turn = |pieces: u64| {
+        let slices = pieces.saturating_mul(u64::from(after.per_gpu));
+        slices.checked_div(u64::from(before.per_gpu)).unwrap_or(slices)
+    };
+    Allowance {
+        nominal: turn(line.nominal),
+        borrowing_limit: line.borrowing_limit.map(turn),
+        lending_limit: line.lending_limit.map(turn),
     }
 }
 

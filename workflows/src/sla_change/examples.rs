@@ -5,7 +5,8 @@ use super::{SlaChange, SlaFacts, SlaRequest, SlaTerms, SlaWorkspace, evaluate};
 use crate::{
     policy::PlatformPolicy,
     tenancy::{
-        Allowance, ClusterKind, Gpus, Isolation, Residency, Tenant, TenantState, Tier, WorkspaceClass,
+        Allowance, ClusterKind, GpuSlicing, Gpus, Isolation, Residency, Tenant, TenantState, Tier,
+        WorkspaceClass,
     },
 };
 use std::{collections::BTreeSet, sync::OnceLock};
@@ -29,7 +30,8 @@ pub(super) fn all() -> Vec<SlaChange> {
 fn make() -> Option<Vec<SlaChange>> {
     let request = SlaRequest::from_yaml(REQUEST).ok()?;
     let policy = PlatformPolicy::built_in().ok()?;
-    let line = Allowance { nominal: 8, borrowing_limit: Some(8), lending_limit: Some(8) };
+    // Eight GPUs, cut into seven slices each.
+    let line = Allowance { nominal: 56, borrowing_limit: Some(56), lending_limit: Some(56) };
     let name: crate::tenancy::WorkspaceName = "research".parse().ok()?;
     let workspace =
         SlaWorkspace { name: name.clone(), class: WorkspaceClass::Research, before: line, after: line };
@@ -56,6 +58,7 @@ fn make() -> Option<Vec<SlaChange>> {
         bought: Some(("H100".parse().ok()?, Gpus(8))),
         workspaces: vec![workspace],
         nodes: vec!["node-1".parse().ok()?],
+        slicing: Some(GpuSlicing { profile: "1g.10gb".parse().ok()?, per_gpu: 7 }),
     };
     let mut tightening = SlaChange::new(request.clone());
     tightening.evaluated(evaluate(&facts, &policy));
@@ -71,6 +74,7 @@ fn make() -> Option<Vec<SlaChange>> {
         before: terms.after,
         after: terms.before,
         workspaces: terms.workspaces.into_iter().map(turn).collect(),
+        slicing: (terms.slicing.1, terms.slicing.0),
         ..terms
     });
     Some(vec![tightening, loosening, SlaChange::new(request)])

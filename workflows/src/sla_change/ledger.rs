@@ -2,12 +2,13 @@
 
 use super::{
     SlaDecision, SlaEvaluation, SlaFacts, SlaRequest, SlaTerms, SlaWorkspace,
-    evaluate::{evaluate, promise},
+    evaluate::{evaluate, promise, recut as recut_line},
 };
 use crate::{
     ledger::{codes, freeze, thaw},
     policy::{self, Reason, TenantPolicy},
     quota_change::write_line,
+    scheduling::admission,
     tenancy::{
         Allowance, Cluster, Cohort, Earmarks, Entitlement, NodeAllocation, NodeUse, Quota, Resource, Tenant,
         TenantId, TenantState, Workspace, workspace_key,
@@ -15,7 +16,10 @@ use crate::{
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::Timestamp;
 
 /// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
@@ -57,6 +61,7 @@ pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Unde
         tenant: view.get::<Tenant>(request.tenant.as_str())?,
         cluster: None,
         bought: None,
+        slicing: None,
         workspaces: Vec::new(),
         nodes: Vec::new(),
     };
@@ -66,7 +71,8 @@ pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Unde
         facts.cluster = Some((cluster.kind, cluster.is_simulated()));
     }
     let Some(bought) = view.get::<Entitlement>(tenant.id.as_str())? else { return Ok(facts) };
-    let resource = Resource::gpus(bought.gpu_model.clone());
+    let resource = bought.offer().resource();
+    facts.slicing.clone_from(&bought.slicing);
     facts.bought = Some((bought.gpu_model, bought.gpus));
     view.prefetch::<Quota>(tenant.workspaces.iter().map(|name| workspace_key(&tenant.id, name)))?;
     for name in &tenant.workspaces {
@@ -117,9 +123,9 @@ impl LedgerAction for TightenSla {
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let terms = agreed(self.terms.as_ref())?;
         let tenant = standing(view, &self.tenant, &terms.before)?;
-        let resource = Resource::gpus(terms.model.clone());
+        let resource = terms.offers().0.resource();
         holds(view, &tenant, terms)?;
-        for workspace in terms.workspaces.iter().filter(|workspace| workspace.before != workspace.after) {
+        for workspace in limited(terms) {
             let tight = tighter(workspace.before.borrowing_limit, workspace.after.borrowing_limit);
             let known = [workspace.before.borrowing_limit, tight];
             set_borrowing(view, &self.tenant, workspace, &resource, (&known, tight), call)?;
@@ -146,8 +152,8 @@ impl LedgerAction for LoosenSla {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let Some(terms) = &self.terms else { return Ok(()) };
-        let resource = Resource::gpus(terms.model.clone());
-        for workspace in terms.workspaces.iter().filter(|workspace| workspace.before != workspace.after) {
+        let resource = terms.offers().0.resource();
+        for workspace in limited(terms) {
             let tight = tighter(workspace.before.borrowing_limit, workspace.after.borrowing_limit);
             let key = workspace_key(&self.tenant, &workspace.name);
             let line = view.get::<Quota>(&key)?.and_then(|quota| quota.allowances.get(&resource).copied());
@@ -201,8 +207,11 @@ impl LedgerAction for CommitSla {
         }
         let tenant = standing(view, &self.tenant, &terms.before)?;
         holds(view, &tenant, terms)?;
-        let resource = Resource::gpus(terms.model.clone());
-        for workspace in terms.workspaces.iter().filter(|workspace| workspace.before != workspace.after) {
+        if terms.recuts() {
+            recut(view, &self.tenant, terms, call)?;
+        }
+        let resource = terms.offers().1.resource();
+        for workspace in limited(terms) {
             let tight = tighter(workspace.before.borrowing_limit, workspace.after.borrowing_limit);
             let after = workspace.after.borrowing_limit;
             set_borrowing(view, &self.tenant, workspace, &resource, (&[tight], after), call)?;
@@ -217,6 +226,48 @@ impl LedgerAction for CommitSla {
             ..tenant
         })
     }
+}
+
+/// The workspaces whose limits change one by one. Where quotas count another kind afterwards, all change in the commit of the
+/// promise: until then nothing is admitted.
+fn limited(terms: &SlaTerms) -> impl Iterator<Item = &SlaWorkspace> {
+    let changed = |workspace: &&SlaWorkspace| workspace.before != workspace.after;
+    terms.workspaces.iter().filter(move |_| !terms.recuts()).filter(changed)
+}
+
+/// Cuts the tenant's GPUs in the books as the nodes are cut by now, and turns every quota into the new kind. Nothing runs.
+fn recut(view: &mut View, tenant: &TenantId, terms: &SlaTerms, call: &Call) -> Result<(), Undecided> {
+    let (before, after) = terms.offers();
+    let bought = view.require::<Entitlement>(tenant.as_str())?;
+    view.put(&Entitlement { slicing: terms.slicing.1.clone(), ..bought })?;
+    let cut = terms.slicing.1.as_ref().map(|slicing| (&slicing.profile, slicing.per_gpu));
+    for node in &terms.nodes {
+        let Some(uses) = view.get::<NodeUse>(node.as_str())? else { continue };
+        let gpus = (0..u16::try_from(uses.gpus.len()).unwrap_or(u16::MAX)).collect();
+        admission::cut_gpus(view, tenant, node, &gpus, cut)?;
+    }
+    let mut allowed = BTreeMap::new();
+    for workspace in &terms.workspaces {
+        let key = workspace_key(tenant, &workspace.name);
+        let mut quota = view.require::<Quota>(&key)?;
+        if quota.allowances.remove(&before.resource()) != Some(workspace.before) {
+            let problem =
+                format!("the quota of workspace {} was changed by {}", workspace.name, quota.set_by);
+            return Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into());
+        }
+        quota.allowances.insert(after.resource(), workspace.after);
+        if let Some(ends) = &mut quota.ends
+            && let Some(line) = ends.then.remove(&before.resource())
+        {
+            ends.then.insert(after.resource(), recut_line(line, &(before.clone(), after.clone())));
+        }
+        quota.version = quota.version.saturating_add(1);
+        quota.set_by = call.execution;
+        allowed.insert(workspace.name.clone(), (workspace.class, quota.allowances.clone()));
+        view.put(&quota)?;
+    }
+    admission::set_allowances(view, tenant, &allowed)?;
+    Ok(())
 }
 
 fn agreed(terms: Option<&SlaTerms>) -> Result<&SlaTerms, Undecided> {
@@ -266,12 +317,22 @@ fn tighter(before: Option<u64>, after: Option<u64>) -> Option<u64> {
 
 /// Whether the new promise can be made as things stand; `sla.promise_open` names what is in the way.
 fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undecided> {
-    let resource = Resource::gpus(terms.model.clone());
+    let resource = terms.offers().0.resource();
     let cohort = view.get::<Cohort>(tenant.id.as_str())?;
     let mut open = Vec::new();
     for workspace in &terms.workspaces {
         let account = cohort.as_ref().and_then(|cohort| cohort.accounts.get(&workspace.name));
+        let promises = account.iter().flat_map(|account| &account.promises);
+        let reserved = promises.filter(|(_, promise)| terms.recuts() && promise.resource == resource);
+        open.extend(reserved.map(|(name, _)| format!("reservation {name} is of {resource}: end it first")));
         let Some(balance) = account.and_then(|account| account.balances.get(&resource)) else { continue };
+        if terms.recuts() {
+            let (name, used) = (&workspace.name, balance.in_use());
+            let problem =
+                format!("workspace {name} uses {used} of {resource} that are to be cut up otherwise");
+            open.extend((used > 0).then_some(problem));
+            continue;
+        }
         let beyond = balance.in_use().saturating_sub(workspace.after.nominal);
         if workspace.after.lending_limit.is_some_and(|limit| balance.lent > limit) {
             open.push(format!("workspace {} lends {} GPUs", workspace.name, balance.lent));

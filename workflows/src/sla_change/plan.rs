@@ -29,7 +29,7 @@ pub(super) fn of(me: &SlaChange) -> Plan {
         "simulated": terms.simulated,
         "workspaces": terms.workspaces,
         "nodes_to_be_cut_up_otherwise": terms.nodes,
-        "gpu_layout": terms.layout.profile(&terms.model),
+        "gpu_layout": terms.layout_name(),
         "policy": terms.policy,
         "approvals": terms.seats,
     });

@@ -3,12 +3,12 @@
 use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
 use crate::{
     platform::{
-        ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode, DiagnosisLevel,
-        KeepLimits, LayerLimits, LimitNames, ReadGpuLayout, ReadLimits, RestoreGpuLayout, RestoreQueueQuota,
-        RestoreResourceQuota, SetGpuLayout,
+        ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode,
+        DiagnosisLevel, KeepLimits, LayerLimits, LimitNames, ReadGpuLayout, ReadLimits, RestoreGpuLayout,
+        RestoreQueueQuota, RestoreResourceQuota, SetGpuLayout,
     },
     quota_change::{ChangeWaits, layer_limits, layer_names},
-    tenancy::{ClusterKind, Resource},
+    tenancy::{ClusterKind, GpuOffer, Gpus},
 };
 use engine::{DAY, HOUR, Procedure, Seat, Step, act_each};
 
@@ -58,8 +58,8 @@ impl SlaChange {
     }
 
     pub(super) fn layout_settings(&self) -> Vec<SetGpuLayout> {
-        let profile = self.terms.as_ref().map(|terms| terms.layout.profile(&terms.model)).unwrap_or_default();
-        let setting = |node| SetGpuLayout { cluster: self.cluster(), node, profile: profile.to_owned() };
+        let profile = self.terms.as_ref().map(super::SlaTerms::layout_name).unwrap_or_default();
+        let setting = |node| SetGpuLayout { cluster: self.cluster(), node, profile: profile.clone() };
         self.nodes().into_iter().map(setting).collect()
     }
 
@@ -93,9 +93,23 @@ impl SlaChange {
         limited.into_iter().flatten().collect()
     }
 
+    /// What the layers call the tenant's GPUs, as they are cut before.
     fn names(&self, workspace: &SlaWorkspace) -> LimitNames {
+        self.names_of(workspace, |(before, _)| before)
+    }
+
+    /// What the layers call them as they are cut afterwards.
+    fn target_names(&self, workspace: &SlaWorkspace) -> LimitNames {
+        self.names_of(workspace, |(_, after)| after)
+    }
+
+    fn names_of(
+        &self,
+        workspace: &SlaWorkspace,
+        which: impl Fn((GpuOffer, GpuOffer)) -> GpuOffer,
+    ) -> LimitNames {
         self.terms.as_ref().map_or_else(LimitNames::default, |terms| {
-            let resource = Resource::gpus(terms.model.clone());
+            let resource = which(terms.offers()).resource();
             layer_names(&terms.cluster, terms.kind, &self.request.tenant, &workspace.name, &resource)
         })
     }
@@ -103,7 +117,9 @@ impl SlaChange {
     /// What the layers are to say.
     pub(super) fn target_limits(&self, workspace: &SlaWorkspace) -> LayerLimits {
         self.terms.as_ref().map_or_else(LayerLimits::default, |terms| {
-            layer_limits(terms.kind, &Resource::gpus(terms.model.clone()), &workspace.after, terms.bought)
+            let offer = terms.offers().1;
+            let bought = Gpus(u32::try_from(offer.pieces(terms.bought)).unwrap_or(u32::MAX));
+            layer_limits(terms.kind, &offer.resource(), &workspace.after, bought)
         })
     }
 
@@ -125,11 +141,35 @@ impl SlaChange {
     }
 
     fn hard_changes(&self) -> Vec<ChangeResourceQuota> {
-        self.each_limited(|workspace, place| ChangeResourceQuota {
-            of: self.names(workspace),
-            from: self.read(place).hard,
-            to: self.target_limits(workspace).hard,
-        })
+        let changes = self.each_limited(|workspace, place| {
+            self.lines(workspace, self.read(place).hard, self.target_limits(workspace).hard)
+                .map(|(of, from, to)| ChangeResourceQuota { of, from, to })
+        });
+        changes.into_iter().flatten().collect()
+    }
+
+    /// The record of the cohort, which names the kind that quotas count.
+    pub(super) fn cohort_changes(&self) -> Vec<ChangeCohortQuota> {
+        if !self.terms.as_ref().is_some_and(super::SlaTerms::recuts) {
+            return Vec::new();
+        }
+        let changes = self.each_limited(|workspace, place| {
+            self.lines(workspace, self.read(place).cohort, self.target_limits(workspace).cohort)
+                .map(|(of, from, to)| ChangeCohortQuota { of, from, to })
+        });
+        changes.into_iter().flatten().collect()
+    }
+
+    /// A limit in a layer that names the kind: one line that is changed, or an old one that goes and a new one that comes.
+    fn lines(
+        &self,
+        workspace: &SlaWorkspace,
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> impl Iterator<Item = (LimitNames, Option<u64>, Option<u64>)> + use<> {
+        let (old, new) = (self.names(workspace), self.target_names(workspace));
+        let lines = if old == new { vec![(old, from, to)] } else { vec![(old, from, None), (new, None, to)] };
+        lines.into_iter()
     }
 
     fn tightens(&self) -> bool {
@@ -176,7 +216,7 @@ impl SlaChange {
 
     pub(super) fn keepings(&self) -> Vec<KeepLimits> {
         self.each_limited(|workspace, _| KeepLimits {
-            of: self.names(workspace),
+            of: self.target_names(workspace),
             limits: self.target_limits(workspace),
         })
     }

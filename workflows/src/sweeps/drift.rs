@@ -25,7 +25,8 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
                 Some(cluster) => view.get::<Cluster>(cluster.as_str())?,
                 None => None,
             };
-            Ok(cluster.zip(Some(bought.map_or(Gpus::ZERO, |bought| bought.gpus))))
+            let bought = bought.map_or(0, |bought| bought.pieces());
+            Ok(cluster.zip(Some(Gpus(u32::try_from(bought).unwrap_or(u32::MAX)))))
         };
         let found = engine.transact(false, read).await;
         let whose = format!("workspace {} of tenant {}", quota.workspace, quota.tenant);

@@ -23,9 +23,13 @@ pub use hardware::cluster::{Cluster, ClusterKind, Tenancy};
 pub use hardware::cluster_key::{ClusterKey, ClusterKeyStatus, KeyScope, PreviousKey};
 pub use hardware::free_pool::{ChunkCount, FreePool, FreePoolChunk};
 pub use hardware::gpu::{Gpu, Layout};
+pub use hardware::gpu_names::{
+    canonical as canonical_gpu_name, is_product as is_gpu_product, nearest as nearest_gpu_model,
+};
 pub use hardware::node::{Node, NodeError, NodeState};
 pub use hardware::node_allocation::{AllocatedNode, NodeAllocation};
 pub use hardware::occupancy::{GpuUse, GpuUser, LastObservation, NodeRoom, NodeUse, Occupancy};
+pub use hardware::offer::{GpuOffer, GpuSlicing, layout_offers};
 pub use isolation_kind::IsolationKind;
 pub use name::{
     ClusterId, GpuModel, Name, NameError, NameKind, NodeId, OfCluster, OfModel, OfNode, OfRegion, OfTenant,
@@ -45,7 +49,9 @@ pub use quotas::quota::{Allowance, Quota, QuotaEnd, QuotaLimits};
 pub use quotas::reservation::Reservation;
 pub use quotas::usage::{CapacityUsage, MonthlyUsage, UsageCounters};
 pub use region::{Buffer, Jurisdiction, OfJurisdiction, Region, RegionIndex, Residency};
-pub use resource::{Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError};
+pub use resource::{
+    Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError, as_written, as_written_if_any,
+};
 pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier, is_reserved};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,

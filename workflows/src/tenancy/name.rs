@@ -3,6 +3,7 @@
 //! People choose these names, and they become part of namespaces, queues and labels; so a name that is held has been
 //! checked, whether it came from a document or from the store.
 
+use crate::tenancy::canonical_gpu_name;
 use serde::{Deserialize, Serialize};
 use std::{fmt, hash::Hash, marker::PhantomData, str::FromStr};
 
@@ -14,6 +15,12 @@ pub trait NameKind: Clone + Copy + fmt::Debug + Ord + Hash + 'static {
     const LONGEST: usize;
     /// True when capitals, `_` and `.` are allowed too, as makers of hardware use them.
     const LOOSE: bool;
+
+    /// Returns the one spelling of a name that a person or a file writes.
+    #[must_use]
+    fn canonical(text: &str) -> String {
+        text.to_owned()
+    }
 }
 
 /// A checked name of a `K`.
@@ -67,8 +74,9 @@ impl<K: NameKind> Name<K> {
 impl<K: NameKind> FromStr for Name<K> {
     type Err = NameError;
 
+    /// Parses what a person or a file writes. What is stored is not respelled.
     fn from_str(text: &str) -> Result<Self, NameError> {
-        Self::try_from(text.to_owned())
+        Self::try_from(K::canonical(text))
     }
 }
 
@@ -155,8 +163,20 @@ pub type NodeId = Name<OfNode>;
 pub struct OfModel;
 impl NameKind for OfModel {
     const WORD: &'static str = "GPU model";
-    const LONGEST: usize = 27;
+    const LONGEST: usize = 63;
     const LOOSE: bool = true;
+
+    fn canonical(text: &str) -> String {
+        canonical_gpu_name(text).0
+    }
 }
-/// A GPU model as the inventory spells it, such as `H100` or `V100M32`.
+impl GpuModel {
+    /// Returns whether `name` is one of the names of this model.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.as_str() == name || canonical_gpu_name(self.as_str()).0 == canonical_gpu_name(name).0
+    }
+}
+
+/// A GPU model by its canonical name, such as `H100`; one that is not known is spelled as the inventory does, such as `V100M32`.
 pub type GpuModel = Name<OfModel>;

@@ -1,6 +1,6 @@
 //! What is counted: GPUs by model, whole or in slices, and what goes with them.
 
-use super::{GpuModel, Name, NameKind};
+use super::{GpuModel, Name, NameKind, canonical_gpu_name};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -29,6 +29,17 @@ impl GpuKind {
     #[must_use]
     pub fn whole(model: GpuModel) -> Self {
         Self { model, profile: None }
+    }
+
+    /// Returns the kind as the books name it on a node of `model`, if it is of another name of that model.
+    #[must_use]
+    pub fn on(self, model: &GpuModel) -> Self {
+        let (name, profile) = canonical_gpu_name(self.model.as_str());
+        if name != canonical_gpu_name(model.as_str()).0 {
+            return self;
+        }
+        let profile = self.profile.or_else(|| profile?.parse().ok());
+        Self { model: model.clone(), profile }
     }
 }
 
@@ -101,10 +112,24 @@ impl fmt::Display for Resource {
     }
 }
 
+/// Reads what a person or a file writes: a model by any of its names, and a MIG product as slices of its profile.
 impl FromStr for Resource {
     type Err = ResourceError;
 
     fn from_str(text: &str) -> Result<Self, ResourceError> {
+        let Some(kind) = text.strip_prefix("gpu/") else { return Self::stored(text) };
+        let (model, profile) = match kind.rsplit_once('/') {
+            Some((model, profile)) => (canonical_gpu_name(model).0, Some(profile.to_owned())),
+            None => canonical_gpu_name(kind),
+        };
+        let profile = profile.map(|profile| format!("/{profile}")).unwrap_or_default();
+        Self::stored(&format!("gpu/{model}{profile}"))
+    }
+}
+
+impl Resource {
+    /// Reads what is stored, as it was written.
+    fn stored(text: &str) -> Result<Self, ResourceError> {
         let wrong = |why: String| ResourceError { text: text.chars().take(64).collect(), why };
         match text {
             "cpu_milli" => Ok(Self::CpuMilli),
@@ -117,7 +142,7 @@ impl FromStr for Resource {
                     Some((model, profile)) => (model, Some(profile)),
                     None => (kind, None),
                 };
-                let model = model.parse().map_err(|e| wrong(format!(" ({e})")))?;
+                let model = GpuModel::try_from(model.to_owned()).map_err(|e| wrong(format!(" ({e})")))?;
                 let profile = profile.map(Profile::from_str).transpose();
                 Ok(Self::Gpu(GpuKind { model, profile: profile.map_err(|e| wrong(format!(" ({e})")))? }))
             }
@@ -129,7 +154,7 @@ impl TryFrom<String> for Resource {
     type Error = ResourceError;
 
     fn try_from(text: String) -> Result<Self, ResourceError> {
-        text.parse()
+        Self::stored(&text)
     }
 }
 
@@ -137,6 +162,46 @@ impl From<Resource> for String {
     fn from(resource: Resource) -> Self {
         resource.to_string()
     }
+}
+
+/// Reads what a person or a file writes, as for [`Resource`].
+impl FromStr for GpuKind {
+    type Err = ResourceError;
+
+    fn from_str(text: &str) -> Result<Self, ResourceError> {
+        let unknown = || ResourceError { text: text.chars().take(64).collect(), why: String::new() };
+        match format!("gpu/{text}").parse::<Resource>()? {
+            Resource::Gpu(kind) => Ok(kind),
+            Resource::CpuMilli | Resource::MemoryMib | Resource::StorageGib | Resource::Pods => {
+                Err(unknown())
+            }
+        }
+    }
+}
+
+/// Deserialises a field that a person writes, such as a model or a resource in a request: any of its names will do.
+///
+/// # Errors
+/// What cannot be parsed.
+pub fn as_written<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// The same for a field that may be absent.
+///
+/// # Errors
+/// What cannot be parsed.
+pub fn as_written_if_any<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| text.parse()).transpose().map_err(serde::de::Error::custom)
 }
 
 impl Serialize for GpuKind {
@@ -148,7 +213,7 @@ impl Serialize for GpuKind {
 impl<'de> Deserialize<'de> for GpuKind {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        match format!("gpu/{text}").parse() {
+        match Resource::stored(&format!("gpu/{text}")) {
             Ok(Resource::Gpu(kind)) => Ok(kind),
             Ok(_) => Err(serde::de::Error::custom(format!("{text:?} names no GPU model"))),
             Err(error) => Err(serde::de::Error::custom(error)),
@@ -159,6 +224,20 @@ impl<'de> Deserialize<'de> for GpuKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_person_may_write_any_name_of_a_model_and_a_store_is_read_as_it_is() {
+        for (text, resource) in [
+            ("gpu/h100", "gpu/H100"),
+            ("gpu/NVIDIA H100 80GB HBM3", "gpu/H100"),
+            ("gpu/h100/1g.10gb", "gpu/H100/1g.10gb"),
+            ("gpu/NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "gpu/A100/1g.10gb"),
+        ] {
+            assert_eq!(text.parse::<Resource>().unwrap().to_string(), resource);
+        }
+        let stored: Resource = serde_json::from_str("\"gpu/h100\"").unwrap();
+        assert_eq!(stored.to_string(), "gpu/h100");
+    }
 
     #[test]
     fn a_resource_is_read_as_it_is_written() {

@@ -2,10 +2,11 @@
 
 use crate::{
     platform::{GpuSet, StartWorkload, WorkloadRef},
-    tenancy::{NodeAllocation, TenantId, Workload, WorkloadClass, WorkloadState},
+    tenancy::{NodeAllocation, NodeUse, TenantId, Workload, WorkloadClass, WorkloadState},
 };
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Answers what the cluster of a workload is told, if the workload is still admitted by this decision. Changes nothing, so it is safe to
 /// decide again.
@@ -44,8 +45,15 @@ pub fn start_command(
     let Some(workload) = view.get::<Workload>(&Workload::key(tenant, name))? else { return Ok(None) };
     let Some(holding) = view.get::<NodeAllocation>(tenant.as_str())? else { return Ok(None) };
     let mut gpus = GpuSet::new();
+    let mut profiles = BTreeMap::new();
+    view.prefetch::<NodeUse>(workload.placed.iter().map(|placed| placed.node.to_string()))?;
     for placed in &workload.placed {
         gpus.entry(placed.node.to_string()).or_default().extend(placed.gpus.keys().copied());
+        let uses = view.get::<NodeUse>(placed.node.as_str())?;
+        let first = placed.gpus.keys().next().copied().map(usize::from);
+        let gpu = uses.as_ref().zip(first).and_then(|(uses, first)| uses.gpus.get(first));
+        let profile = gpu.and_then(|gpu| gpu.profile.as_ref());
+        profiles.extend(profile.map(|profile| (placed.node.to_string(), profile.to_string())));
     }
     let service = workload.class == WorkloadClass::Service;
     let workload = WorkloadRef {
@@ -54,5 +62,5 @@ pub fn start_command(
         workspace: workload.workspace.to_string(),
         name: workload.name,
     };
-    Ok(Some(StartWorkload { workload, gpus: gpus.into(), service }))
+    Ok(Some(StartWorkload { workload, gpus: gpus.into(), service, profiles }))
 }

@@ -19,7 +19,7 @@ use std::{
 /// What is done about the fleet.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Fleet {
-    /// Bring in a CSV file of nodes (sn,cpu_milli,memory_mib,gpu,model), or a YAML file of regions and clusters.
+    /// Bring in a CSV file of nodes (sn,cpu_milli,memory_mib,gpu,model; commas, semicolons or tabs), or a YAML file of regions and clusters.
     Import {
         /// The file; `-` reads CSV from standard input.
         file: PathBuf,
@@ -88,6 +88,10 @@ pub(crate) fn page(report: &Value) -> String {
             count(counts, "nodes"),
             count(counts, "gpus")
         );
+    }
+    let without_gpus = count(inner, "without_gpus");
+    if without_gpus > 0 {
+        let _ = writeln!(text, "{without_gpus} nodes of the file have no GPUs, and were left out");
     }
     let missing = count(inner, "missing");
     if missing > 0 {

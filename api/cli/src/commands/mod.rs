@@ -28,6 +28,7 @@ pub(crate) mod limits;
 pub(crate) mod login;
 pub(crate) mod maintenance;
 pub(crate) mod manual;
+pub(crate) mod nodes;
 pub(crate) mod notify;
 pub(crate) mod policy;
 pub(crate) mod quota;

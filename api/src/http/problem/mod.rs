@@ -14,6 +14,7 @@ use engine::{ActionError, Class, Error, Refusal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::{
+    fleet::NODE_NOT_FREE,
     ledger::{KEY_ORPHANED, KEYS_OVERLAP},
     policy::{Finding, Invalid},
 };
@@ -101,6 +102,7 @@ impl Problem {
             Class::Permanent if error.code == "tenant.leaves" => ProblemCode::TenantLeaves,
             Class::Permanent if error.code == "reservation.beyond_nominal" => ProblemCode::BeyondNominal,
             Class::Permanent if error.code == "reservation.differs" => ProblemCode::ReservationDiffers,
+            Class::Permanent if error.code == NODE_NOT_FREE => ProblemCode::NodeNotFree,
             Class::Permanent if error.code == "schedule.changed" => ProblemCode::ScheduleChanged,
             Class::Permanent if error.code == "request.stale_tag" => ProblemCode::StaleTag,
             Class::Permanent if error.code == "idempotency.key_reused" => ProblemCode::KeyReused,

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 use workflows::{
-    fleet::{Import, import_nodes, import_sites, parse_nodes, parse_sites},
+    fleet::{Import, import_nodes, import_sites, parse_inventory, parse_sites},
     tenancy::{Cluster, FreePool, Region},
 };
 
@@ -179,15 +179,18 @@ async fn read(
     keep: bool,
 ) -> Result<Value, Problem> {
     if body.media == "text/csv" {
-        let rows = |body: &TextBody| parse_nodes(&body.text).map_err(|invalid| Problem::invalid(&invalid));
-        let rows = understood(app, caller, body, rows).await?;
+        let parsed =
+            |body: &TextBody| parse_inventory(&body.text).map_err(|invalid| Problem::invalid(&invalid));
+        let inventory = understood(app, caller, body, parsed).await?;
         let cluster = name("cluster", target.cluster.as_deref())?;
         let region = name("region", target.region.as_deref())?;
         let platform = app.engine.platform();
         let imported = app.engine.transact(keep, |view| {
-            let report = import_nodes(view, &rows, &cluster, &region)?;
+            let mut report = import_nodes(view, &inventory.rows, &cluster, &region)?;
+            report.notes.extend(inventory.notes.iter().cloned());
             targets::record_backend(view, platform, &cluster)?;
             Ok(Import {
+                without_gpus: inventory.without_gpus,
                 simulated: report.simulated && platform.backend_of(cluster.as_str()).is_none(),
                 ..report
             })

@@ -21,7 +21,7 @@ use workflows::{
     incident::{IncidentCause, IncidentResponse},
     tenancy::{
         ClusterId, ClusterKey, FreePool, GpuModel, Gpus, Node, NodeAllocation, NodeId, NodeUse, Region,
-        RegionId, Tenant, TenantId,
+        RegionId, Tenant, TenantId, as_written,
     },
 };
 
@@ -185,6 +185,7 @@ pub(in crate::http) struct ExhaustionReport {
     #[schemars(with = "String")]
     region: RegionId,
     #[schemars(with = "String")]
+    #[serde(deserialize_with = "as_written")]
     model: GpuModel,
     /// GPUs that are waited for beside those on waitlists.
     #[serde(default)]

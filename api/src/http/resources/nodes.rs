@@ -4,27 +4,32 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{
-            QueryParams,
+            JsonBody, QueryParams,
+            dry_run::DryRun,
             page::{
                 ListPage, Page,
                 scope::{get_visible, list_visible},
             },
         },
-        problem::Problem,
+        problem::{Problem, code::ProblemCode},
         route::{Access, Route},
         route_doc::doc,
     },
-    state::SharedState,
+    state::{ServerState, SharedState},
     types::{self, mapping},
 };
 use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use engine::{Undecided, View, with_reason};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use workflows::tenancy::Node;
+use workflows::{
+    fleet::{move_node, retire_node},
+    tenancy::{ClusterId, Node, NodeId},
+};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadNodes);
@@ -37,6 +42,22 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 .lists::<types::fleet::Node>(),
         ),
         Route::get("/v1/nodes/{id}", read, show, doc("showNode", "A node.").says::<types::fleet::Node>(200)),
+        Route::post(
+            "/v1/nodes/{id}:retire",
+            Access::Staff(Verb::ImportFleet),
+            retire,
+            doc("retireNode", "Takes a free node out of the fleet for good.")
+                .says::<types::fleet::Node>(200)
+                .may(&[ProblemCode::NodeNotFree, ProblemCode::ReasonMissing]),
+        ),
+        Route::post(
+            "/v1/nodes/{id}:move",
+            Access::Staff(Verb::ImportFleet),
+            move_to,
+            doc("moveNode", "Moves a free node to another cluster.")
+                .says::<types::fleet::Node>(200)
+                .may(&[ProblemCode::NodeNotFree]),
+        ),
     ]
 }
 
@@ -63,7 +84,7 @@ async fn list(
     let meant = |node: &Node| {
         is(&wanted.cluster, node.cluster.as_str())
             && is(&wanted.region, node.region.as_str())
-            && is(&wanted.model, node.gpu.model.as_str())
+            && wanted.model.as_deref().is_none_or(|model| node.gpu.model.is_called(model))
             && is(&wanted.owner, node.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default())
             && is(&wanted.state, node.state.into())
     };
@@ -78,4 +99,63 @@ async fn show(
 ) -> Result<Json<Value>, Problem> {
     let node = get_visible::<Node>(&app, &caller, &id).await?;
     node.map(|node| Json(mapping::thing(&node, &[]))).ok_or_else(|| Problem::not_found("node", &id))
+}
+
+/// Why a node is retired.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Retirement {
+    /// For the audit.
+    reason: String,
+}
+
+/// Where a node goes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NodeMove")]
+struct Move {
+    /// The cluster that it belongs to afterwards.
+    #[schemars(with = "String")]
+    cluster: ClusterId,
+    /// For the audit.
+    #[serde(default)]
+    reason: String,
+}
+
+async fn retire(
+    State(app): State<SharedState>,
+    Path(id): Path<String>,
+    how: DryRun,
+    JsonBody(wanted): JsonBody<Retirement>,
+) -> Result<Json<Value>, Problem> {
+    if wanted.reason.trim().is_empty() {
+        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: say why the node is retired"));
+    }
+    change(&app, &id, &how, &wanted.reason, retire_node).await
+}
+
+async fn move_to(
+    State(app): State<SharedState>,
+    Path(id): Path<String>,
+    how: DryRun,
+    JsonBody(wanted): JsonBody<Move>,
+) -> Result<Json<Value>, Problem> {
+    let to = &wanted.cluster;
+    let moved = change(&app, &id, &how, &wanted.reason, |view, node| move_node(view, node, to)).await?;
+    app.freed.notify_one();
+    Ok(moved)
+}
+
+/// The node as the change leaves it, or would leave it.
+async fn change(
+    app: &ServerState,
+    id: &str,
+    how: &DryRun,
+    reason: &str,
+    decide: impl Fn(&mut View, &NodeId) -> Result<Node, Undecided>,
+) -> Result<Json<Value>, Problem> {
+    let node = id.parse::<NodeId>().map_err(|_| Problem::not_found("node", id))?;
+    let changed = app.engine.transact(!how.is_wanted(), |view| decide(view, &node));
+    let changed = with_reason(reason, changed).await?;
+    Ok(Json(mapping::thing(&changed, &[])))
 }

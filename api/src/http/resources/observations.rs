@@ -213,6 +213,10 @@ async fn sorted(
     let mut owners = BTreeMap::new();
     for (id, kinds) in nodes {
         let node = unscoped::<Node>(app, id.as_str()).await?.filter(|node| node.cluster == cluster.id);
+        let kinds = match &node {
+            Some(node) => kinds.into_iter().map(|(kind, seen)| (kind.on(&node.gpu.model), seen)).collect(),
+            None => kinds,
+        };
         let owner = node.map(|node| node.owner);
         let foreign = |owner: &Option<TenantId>| owner.as_ref().is_some_and(|own| !caller.sees(own.as_str()));
         match owner.filter(|owner| !foreign(owner)) {

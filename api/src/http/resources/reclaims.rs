@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use workflows::{
     reclaim::{PlanVerdict, Reclaim, ReclaimCause, preview},
     sweeps::MissedPromise,
-    tenancy::{Cohort, Resource, TenantId, Workload, WorkloadState, WorkspaceName},
+    tenancy::{Cohort, Resource, TenantId, Workload, WorkloadState, WorkspaceName, as_written_if_any},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -66,6 +66,7 @@ pub(in crate::http) struct ReclaimRequest {
     tenant: TenantId,
     /// Such as `gpu/H100`.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "as_written_if_any")]
     resource: Option<Resource>,
     workload: Option<String>,
     #[schemars(with = "Option<String>")]

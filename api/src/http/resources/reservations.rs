@@ -29,7 +29,9 @@ use store::Timestamp;
 use workflows::{
     policy::duration,
     scheduling::admission::{Rules, set_promises},
-    tenancy::{AccountReservation, Cohort, GpuKind, Reservation, Resource, TenantId, WorkspaceName},
+    tenancy::{
+        AccountReservation, Cohort, GpuKind, Reservation, Resource, TenantId, WorkspaceName, as_written,
+    },
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -74,6 +76,7 @@ struct NewReservation {
     name: String,
     /// A model, or a slice as `MODEL/PROFILE`.
     #[schemars(with = "String")]
+    #[serde(deserialize_with = "as_written")]
     kind: GpuKind,
     count: u64,
     #[schemars(with = "Option<Time>")]

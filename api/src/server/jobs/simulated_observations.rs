@@ -14,7 +14,8 @@ use workflows::{
     reclaim::ledger::start_reclaims,
     scheduling::admission::{self, Observation, ObservedKind},
     tenancy::{
-        Cluster, LastObservation, NodeId, NodeUse, Occupancy, SeenGpu, SeenWorkload, Workload, WorkloadState,
+        Cluster, GpuKind, LastObservation, Name, NodeId, NodeUse, Occupancy, SeenGpu, SeenWorkload, Workload,
+        WorkloadState, layout_offers,
     },
 };
 
@@ -87,8 +88,13 @@ async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Res
         let on = on_node(app, occupancy, node, at).await?;
         let busy = u64::try_from(on.len()).unwrap_or(u64::MAX);
         running.extend(who_runs(occupancy, node, &on));
-        let of = |capacity: u64| ObservedKind { usable: capacity, busy: busy.min(capacity) };
-        let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(room.capacity)));
+        let layout = hardware_layout(app, occupancy, node, at).await?;
+        let of = |kind: &GpuKind, capacity: u64| {
+            let offered = layout_offers(&layout, kind.profile.as_ref().map(Name::as_str));
+            let usable = if offered { capacity } else { 0 };
+            ObservedKind { usable, busy: busy.min(usable) }
+        };
+        let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(kind, room.capacity)));
         seen.nodes.insert(node.clone(), kinds.collect());
     }
     end_finished(app, occupancy, (&running, at)).await?;
@@ -159,6 +165,20 @@ fn who_runs(occupancy: &Occupancy, node: &NodeId, open: &BTreeMap<u16, Vec<Strin
         since: None,
     };
     by_name.into_iter().map(seen).collect()
+}
+
+/// How the hardware of a node is cut, which says what can be used on it.
+async fn hardware_layout(
+    app: &ServerState,
+    occupancy: &Occupancy,
+    node: &NodeId,
+    at: Timestamp,
+) -> Result<String, String> {
+    let key = String::from(CompositeKey::of(&[&"observe", &node, &at.0, &"layout"]));
+    let stamp = stamp("ObserveNode", key);
+    let gpus = &app.engine.platform().gpus;
+    let found = gpus.layout(occupancy.cluster.as_str(), node.as_str(), &stamp).await;
+    found.map(|layout| layout.hardware).map_err(|e| e.message)
 }
 
 async fn clients(

@@ -40,8 +40,13 @@ pub fn onboarding(tenant: &str, owner_epoch: u64) -> Vec<Pair> {
     let node = || NODE.to_owned();
     let labels = [("class", "batch"), ("preemption", "allowed"), ("priority", "100")];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let quotas =
-        vec![FlavorQuota { model: model(), nominal: 8, borrowing_limit: Some(4), lending_limit: None }];
+    let quotas = vec![FlavorQuota {
+        model: model(),
+        profile: None,
+        nominal: 8,
+        borrowing_limit: Some(4),
+        lending_limit: None,
+    }];
     vec![
         pair(
             "namespace",

@@ -44,7 +44,12 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
         slurm.observe(&lender, &stamp("look")).await.unwrap().is_none()
     })
     .await;
-    let again = StartWorkload { workload: borrower.clone(), gpus: all.clone().into(), service: false };
+    let again = StartWorkload {
+        workload: borrower.clone(),
+        gpus: all.clone().into(),
+        service: false,
+        profiles: std::collections::BTreeMap::new(),
+    };
     slurm.requeue(&borrower, &stamp("0C/Requeue/1")).await.unwrap();
     assert!(!slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap().active, "it is held until it is admitted");
     slurm.start(&again.workload, again.gpus.as_set(), again.service, &stamp("0C/Restart/1")).await.unwrap();

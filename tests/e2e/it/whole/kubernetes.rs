@@ -73,10 +73,16 @@ async fn life(isolation: &str, tenancy: &str) {
     house.done("/v1/tenants", wish(isolation)).await;
     golden(&format!("{isolation}.json"), &before, &with_class(&world).await);
 
-    let more = json!({ "tenant": "acme", "workspace": "research", "resource": "gpu/H100", "by": 2, "reason": "grows" });
+    let (resource, by, name, most) = match isolation {
+        "shared_slices" => ("gpu/H100/1g.10gb", 14, "requests.nvidia.com/mig-1g.10gb", "56"),
+        _ => ("gpu/H100", 2, "requests.nvidia.com/gpu", "8"),
+    };
+    let more = json!({
+        "tenant": "acme", "workspace": "research", "resource": resource, "by": by, "reason": "grows",
+    });
     house.done("/v1/quota-requests", more).await;
     let hard = &world.snapshot().await["/api/v1/resourcequotas t-acme--research/tenure"]["spec"]["hard"];
-    assert_eq!(hard["requests.nvidia.com/gpu"], "8", "{hard}");
+    assert_eq!(hard[name], most, "{hard}");
 
     let leave =
         json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });

@@ -55,6 +55,17 @@ impl Workloads for ByPlace<dyn Workloads> {
         self.at(&of.cluster).start(of, gpus, service, stamp).await
     }
 
+    async fn start_on_slices(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        profiles: &BTreeMap<String, String>,
+        service: bool,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        self.at(&of.cluster).start_on_slices(of, gpus, profiles, service, stamp).await
+    }
+
     async fn set_notice(
         &self,
         of: &WorkloadRef,

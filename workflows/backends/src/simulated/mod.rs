@@ -20,3 +20,6 @@ pub use state::ownership_audit::Owner;
 pub use world::faults::{Fault, FaultKind, Random, Script};
 pub use world::local::LocalWorld;
 pub use world::remote::RemoteWorld;
+
+#[cfg(test)]
+mod tests;

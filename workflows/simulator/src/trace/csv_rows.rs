@@ -1,7 +1,10 @@
 //! Rows of a CSV file by the names of their columns, with everything that is wrong noted at its line and column.
 
 use std::{collections::BTreeMap, time::Duration};
-use workflows::policy::{Finding, Invalid, Spot};
+use workflows::{
+    fleet::delimiter_of,
+    policy::{Finding, Invalid, Spot},
+};
 
 /// After this many findings the rest is only counted.
 const MOST_FINDINGS: usize = 20;
@@ -45,7 +48,8 @@ impl<'a> CsvTable<'a> {
     /// # Errors
     /// When its header lacks one of them.
     pub(crate) fn open(text: &'a str, required: &[&str]) -> Result<Self, Invalid> {
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+        let mut builder = csv::ReaderBuilder::new();
+        let mut reader = builder.flexible(true).delimiter(delimiter_of(text)).from_reader(text.as_bytes());
         let bad = |problem: String| {
             let remedy = format!("begin the file with a line that names the columns {}", required.join(","));
             Invalid::from(Finding::new(Some(Spot { line: 1, column: 1 }), "", problem, remedy))

@@ -9,7 +9,7 @@ use crate::platform::{
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
-use std::fmt::Debug;
+use std::{collections::BTreeMap, fmt::Debug};
 
 /// Tells a borrower that its workload will be evicted, and when.
 ///
@@ -251,6 +251,9 @@ pub struct StartWorkload {
     pub gpus: PlannedGpus,
     /// Whether it serves requests.
     pub service: bool,
+    /// The profile of the slices that it has on a node, by node; whole GPUs on all others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub profiles: BTreeMap<String, String>,
 }
 
 impl Action for StartWorkload {
@@ -263,8 +266,11 @@ impl Action for StartWorkload {
     }
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
-        on.workloads
-            .start(&self.workload, self.gpus.as_set(), self.service, &CallMetadata::for_action(self, call))
-            .await
+        let stamp = CallMetadata::for_action(self, call);
+        let gpus = self.gpus.as_set();
+        if self.profiles.is_empty() {
+            return on.workloads.start(&self.workload, gpus, self.service, &stamp).await;
+        }
+        on.workloads.start_on_slices(&self.workload, gpus, &self.profiles, self.service, &stamp).await
     }
 }

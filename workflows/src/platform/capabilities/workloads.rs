@@ -133,6 +133,20 @@ pub trait Workloads: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
+    /// Lets it run on slices of these GPUs, of these profiles by node. A backend whose scheduler places the work itself starts it
+    /// as any other.
+    async fn start_on_slices(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        profiles: &BTreeMap<String, String>,
+        service: bool,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        let _ = profiles;
+        self.start(of, gpus, service, stamp).await
+    }
+
     /// Changes what its owner and the gateway are told. A workload that is gone is left alone.
     async fn set_notice(
         &self,

@@ -59,6 +59,7 @@ pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<Sch
     let queue = |limits: &QuotaLimits| QueueSettings {
         quota: FlavorQuota {
             model: facts.model.to_string(),
+            profile: None,
             nominal: whole(limits.nominal),
             borrowing_limit: if facts.allow_preemption {
                 limits.borrowing_limit.or(policy.borrowing_limit).map(whole)

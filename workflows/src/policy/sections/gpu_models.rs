@@ -5,7 +5,7 @@ use crate::{
         document::Item,
         reader::{Fields, Reader},
     },
-    tenancy::GpuModel,
+    tenancy::{Gpu, GpuModel, GpuSlicing, Layout, Profile, is_gpu_product, nearest_gpu_model},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,10 +58,61 @@ impl GpuModels {
         Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
     }
 
+    /// Returns that `model` is not known, with the known one that is most like it; `None` for a known model.
+    #[must_use]
+    pub fn unknown(&self, model: &GpuModel) -> Option<String> {
+        if self.models.contains_key(model) {
+            return None;
+        }
+        let near = nearest_gpu_model(model, self.models.keys()).filter(|_| !is_gpu_product(model));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        Some(format!("unknown model {model}{near}"))
+    }
+
+    /// Returns how GPUs of `model` are cut for a tenant that shares them in slices: into `wanted`, or the smallest slices that
+    /// the model has. `None` for a model that cannot be cut in hardware, whose GPUs are shared in time.
+    ///
+    /// # Errors
+    /// A profile that the model does not have, with those that it has.
+    pub fn slicing(&self, model: &GpuModel, wanted: Option<&Profile>) -> Result<Option<GpuSlicing>, String> {
+        let listed = self.get(model).map(|facts| facts.mig.as_slice()).unwrap_or_default();
+        if let Some(wanted) = wanted {
+            let found = listed.iter().find(|profile| profile.name == wanted.as_str());
+            let all: Vec<_> = listed.iter().map(|profile| profile.name.as_str()).collect();
+            let found = found.ok_or_else(|| match all.as_slice() {
+                [] => format!("{model} cannot be cut into slices of {wanted}"),
+                all => format!("{model} has no slices of {wanted}; it has {}", all.join(", ")),
+            })?;
+            return Ok(found.slicing());
+        }
+        let finest = Layout::Mig.profile(model).trim_start_matches("all-");
+        let listed = listed
+            .iter()
+            .find(|profile| profile.name == finest)
+            .or_else(|| listed.iter().min_by_key(|profile| (profile.slices, profile.memory_mib)));
+        Ok(match listed {
+            Some(profile) => profile.slicing(),
+            None if Gpu::mig_capable(model) => {
+                finest.parse().ok().map(|profile| GpuSlicing { profile, per_gpu: MOST_SLICES })
+            }
+            None => None,
+        })
+    }
+
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let item = top.required("gpu_models")?;
         let reader = top.reader();
         Some(Self { models: reader.by_name(item, |item| facts(reader, item)) })
+    }
+}
+
+/// The slices of the smallest profile on one GPU (NVIDIA's MIG user guide; A30 has 4, and is in the catalogue).
+const MOST_SLICES: u16 = 7;
+
+impl MigProfile {
+    fn slicing(&self) -> Option<GpuSlicing> {
+        let profile = self.name.parse().ok()?;
+        Some(GpuSlicing { profile, per_gpu: u16::try_from(self.per_gpu).ok()? })
     }
 }
 

@@ -115,6 +115,9 @@ impl QuotaIncrease {
 
     /// As the tenant's other nodes, by the name that nodes know.
     fn profile(&self) -> String {
+        if let Some(slicing) = self.terms.as_ref().and_then(|terms| terms.slicing.as_ref()) {
+            return slicing.layout();
+        }
         let layout = self.terms.as_ref().map_or(Layout::Whole, |terms| terms.layout);
         let model = self.request.resource.gpu().map(|kind| &kind.model);
         model.map(|model| layout.profile(model)).unwrap_or_default().into()

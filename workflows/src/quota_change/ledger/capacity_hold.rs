@@ -13,8 +13,8 @@ use crate::{
     },
     scheduling::admission,
     tenancy::{
-        AllocatedNode, Allowance, Earmark, Entitlement, Gpus, NodeAllocation, NodeId, Quota, QuotaEnd,
-        Resource, Tenant, TenantId, WorkspaceName, workspace_key,
+        AllocatedNode, Allowance, Earmark, Entitlement, NodeAllocation, NodeId, Quota, QuotaEnd, Resource,
+        Tenant, TenantId, WorkspaceName, workspace_key,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -68,6 +68,7 @@ impl LedgerAction for HoldCapacity {
             resource: self.resource.clone(),
             amount,
             nodes: BTreeMap::new(),
+            per_gpu: 1,
             replaced: None,
         });
         if amount == 0 {
@@ -89,8 +90,9 @@ impl LedgerAction for HoldCapacity {
         let kind = self.resource.gpu().filter(|_| lacking > 0 && !self.overcommit);
         if let Some(kind) = kind {
             // A node is whole: what it has beyond the lack is the tenant's, and not given out.
-            let lacking = Gpus(u32::try_from(lacking).unwrap_or(u32::MAX));
-            let ask = NodeRequest { model: kind.model.clone(), gpus: lacking };
+            let offer = quotas::offer(view, &self.tenant, &kind.model)?;
+            mark.per_gpu = offer.per_gpu;
+            let ask = NodeRequest { model: kind.model.clone(), gpus: offer.gpus_for(lacking) };
             let placement = chosen(view, &ask, &self.constraints)?;
             mark.nodes.extend(take(view, &placement, &self.tenant, call)?);
             capacity_waitlist::leave(view, &self.constraints, &kind.model, call.execution)?;
@@ -108,8 +110,8 @@ impl HoldCapacity {
         if self.exception || self.resource.gpu().is_none() {
             return Ok(());
         }
-        let bought = view.require::<Entitlement>(self.tenant.as_str())?.gpus;
-        if sum <= u64::from(bought.0) {
+        let bought = view.require::<Entitlement>(self.tenant.as_str())?.pieces();
+        if sum <= bought {
             return Ok(());
         }
         let problem = format!("the workspaces of {} would have {sum} of the {bought} bought", self.tenant);

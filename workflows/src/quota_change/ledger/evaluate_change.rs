@@ -8,7 +8,7 @@ use crate::{
     },
     scheduling::admission,
     tenancy::{
-        Allowance, Cluster, Cohort, Earmark, Earmarks, Entitlement, Quota, Resource, Tenant, TenantId,
+        Allowance, Cluster, Cohort, Earmark, Earmarks, Entitlement, Gpus, Quota, Resource, Tenant, TenantId,
         TenantState, Workspace, WorkspaceName, workspace_key,
     },
 };
@@ -64,6 +64,7 @@ pub fn change_facts(
         tenant: view.get::<Tenant>(request.tenant.as_str())?,
         cluster: None,
         bought: None,
+        slicing: None,
         standing: None,
         ends: None,
         stand: GpuHoldings::default(),
@@ -90,7 +91,10 @@ pub fn change_facts(
     }
     let Some(kind) = request.resource.gpu() else { return Ok(facts) };
     let bought = view.get::<Entitlement>(request.tenant.as_str())?;
-    facts.bought = bought.filter(|bought| bought.gpu_model == kind.model).map(|bought| bought.gpus);
+    let bought = bought.filter(|bought| bought.gpu_model == kind.model);
+    facts.slicing = bought.as_ref().and_then(|bought| bought.slicing.clone());
+    let bought = bought.filter(|bought| bought.offer().kind == *kind);
+    facts.bought = bought.map(|bought| Gpus(u32::try_from(bought.pieces()).unwrap_or(u32::MAX)));
     facts.stand = quotas::gpu_holdings(view, &tenant.id, &tenant.workspaces, &request.resource)?;
     facts.candidates = candidates(view, &kind.model)?;
     Ok(facts)

@@ -51,7 +51,7 @@ impl LedgerAction for LowerQuota {
         let (workspace, resource) = (self.workspace.clone(), self.resource.clone());
         marks.open.insert(
             call.execution,
-            Earmark { workspace, resource, amount, nodes: BTreeMap::new(), replaced },
+            Earmark { workspace, resource, amount, nodes: BTreeMap::new(), per_gpu: 1, replaced },
         );
         quota.ends = self.end(quota.ends.take());
         write_line(view, quota, &self.resource, self.after, call)?;

@@ -8,7 +8,8 @@ use crate::{
         unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload, WorkloadState,
+        Entitlement, GpuOffer, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload,
+        WorkloadState,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -17,7 +18,8 @@ use std::{
     sync::Arc,
 };
 
-/// Takes nodes of the tenant into service: their GPUs may be given away. Safe to call again; a node that rested serves again
+/// Takes nodes of the tenant into service: what their GPUs offer, whole or in the slices that the tenant bought, may be given
+/// away. Safe to call again; a node that rested serves again
 /// with all that runs on it. Every node must be the tenant's own (S-40).
 ///
 /// # Errors
@@ -30,6 +32,7 @@ pub fn serve_nodes(
     let ids = || nodes.iter().map(ToString::to_string);
     let mut desk =
         AdmissionTx::open(view, tenant, [view.prefetch::<Node>(ids()), view.prefetch::<NodeUse>(ids())])?;
+    let bought = view.get::<Entitlement>(tenant.as_str())?;
     for id in nodes {
         let node = view.require::<Node>(id.as_str())?;
         if node.owner.as_ref() != Some(tenant) {
@@ -57,7 +60,7 @@ pub fn serve_nodes(
         match there {
             Some(there) if there.serving => {}
             Some(_) => desk.change_node(view, id, |there| there.serving = true)?,
-            None => desk.add_node(&node),
+            None => desk.add_node(&node, &Entitlement::offer_of(bought.as_ref(), &node.gpu.model)),
         }
     }
     let listed = desk.occupancy.as_ref().map_or(0, |occupancy| occupancy.nodes.len());
@@ -217,13 +220,14 @@ pub fn bar_gpu(
 }
 
 impl AdmissionTx {
-    fn add_node(&mut self, node: &Node) {
-        let whole = GpuUse { profile: None, slices: 1, users: Vec::new(), barred: None };
+    fn add_node(&mut self, node: &Node, offer: &GpuOffer) {
+        let profile = offer.kind.profile.clone();
+        let free = GpuUse { profile, slices: offer.per_gpu, users: Vec::new(), barred: None };
         let use_ = NodeUse {
             node: node.id.clone(),
             tenant: self.tenant.id.clone(),
             epoch: node.owner_epoch,
-            gpus: vec![whole; usize::try_from(node.gpu.count.0).unwrap_or(0)],
+            gpus: vec![free; usize::try_from(node.gpu.count.0).unwrap_or(0)],
             model: node.gpu.model.clone(),
             serving: true,
             changed_at: self.now,

@@ -51,10 +51,11 @@ pub struct WorkloadRequest {
 /// # Errors
 /// What is no whole number, with what to ask for instead.
 pub fn parse_amounts<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
-    let numbers = BTreeMap::<Resource, serde_json::Number>::deserialize(from)?;
-    let amount = |(resource, number): (Resource, serde_json::Number)| match number.as_u64() {
-        Some(amount) => Ok((resource, amount)),
-        None => {
+    let numbers = BTreeMap::<String, serde_json::Number>::deserialize(from)?;
+    let mut amounts = Amounts::new();
+    for (text, number) in numbers {
+        let resource: Resource = text.parse().map_err(D::Error::custom)?;
+        let Some(amount) = number.as_u64() else {
             let instead = match resource.gpu().filter(|kind| kind.profile.is_none()) {
                 Some(kind) if Gpu::mig_capable(&kind.model) => {
                     let profile = Layout::Mig.profile(&kind.model).trim_start_matches("all-");
@@ -63,10 +64,14 @@ pub fn parse_amounts<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::E
                 Some(kind) => format!("{} cannot be cut up in hardware; ask for a whole one", kind.model),
                 None => "ask for a whole number".to_owned(),
             };
-            Err(D::Error::custom(format!("{number} of {resource} cannot be given: {instead}")))
+            return Err(D::Error::custom(format!("{number} of {resource} cannot be given: {instead}")));
+        };
+        if amounts.insert(resource.clone(), amount).is_some() {
+            let problem = format!("{resource} is named twice, once as {text:?}: name it once");
+            return Err(D::Error::custom(problem));
         }
-    };
-    numbers.into_iter().map(amount).collect()
+    }
+    Ok(amounts)
 }
 
 /// The longest name of a workload, and label, in characters.

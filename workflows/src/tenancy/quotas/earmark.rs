@@ -17,6 +17,9 @@ pub struct Earmark {
     pub amount: u64,
     /// Nodes that were claimed for it and do not serve yet.
     pub nodes: BTreeMap<NodeId, AllocatedNode>,
+    /// Pieces of the resource on each GPU of such nodes: slices, or 1 for whole GPUs.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub per_gpu: u16,
     /// The allowance that a decrease has replaced, and the end that it had, to be put back if it is given up.
     pub replaced: Option<(Allowance, Option<QuotaEnd>)>,
 }
@@ -55,11 +58,20 @@ impl Earmarks {
 }
 
 impl Earmark {
-    /// GPUs of the nodes that were claimed for it.
+    /// What the nodes that were claimed for it have of its resource.
     #[must_use]
     pub fn claimed(&self) -> u64 {
-        self.nodes.values().map(|held| u64::from(held.gpus.0)).sum()
+        let gpus: u64 = self.nodes.values().map(|held| u64::from(held.gpus.0)).sum();
+        gpus.saturating_mul(u64::from(self.per_gpu.max(1)))
     }
+}
+
+fn whole() -> u16 {
+    1
+}
+
+fn is_whole(per_gpu: &u16) -> bool {
+    *per_gpu == 1
 }
 
 impl Entity for Earmarks {

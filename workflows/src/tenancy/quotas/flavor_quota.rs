@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct FlavorQuota {
     /// The model of the GPUs.
     pub model: String,
+    /// The profile of their slices; whole GPUs when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// GPUs that are the queue's own.
     pub nominal: u64,
     /// GPUs it may borrow beyond; without a limit when absent.

@@ -1,6 +1,6 @@
 //! A workspace's quota, in Kueue's words.
 
-use crate::tenancy::{GpuModel, Gpus, Resource, TenantId, WorkspaceName, workspace_key};
+use crate::tenancy::{GpuKind, Gpus, Resource, TenantId, WorkspaceName, workspace_key};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ pub struct QuotaLimits {
 }
 
 impl QuotaLimits {
-    /// The same, by resource. What is not limited has no entry.
+    /// The same, by resource; GPUs are counted in pieces of `kind`. What is not limited has no entry.
     #[must_use]
-    pub fn allowances(&self, model: &GpuModel) -> BTreeMap<Resource, Allowance> {
+    pub fn allowances(&self, kind: &GpuKind) -> BTreeMap<Resource, Allowance> {
         let whole = |gpus: Gpus| u64::from(gpus.0);
         let gpus = Allowance {
             nominal: whole(self.nominal),
@@ -41,7 +41,7 @@ impl QuotaLimits {
             (Resource::StorageGib, self.storage_gib),
             (Resource::Pods, self.pods),
         ];
-        let mut all = BTreeMap::from([(Resource::gpus(model.clone()), gpus)]);
+        let mut all = BTreeMap::from([(Resource::Gpu(kind.clone()), gpus)]);
         all.extend(
             others.into_iter().filter_map(|(resource, most)| Some((resource, Allowance::fixed(most?)))),
         );

@@ -1,8 +1,8 @@
 //! What was decided on a workload, in every dimension that was looked at: enough to decide it again and get the same.
 
 use crate::tenancy::{
-    Allowance, Amounts, ClusterId, PolicyRef, RegionId, Resource, TenantId, WorkloadClass, WorkspaceClass,
-    WorkspaceName,
+    Allowance, Amounts, ClusterId, GpuKind, PolicyRef, RegionId, Resource, TenantId, WorkloadClass,
+    WorkspaceClass, WorkspaceName,
 };
 use engine::Entity;
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,9 @@ pub struct ResourceFacts {
     pub loans: u64,
     /// GPUs on the tenant's own nodes that take new work.
     pub serving: u64,
+    /// The kinds that these nodes have, where they have none of what is asked for: another model, whole GPUs or slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offered: Vec<GpuKind>,
     /// Those of them that nobody uses.
     pub free: u64,
     /// The most of it that one of these nodes has, in use or not; `None` where there is none, or in older decisions.

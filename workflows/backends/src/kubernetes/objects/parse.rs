@@ -6,6 +6,7 @@
 use crate::kubernetes::{
     client::discovery::At,
     labels::{LabelNames, annotation, at as value_at, label, terminating, text, uid},
+    mig::SLICE,
     objects::{
         admission_policy, limit_range,
         render::{ALLOWED, GPU, POD_SECURITY, TENANT, cohort_field, rule, toleration},
@@ -219,13 +220,16 @@ fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> ClusterQueue
     let flavors = groups.filter_map(|group| group.get("flavors")?.as_array()).flatten();
     let groups = flavors.map(|flavor| {
         let resources = flavor.get("resources").and_then(Value::as_array).into_iter().flatten();
-        let gpus = resources.into_iter().find(|one| text(one, &["name"]) == target.gpu_resource);
+        let profile = |one: &Value| text(one, &["name"]).strip_prefix(SLICE).map(str::to_owned);
+        let counted = |one: &&Value| text(one, &["name"]) == target.gpu_resource || profile(one).is_some();
+        let gpus = resources.into_iter().find(counted);
         let limit = |field: &str| match gpus.and_then(|gpus| gpus.get(field))? {
             Value::String(text) => quantity(text),
             other => other.as_u64(),
         };
         ResourceGroupSpec {
             flavor: text(flavor, &["name"]).to_owned(),
+            profile: gpus.and_then(profile),
             nominal: limit("nominalQuota").unwrap_or_default(),
             borrowing: limit("borrowingLimit"),
             lending: limit("lendingLimit"),

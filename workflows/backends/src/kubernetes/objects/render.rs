@@ -3,17 +3,18 @@
 use crate::kubernetes::{
     client::discovery::At,
     labels::LabelNames,
+    mig::SLICE,
     objects::{
         admission_policy, limit_range,
         specs::{
             Amount, ClusterQueueSpec, NamespaceSpec, NetworkPolicySpec, ObjectSpec, ResourceFlavorSpec,
-            RoleBindingSpec,
+            ResourceGroupSpec, RoleBindingSpec,
         },
     },
     settings::KubernetesTarget,
 };
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use workflows::platform::Manifest;
 
 /// The level of a namespace's pod security is enforced, audited and warned of.
@@ -187,9 +188,13 @@ fn queue(
     target: &KubernetesTarget,
     marks: &LabelNames,
 ) -> Value {
-    let gpus = &target.gpu_resource;
+    let resource_of = |group: &ResourceGroupSpec| {
+        let slices = group.profile.as_ref().map(|profile| format!("{SLICE}{profile}"));
+        slices.unwrap_or_else(|| target.gpu_resource.clone())
+    };
+    let covered: BTreeSet<String> = words.groups.iter().map(resource_of).collect();
     let flavors = words.groups.iter().map(|group| {
-        let mut resource = json!({ "name": gpus, "nominalQuota": group.nominal.to_string() });
+        let mut resource = json!({ "name": resource_of(group), "nominalQuota": group.nominal.to_string() });
         if let Value::Object(fields) = &mut resource {
             let limits = [("borrowingLimit", group.borrowing), ("lendingLimit", group.lending)];
             fields.extend(
@@ -204,7 +209,7 @@ fn queue(
     let groups = if flavors.is_empty() {
         json!([])
     } else {
-        json!([{ "coveredResources": [gpus], "flavors": flavors }])
+        json!([{ "coveredResources": covered, "flavors": flavors }])
     };
     json!({
         cohort_field(&at.version): words.cohort,

@@ -117,6 +117,9 @@ pub(in crate::kubernetes) struct ClusterQueueSpec {
 #[serde(deny_unknown_fields)]
 pub(in crate::kubernetes) struct ResourceGroupSpec {
     pub(in crate::kubernetes) flavor: String,
+    /// The profile of slices that are counted instead of whole GPUs.
+    #[serde(rename = "sliceProfile", default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::kubernetes) profile: Option<String>,
     #[serde(rename = "nominalQuota")]
     pub(in crate::kubernetes) nominal: u64,
     #[serde(rename = "borrowingLimit")]

@@ -8,7 +8,7 @@ use crate::simulated::{
 use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use workflows::platform::{
     CallMetadata, FoundObject, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef,
     Workloads, codes,
@@ -42,6 +42,22 @@ impl Workloads for Simulated {
     ) -> Result<(), ActionError> {
         let weight = service.then_some(100);
         let spec = json!({ "workspace": of.workspace, "active": true, "pods": true, "gpus": gpus, "weight": weight });
+        self.send(ask(Verb::Run, of, &of.full_name()).with(spec), stamp).await.map(drop)
+    }
+
+    async fn start_on_slices(
+        &self,
+        of: &WorkloadRef,
+        gpus: &GpuSet,
+        profiles: &BTreeMap<String, String>,
+        service: bool,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        let weight = service.then_some(100);
+        let spec = json!({
+            "workspace": of.workspace, "active": true, "pods": true, "gpus": gpus, "profiles": profiles,
+            "weight": weight,
+        });
         self.send(ask(Verb::Run, of, &of.full_name()).with(spec), stamp).await.map(drop)
     }
 

@@ -1,7 +1,7 @@
 //! Objects that are applied, patched, read and deleted, and the layouts of GPUs.
 
 use crate::simulated::{
-    Request, Response,
+    Request, Response, System,
     state::{Applied, Object, State, machines},
 };
 use engine::ActionError;
@@ -113,6 +113,15 @@ pub(in crate::simulated) fn read(
 /// Where the limits of a namespace's containers stand. Nobody's records list them: they go with the namespace.
 fn limits_of(cluster: &str, namespace: &str) -> String {
     format!("kubernetes/{cluster}/LimitRange/{namespace}/")
+}
+
+impl State {
+    /// How the GPUs of a node are cut by now.
+    pub(in crate::simulated) fn hardware_layout(&self, cluster: &str, node: &str) -> &str {
+        let system: &str = System::Gpus.into();
+        let address = format!("{system}/{cluster}/{LAYOUT}/{node}");
+        self.layouts.get(&address).map_or(FACTORY, |layout| layout.hardware.as_str())
+    }
 }
 
 fn read_layout(state: &mut State, address: &str) -> (Result<Response, ActionError>, bool) {

@@ -8,7 +8,10 @@ use engine::ActionError;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use workflows::platform::{FoundObject, StartWorkload, codes};
+use workflows::{
+    platform::{FoundObject, StartWorkload, codes},
+    tenancy::layout_offers,
+};
 
 /// The kind under which a workload is found.
 pub(in crate::simulated) const WORKLOAD: &str = "Workload";
@@ -37,6 +40,7 @@ pub(in crate::simulated) fn beginning(start: &StartWorkload, name: &str) -> Requ
         tenant: start.workload.tenant.clone(),
         spec: json!({
             "workspace": start.workload.workspace, "active": true, "pods": true, "gpus": start.gpus, "weight": weight,
+            "profiles": start.profiles,
         }),
         precondition_uid: None,
         dry_run: false,
@@ -46,11 +50,34 @@ pub(in crate::simulated) fn beginning(start: &StartWorkload, name: &str) -> Requ
 /// What is done to a workload, or to GPUs, and leaves a changed workload or a report.
 pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     match request.kind.as_str() {
-        WORKLOAD => Ok(change(state, request)),
+        WORKLOAD => {
+            offered(state, request)?;
+            Ok(change(state, request))
+        }
         CHECKPOINT => Ok(checkpoint(state, request)),
         SCRUB => scrub(state, request),
         other => Err(ActionError::permanent(codes::REFUSED, format!("nothing runs on a {other}"))),
     }
+}
+
+/// Refuses to start work on what a node does not have: whole GPUs of one that is cut, or slices of another profile. A node in the
+/// middle of a change has what its hardware has.
+fn offered(state: &State, request: &Request) -> Result<(), ActionError> {
+    if request.spec.get("pods") != Some(&Value::Bool(true)) {
+        return Ok(());
+    }
+    let profiles = request.spec.get("profiles");
+    let nodes = request.spec.get("gpus").and_then(Value::as_object);
+    for node in nodes.into_iter().flat_map(serde_json::Map::keys) {
+        let layout = state.hardware_layout(&request.cluster, node);
+        let profile = profiles.and_then(|all| all.get(node)?.as_str());
+        if !layout_offers(layout, profile) {
+            let asked = profile.map_or_else(|| "whole GPUs".to_owned(), |name| format!("slices of {name}"));
+            let why = format!("node {node} of layout {layout} has no {asked}");
+            return Err(ActionError::permanent(codes::NOT_OFFERED, why));
+        }
+    }
+    Ok(())
 }
 
 /// Sets fields of a workload. Only one that is told to run comes into being by it.

@@ -313,10 +313,14 @@ async fn make(
 
 /// A flavor's part of a queue, as [`CreateQueue`](crate::platform::CreateQueue) writes it.
 pub(in crate::platform) fn group(flavor: &str, quota: &FlavorQuota) -> Value {
-    json!({
+    let mut group = json!({
         "flavor": flavor,
         "nominalQuota": quota.nominal,
         "borrowingLimit": quota.borrowing_limit,
         "lendingLimit": quota.lending_limit,
-    })
+    });
+    if let (Value::Object(fields), Some(profile)) = (&mut group, &quota.profile) {
+        fields.insert("sliceProfile".into(), profile.clone().into());
+    }
+    group
 }

@@ -287,6 +287,7 @@ impl LayerLimits {
                 let said: FlavorGroup = serde_json::from_value(said).map_err(unreadable)?;
                 self.queue = Some(FlavorQuota {
                     model: of.queue.clone().unwrap_or_default(),
+                    profile: said.profile,
                     nominal: said.nominal,
                     borrowing_limit: said.borrowing_limit,
                     lending_limit: said.lending_limit,
@@ -304,6 +305,8 @@ impl LayerLimits {
 /// A flavor's part of a queue, as the queue says it.
 #[derive(Deserialize)]
 struct FlavorGroup {
+    #[serde(rename = "sliceProfile", default)]
+    profile: Option<String>,
     #[serde(rename = "nominalQuota")]
     nominal: u64,
     #[serde(rename = "borrowingLimit")]

@@ -181,6 +181,10 @@ impl AdmissionTx {
         let sum = |of: &dyn Fn(&NodeRoom) -> u64| rooms().filter_map(|kinds| kinds.get(&kind)).map(of).sum();
         ground.serving = sum(&|room| room.capacity);
         ground.free = sum(&|room| room.assignable());
+        if ground.serving == 0 {
+            let offered: BTreeSet<&GpuKind> = rooms().flat_map(BTreeMap::keys).collect();
+            ground.offered = offered.into_iter().cloned().collect();
+        }
         ground.largest = rooms().filter_map(|kinds| kinds.get(&kind)).map(|room| room.capacity).max();
         ground.fits = !misfits.contains(&kind);
         // A lender's own GPUs that are free are not held back by loans that no other lender can take over.

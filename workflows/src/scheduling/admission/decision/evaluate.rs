@@ -220,7 +220,11 @@ impl Evaluator<'_> {
         let short = ground.serving < asked;
         let answer =
             if short { (AdmissionVerdict::Queue, "nodes.too_few") } else { (AdmissionVerdict::Admit, "ok") };
-        let why = format!("the tenant's own nodes have {} of {resource}", ground.serving);
+        let mut why = format!("the tenant's own nodes have {} of {resource}", ground.serving);
+        if !ground.offered.is_empty() {
+            let offered = ground.offered.iter().map(|kind| format!("gpu/{kind}")).collect::<Vec<_>>();
+            why.push_str(&format!("; they have {}", offered.join(", ")));
+        }
         self.finding(Dimension::Ownership, answer, asked, Some(ground.serving), why)
     }
 

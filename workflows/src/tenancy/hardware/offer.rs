@@ -1,0 +1,106 @@
+//! What the GPUs of a node offer, given how they are cut.
+//!
+//! Quotas, admission, claims of nodes and observations ask here. Invariant: no other module decides from a layout which kind
+//! of GPU a node has, or how many pieces of it.
+
+use crate::tenancy::{GpuKind, GpuModel, Gpus, Profile, Resource};
+use serde::{Deserialize, Serialize};
+
+/// How each GPU of a tenant's nodes is cut into slices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuSlicing {
+    /// The profile of every slice, such as `1g.10gb`.
+    pub profile: Profile,
+    /// The number of slices on one GPU.
+    pub per_gpu: u16,
+}
+
+impl GpuSlicing {
+    /// Returns the name that layout managers of nodes use for it.
+    #[must_use]
+    pub fn layout(&self) -> String {
+        format!("{CUT}{}", self.profile)
+    }
+}
+
+/// What every GPU of a node offers: whole GPUs, or slices of one profile. Never both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuOffer {
+    /// The kind that is counted.
+    pub kind: GpuKind,
+    /// The number of pieces of that kind on one GPU; 1 for whole GPUs.
+    pub per_gpu: u16,
+}
+
+impl GpuOffer {
+    /// Returns what GPUs of `model` offer when they are cut as `slicing` says, or whole when it is `None`.
+    #[must_use]
+    pub fn of(model: &GpuModel, slicing: Option<&GpuSlicing>) -> Self {
+        let profile = slicing.map(|slicing| slicing.profile.clone());
+        let per_gpu = slicing.map_or(1, |slicing| slicing.per_gpu.max(1));
+        Self { kind: GpuKind { model: model.clone(), profile }, per_gpu }
+    }
+
+    /// Returns the resource by which quotas count it.
+    #[must_use]
+    pub fn resource(&self) -> Resource {
+        Resource::Gpu(self.kind.clone())
+    }
+
+    /// Returns the pieces on so many GPUs.
+    #[must_use]
+    pub fn pieces(&self, gpus: Gpus) -> u64 {
+        u64::from(gpus.0).saturating_mul(u64::from(self.per_gpu))
+    }
+
+    /// Returns the fewest GPUs that have so many pieces.
+    #[must_use]
+    pub fn gpus_for(&self, pieces: u64) -> Gpus {
+        Gpus(u32::try_from(pieces.div_ceil(u64::from(self.per_gpu.max(1)))).unwrap_or(u32::MAX))
+    }
+}
+
+/// The beginning of the name of a layout that cuts every GPU into slices of one profile.
+const CUT: &str = "all-";
+/// Layouts whose GPUs are whole.
+const WHOLE: [&str; 2] = ["all-disabled", "time-sliced"];
+
+/// Returns whether a node of this layout has whole GPUs (`None`), or slices of a profile. A node of a layout that is not known
+/// has neither.
+#[must_use]
+pub fn layout_offers(layout: &str, profile: Option<&str>) -> bool {
+    match profile {
+        None => WHOLE.contains(&layout),
+        Some(profile) => !WHOLE.contains(&layout) && layout.strip_prefix(CUT) == Some(profile),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_node_offers_slices_of_its_profile_and_nothing_else() {
+        let model: GpuModel = "H100".parse().unwrap();
+        let slicing = GpuSlicing { profile: "2g.20gb".parse().unwrap(), per_gpu: 3 };
+        let offer = GpuOffer::of(&model, Some(&slicing));
+
+        assert_eq!((offer.kind.to_string().as_str(), offer.pieces(Gpus(8))), ("H100/2g.20gb", 24));
+        assert_eq!((offer.gpus_for(24), offer.gpus_for(25), offer.gpus_for(0)), (Gpus(8), Gpus(9), Gpus(0)));
+        let layout = slicing.layout();
+        assert!(layout_offers(&layout, Some("2g.20gb")));
+        assert!(!layout_offers(&layout, None), "a whole GPU of a cut node");
+        assert!(!layout_offers(&layout, Some("1g.10gb")), "slices of another profile");
+    }
+
+    #[test]
+    fn a_node_that_is_not_cut_offers_whole_gpus_alone() {
+        for layout in WHOLE {
+            assert!(layout_offers(layout, None));
+            assert!(!layout_offers(layout, Some("1g.10gb")) && !layout_offers(layout, Some("disabled")));
+        }
+        assert!(!layout_offers("custom", None) && !layout_offers("custom", Some("1g.10gb")));
+        let whole = GpuOffer::of(&"T4".parse().unwrap(), None);
+        assert_eq!((whole.resource().to_string().as_str(), whole.pieces(Gpus(4))), ("gpu/T4", 4));
+    }
+}
