@@ -192,7 +192,7 @@ impl Workflow for Onboarding {
                 .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
                 .then(ShapingGpus),
             ShapingGpus => act_each(self.layout_settings())
-                .undo_each(|setting| self.layout_before(setting))
+                .undo_each(self.layout_before())
                 .then(CheckingQueues),
             CheckingQueues => when(!self.quarantined.is_empty(), "replacements join", Qualifying)
                 .otherwise("queues are to be made", CreatingCohort),

@@ -93,6 +93,7 @@ pub fn command_name(event: &Event) -> Option<&'static str> {
         | Event::Extended(_)
         | Event::DeadlinePassed { .. }
         | Event::Overdue
+        | Event::CommitRefused { .. }
         | Event::Signalled { .. }
         | Event::Seconded { .. } => None,
     }
@@ -117,6 +118,7 @@ fn attribution_of(event: &Event) -> Option<&Attribution> {
         | Event::Extended(_)
         | Event::DeadlinePassed { .. }
         | Event::Overdue
+        | Event::CommitRefused { .. }
         | Event::Signalled { .. }
         | Event::Seconded { .. } => None,
     }

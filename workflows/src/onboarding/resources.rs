@@ -16,7 +16,10 @@ use crate::{
     },
 };
 use engine::{DAY, HOUR, Procedure, Rule, Seat};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 use strum::VariantArray;
 
 /// How long people and capacity are waited for.
@@ -202,13 +205,13 @@ impl Onboarding {
     }
 
     /// The layout that was read before; a node that was not read has been left as it was.
-    pub(super) fn layout_before(&self, setting: &SetGpuLayout) -> RestoreGpuLayout {
-        let place = self.fresh_nodes().position(|node| node == setting.node);
-        let previous = place.and_then(|place| self.layouts.get(place)).cloned();
-        RestoreGpuLayout {
+    pub(super) fn layout_before(&self) -> impl Fn(&SetGpuLayout) -> RestoreGpuLayout {
+        let nodes = self.fresh.iter().map(|node| node.node.as_str());
+        let read: HashMap<&str, &String> = nodes.zip(&self.layouts).collect();
+        move |setting| RestoreGpuLayout {
             cluster: setting.cluster.clone(),
             node: setting.node.clone(),
-            previous: previous.unwrap_or_else(|| setting.profile.clone()),
+            previous: read.get(setting.node.as_str()).map_or_else(|| setting.profile.clone(), |&read| read.clone()),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Takes one event and turns what follows into one commit: record, tasks, documents and journal.
 
-use super::history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot};
+use super::{
+    abridge::abridged,
+    history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot},
+};
 use crate::{
     Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, TaskRef, Transition, Workflow,
     approvals::writes::{ApprovalWrites, BallotBefore, approval_writes},
@@ -10,6 +13,10 @@ use crate::{
 };
 use serde_json::json;
 use store::{ExecutionId, Record, Task, TaskId, Timestamp};
+
+/// The largest execution that goes forward, in bytes. The store takes twice as much ([`store::paged::PAGED_LIMIT`]), so that one at this
+/// limit can be parked, cancelled and terminated, which lists its trail a second time.
+pub(crate) const EXECUTION_LIMIT: usize = store::paged::PAGED_LIMIT / 2;
 
 /// Takes one event, and turns what follows into what is to be committed.
 pub(super) fn take_event<W: Workflow>(
@@ -25,15 +32,21 @@ pub(super) fn take_event<W: Workflow>(
     let was_missed = before.promise_missed;
     let actor =
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
-    let described = (event.name(), actor, event_detail(&before, &event));
+    let described = (event.name(), actor, abridged(event_detail(&before, &event)));
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
     let asked = BallotBefore::from_execution(&before);
+    let stops = event.stops();
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
+    if !stops && is_under_way(&execution) {
+        check_room(&next)?;
+    }
     let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
-    let left = leaks_detail(&execution);
-    let mended = mended.map(|before| json!({ "before": before, "after": repair_snapshot(&execution) }));
+    let left = leaks_detail(&execution).map(abridged);
+    let mended = mended.map(|before| {
+        json!({ "before": abridged(before), "after": abridged(repair_snapshot(&execution)) })
+    });
     let journal = journal_entries(&next, at, described, from, &edges, (turned.as_deref(), left, mended));
     let schedule = effect_tasks(&next, &execution, effects, at);
     let mut retire = if visit == execution.visit { Vec::new() } else { visit_tasks(record.id, visit, slots) };
@@ -92,6 +105,21 @@ fn next_record<W: Workflow>(
     next.body =
         serde_json::to_vec(execution).map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
     Ok(next)
+}
+
+/// Returns true if the execution may grow further: it goes forward, and was not asked to turn back.
+fn is_under_way<W: Workflow>(execution: &Execution<W>) -> bool {
+    matches!(execution.phase, Phase::Forward) && execution.cancelled.is_none()
+}
+
+/// Refuses a record that leaves no room for the entries by which the execution is parked, taken back or ended.
+fn check_room(next: &Record) -> Result<(), Error> {
+    let size = next.body.len();
+    if size <= EXECUTION_LIMIT {
+        return Ok(());
+    }
+    let what = format!("the record of {}", next.id);
+    Err(store::Error::TooLarge { what, size, limit: EXECUTION_LIMIT }.into())
 }
 
 fn is_finished(phase: &Phase) -> bool {
