@@ -17,8 +17,7 @@ pub use undecryptable::Undecryptable;
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
     Page, Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
-    model::{encrypted_body::EncryptedBody, limits},
-    paged::execution_of,
+    model::{encrypted_body::EncryptedBody, limits, page_key::execution_of},
     sync::lock_unpoisoned,
 };
 use async_trait::async_trait;

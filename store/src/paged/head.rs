@@ -1,21 +1,21 @@
 //! The head of a paged body: what is stored in the place of the body, and names its pages.
 
 use super::split::split;
-use crate::{Error, ExecutionId, Key, hex::hex};
+use crate::{
+    Error, ExecutionId, Key,
+    hex::hex,
+    model::page_key::{PAGES, PAGES_OF_RECORD},
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeSet, HashMap};
 
-/// The collection of the pages of all records and documents.
-pub const PAGES: &str = "pages";
 /// How a head begins as JSON. No execution and no document of the engine does.
 const BEGINNING: &[u8] = br#"{"$paged":"#;
 /// How the head is laid out.
 const VERSION: u32 = 1;
 /// The longest id of a document that becomes part of a page's id as it is, in bytes.
 const LONGEST_ID: usize = 640;
-/// What the pages of records are named by.
-const RECORD: &str = "record/";
 
 /// What pages belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ impl Owner {
     /// How the ids of its pages begin. Neither a collection nor the name of a page has a slash.
     pub(super) fn prefix(&self) -> String {
         match self {
-            Self::Record(id) => format!("{RECORD}{id}/"),
+            Self::Record(id) => format!("{PAGES_OF_RECORD}{id}/"),
             Self::Document(Key { collection, id }) if id.len() > LONGEST_ID => {
                 format!("hashed/{collection}/{}/", hex(&Sha256::digest(id)))
             }
@@ -43,15 +43,6 @@ impl Owner {
             Self::Document(key) => format!("document {key}"),
         }
     }
-}
-
-/// The execution whose record a page is a part of; `None` for pages of documents, and for documents that are no pages.
-pub(crate) fn execution_of(key: &Key) -> Option<ExecutionId> {
-    if key.collection != PAGES {
-        return None;
-    }
-    let (id, _) = key.id.strip_prefix(RECORD)?.split_once('/')?;
-    id.parse().ok()
 }
 
 /// One page as a head has it: `name:digest`.
@@ -131,7 +122,7 @@ impl Head {
         base: u64,
         body: &'a [u8],
     ) -> (Self, Vec<(PageRef, &'a [u8])>) {
-        let stored = old.map_or(&[][..], |old| &old.pages);
+        let stored = old.map_or(&[][..], |old| old.pages.as_slice());
         let mut known: HashMap<String, PageRef> =
             stored.iter().map(|page| (page.digest().to_owned(), page.clone())).collect();
         let mut head = Self { version: VERSION, bytes: body.len(), pages: Vec::new() };
@@ -152,8 +143,8 @@ impl Head {
 
     /// The pages of `old` that `new` does not have.
     pub(super) fn dropped(old: Option<&Self>, new: Option<&Self>) -> BTreeSet<PageRef> {
-        let kept: BTreeSet<&PageRef> = new.iter().flat_map(|new| &new.pages).collect();
-        let stored = old.iter().flat_map(|old| &old.pages);
+        let kept: BTreeSet<&PageRef> = new.into_iter().flat_map(|new| &new.pages).collect();
+        let stored = old.into_iter().flat_map(|old| &old.pages);
         stored.filter(|page| !kept.contains(page)).cloned().collect()
     }
 }

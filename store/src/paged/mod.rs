@@ -15,8 +15,7 @@ mod split;
 mod tests;
 mod write;
 
-pub(crate) use head::execution_of;
-pub use head::PAGES;
+pub use crate::model::page_key::PAGES;
 
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,

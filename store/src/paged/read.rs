@@ -4,8 +4,8 @@
 //! and the row is read once more.
 
 use super::{
-    Paged,
-    head::{Head, Owner, PAGES, PageRef, digest, is_head},
+    PAGES, Paged,
+    head::{Head, Owner, PageRef, digest, is_head},
 };
 use crate::{Document, Error, ExecutionId, Key, Page, Record};
 use std::{collections::HashMap, sync::Arc};
@@ -166,19 +166,17 @@ impl Paged {
     /// The body that `head` stands for; `None` if one of its pages is not as the head has it.
     async fn body(&self, owner: &Owner, head: &Head) -> Result<Option<Vec<u8>>, Error> {
         let pages: Vec<(&PageRef, Key)> = head.pages.iter().map(|page| (page, page.key(owner))).collect();
-        let mut content: HashMap<&Key, Arc<[u8]>> = HashMap::with_capacity(pages.len());
+        let mut content: HashMap<Key, Arc<[u8]>> = HashMap::with_capacity(pages.len());
         let mut missing: Vec<(&PageRef, Key)> = Vec::new();
         for (page, key) in &pages {
             match self.cache.page(key, page.digest()) {
-                Some(cached) => {
-                    content.insert(key, cached);
-                }
-                None => missing.push((page, key.clone())),
+                Some(cached) => _ = content.insert(key.clone(), cached),
+                None => missing.push((*page, key.clone())),
             }
         }
         let keys: Vec<Key> = missing.iter().map(|(_, key)| key.clone()).collect();
         let read = if keys.is_empty() { Vec::new() } else { self.inner.documents_of(&keys).await? };
-        for ((page, key), found) in missing.iter().zip(read) {
+        for ((page, key), found) in missing.into_iter().zip(read) {
             let Some(found) = found.filter(|found| digest(&found.body) == page.digest()) else {
                 return Ok(None);
             };

@@ -4,8 +4,8 @@
 //! so that no page is left behind; if it has changed meanwhile, its head is read again.
 
 use super::{
-    INLINE_LIMIT, PAGED_LIMIT, Paged,
-    head::{Head, Owner, PAGES, is_head},
+    INLINE_LIMIT, PAGED_LIMIT, PAGES, Paged,
+    head::{Head, Owner, is_head},
 };
 use crate::{Commit, Erase, Error, Key, Put, Read, Receipt, Revision, Sequence, encrypted::Undecryptable};
 use std::{

@@ -12,6 +12,7 @@ mod format;
 mod index_crash;
 mod lifecycle;
 mod maintenance;
+mod pages;
 mod process_kill;
 mod rng;
 mod transfer;
