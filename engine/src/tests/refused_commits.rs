@@ -167,7 +167,8 @@ impl Bench {
     async fn shown(&self, id: ExecutionId) -> (String, Option<String>, Vec<String>) {
         let (record, view) = self.engine.execution(id).await.unwrap();
         let errors = view.body.pointer("/phase/parked/errors").and_then(Value::as_array).cloned();
-        let codes = errors.unwrap_or_default().iter().map(|error| error["code"].as_str().unwrap().to_owned());
+        let errors = errors.unwrap_or_default();
+        let codes = errors.iter().map(|error| error["code"].as_str().unwrap().to_owned());
         (record.phase, record.reason, codes.collect())
     }
 }

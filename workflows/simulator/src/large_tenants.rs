@@ -38,7 +38,8 @@ fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
         text.push_str(&format!("gpu-rack-{:02}-node-{number:05},96000,786432,{GPUS},H100\n", number % 40));
     }
     let rows = parse_nodes(&text).map_err(wrong)?;
-    import_nodes(view, &rows, &"west-1".parse().unwrap(), &"eu-west".parse().unwrap())
+    import_nodes(view, &rows, &"west-1".parse().unwrap(), &"eu-west".parse().unwrap())?;
+    Ok(())
 }
 
 impl Stage {
@@ -48,7 +49,7 @@ impl Stage {
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
         let engine = Engine::new(store.clone(), clock.clone(), platform);
         let engine = engine.with_workflow::<Onboarding>().unwrap().with_workflow::<Offboarding>().unwrap();
-        engine.transact(true, |view| fleet(view, nodes)).await.unwrap();
+        engine.transact(true, |view| fleet(view, nodes + nodes / 2 + 8)).await.unwrap();
         Self { engine, store, clock }
     }
 

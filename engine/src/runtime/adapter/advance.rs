@@ -1,9 +1,6 @@
 //! Takes one event and turns what follows into one commit: record, tasks, documents and journal.
 
-use super::{
-    abridge::abridged,
-    history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot},
-};
+use super::history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot};
 use crate::{
     Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, TaskRef, Transition, Workflow,
     approvals::writes::{ApprovalWrites, BallotBefore, approval_writes},
@@ -32,7 +29,7 @@ pub(super) fn take_event<W: Workflow>(
     let was_missed = before.promise_missed;
     let actor =
         if matches!(event, Event::Started) { record.requested_by.clone() } else { event.actor().to_owned() };
-    let described = (event.name(), actor, abridged(event_detail(&before, &event)));
+    let described = (event.name(), actor, event_detail(&before, &event));
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
     let asked = BallotBefore::from_execution(&before);
     let stops = event.stops();
@@ -43,10 +40,8 @@ pub(super) fn take_event<W: Workflow>(
         check_room(&next)?;
     }
     let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
-    let left = leaks_detail(&execution).map(abridged);
-    let mended = mended.map(|before| {
-        json!({ "before": abridged(before), "after": abridged(repair_snapshot(&execution)) })
-    });
+    let left = leaks_detail(&execution);
+    let mended = mended.map(|before| json!({ "before": before, "after": repair_snapshot(&execution) }));
     let journal = journal_entries(&next, at, described, from, &edges, (turned.as_deref(), left, mended));
     let schedule = effect_tasks(&next, &execution, effects, at);
     let mut retire = if visit == execution.visit { Vec::new() } else { visit_tasks(record.id, visit, slots) };
