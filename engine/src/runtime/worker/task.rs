@@ -14,6 +14,7 @@ use crate::{
         },
     },
 };
+use std::time::Duration;
 use store::{Commit, Epoch, Lease, Settle, TaskId};
 use tracing::Instrument as _;
 
@@ -59,17 +60,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 | Error::Destroyed { .. }
                 | Error::Store(store::Error::Corrupt { .. })),
             ) => {
-                self.inner.metrics.unreadable();
-                // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
-                let now = self.inner.clock.now();
-                let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
-                if first {
-                    tracing::error!(%error, "an execution cannot be read; the others go on");
-                }
-                (pause, deliveries.saturating_sub(1))
+                (self.defer_unreadable(task, &error), deliveries.saturating_sub(1))
             }
             Err(Error::Store(error)) if !error.may_pass() => {
-                tracing::error!(%error, "a result cannot be stored, and waiting does not help");
                 drop(_in);
                 return Box::pin(self.park_refused(task, epoch, &error)).await;
             }
@@ -84,8 +77,21 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
+    /// How long the task of an execution waits that cannot be read.
+    fn defer_unreadable(&self, task: TaskId, error: &Error) -> Duration {
+        self.inner.metrics.unreadable();
+        // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
+        let now = self.inner.clock.now();
+        let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
+        if first {
+            tracing::error!(%error, "an execution cannot be read; the others go on");
+        }
+        pause
+    }
+
     /// Parks the execution whose commit was refused for good: the task is not tried again before an operator has looked.
     async fn park_refused(&self, task: TaskId, epoch: Epoch, error: &store::Error) {
+        tracing::error!(%error, "a result cannot be stored, and waiting does not help");
         let ticket = TaskRef { visit: task.visit, slot: task.slot };
         let error = commit_error(matches!(error, store::Error::TooLarge { .. }), error);
         let event = Event::CommitRefused { ticket, error };
