@@ -22,6 +22,9 @@ use std::{
 };
 use strum::VariantArray;
 
+/// How many nodes a step works on at once: what the engine does unless told otherwise.
+const NODES_AT_ONCE: usize = 16;
+
 /// How long people and capacity are waited for.
 pub(super) struct Waits {
     pub(super) approve: Duration,
@@ -181,6 +184,12 @@ impl Onboarding {
             owner_epoch: node.epoch.0,
         };
         self.fresh.iter().map(taking).collect()
+    }
+
+    /// How long a step may take that does something to each fresh node, if `round` is enough for those that are worked on at once.
+    pub(super) fn for_nodes(&self, round: Duration) -> Duration {
+        let rounds = self.fresh.len().div_ceil(NODES_AT_ONCE).max(1);
+        round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
     fn fresh_nodes(&self) -> impl Iterator<Item = String> {
