@@ -67,7 +67,7 @@ impl PageRef {
 
 /// The digest of a page's content.
 pub(super) fn digest(content: &[u8]) -> String {
-    let whole = Sha256::digest(content);
+    let whole: [u8; 32] = Sha256::digest(content).into();
     hex(whole.get(..16).unwrap_or(&whole))
 }
 

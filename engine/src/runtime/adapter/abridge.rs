@@ -18,7 +18,8 @@ pub(super) fn abridged(value: Value) -> Value {
     if whole.len() <= LIMIT {
         return value;
     }
-    let sha256 = Sha256::digest(&whole).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest: [u8; 32] = Sha256::digest(&whole).into();
+    let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let note = json!({ "bytes": whole.len(), "sha256": sha256 });
     for (entries, bytes) in KEPT {
         let mut shorter = value.clone();
