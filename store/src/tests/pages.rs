@@ -1,7 +1,7 @@
 //! Pages of large bodies on the embedded store: after a restart, and on their way to another place.
 
 use crate::{
-    Commit, Record, Revision, Store, Write,
+    Commit, Record, Revision, Write,
     paged::paged,
     tests::fixture::*,
     transfer::{Source, check, export, import},
