@@ -24,7 +24,21 @@ pub(super) enum Owner {
     Document(Key),
 }
 
+/// The same, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum OwnerRef<'a> {
+    Record(ExecutionId),
+    Document(&'a Key),
+}
+
 impl Owner {
+    pub(super) fn by_ref(&self) -> OwnerRef<'_> {
+        match self {
+            Self::Record(id) => OwnerRef::Record(*id),
+            Self::Document(key) => OwnerRef::Document(key),
+        }
+    }
+
     /// How the ids of its pages begin. Neither a collection nor the name of a page has a slash.
     pub(super) fn prefix(&self) -> String {
         match self {

@@ -23,7 +23,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use cache::Cache;
-use std::{sync::Arc, time::Duration};
+use head::is_head;
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 /// The longest body that is stored as it is, in bytes.
 pub const INLINE_LIMIT: usize = 32 << 10;
@@ -35,6 +36,10 @@ pub const PAGED_LIMIT: usize = 24 << 20;
 pub fn paged(store: Arc<dyn Store>) -> Arc<dyn Store> {
     if store.is_paged() { store } else { Arc::new(Paged { inner: store, cache: Cache::default() }) }
 }
+
+/// What a call of the store under this one is waited for by. Calls that change nothing here hand it on: another future around it would
+/// be another allocation.
+type Promise<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A store over one that knows of no pages.
 struct Paged {
@@ -95,8 +100,10 @@ impl Store for Paged {
     }
 
     async fn document(&self, key: &Key) -> Result<Option<Document>, Error> {
-        let mut found = self.documents_of(std::slice::from_ref(key)).await?;
-        Ok(found.pop().flatten())
+        match self.inner.document(key).await? {
+            Some(document) if is_head(&document.body) => self.whole_document(document).await,
+            found => Ok(found.map(|document| self.plain(document))),
+        }
     }
 
     async fn documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
@@ -113,14 +120,19 @@ impl Store for Paged {
         self.whole_documents(collection, prefix, after, limit).await
     }
 
-    async fn lease(
-        &self,
-        holder: &str,
+    fn lease<'a, 'b, 'c>(
+        &'a self,
+        holder: &'b str,
         now: Timestamp,
         ttl: Duration,
         limit: usize,
-    ) -> Result<Vec<Lease>, Error> {
-        self.inner.lease(holder, now, ttl, limit).await
+    ) -> Promise<'c, Result<Vec<Lease>, Error>>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        self.inner.lease(holder, now, ttl, limit)
     }
 
     fn lease_from_memory(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {
@@ -149,8 +161,12 @@ impl Store for Paged {
         self.inner.tasks(id).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        self.inner.next_due().await
+    fn next_due<'a, 'b>(&'a self) -> Promise<'b, Result<Option<Timestamp>, Error>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        self.inner.next_due()
     }
 
     async fn hold(&self, hold: Hold) -> Result<(), Error> {

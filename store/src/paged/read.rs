@@ -5,7 +5,7 @@
 
 use super::{
     PAGES, Paged,
-    head::{Head, Owner, PageRef, digest, is_head},
+    head::{Head, Owner, OwnerRef, PageRef, digest, is_head},
 };
 use crate::{Document, Error, ExecutionId, Key, Page, Record};
 use std::{collections::HashMap, sync::Arc};
@@ -20,9 +20,11 @@ impl Paged {
         let owner = Owner::Record(id);
         for _ in 0..MAX_TRIES {
             let Some(mut record) = self.inner.load(id).await? else { return Ok(None) };
-            let head = Head::from_body(&owner, &record.body)?.map(Arc::new);
-            self.cache.insert(owner.clone(), record.revision.0, head.clone());
-            let Some(head) = head else { return Ok(Some(record)) };
+            let Some(head) = Head::from_body(&owner, &record.body)?.map(Arc::new) else {
+                self.cache.insert_plain(owner.by_ref(), record.revision.0);
+                return Ok(Some(record));
+            };
+            self.cache.insert(owner.clone(), record.revision.0, Some(head.clone()));
             if let Some(body) = self.body(&owner, &head).await? {
                 record.body = body;
                 return Ok(Some(record));
@@ -32,10 +34,7 @@ impl Paged {
     }
 
     pub(super) async fn whole_documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
-        let read = match keys {
-            [key] => vec![self.inner.document(key).await?],
-            keys => self.inner.documents_of(keys).await?,
-        };
+        let read = self.inner.documents_of(keys).await?;
         let mut found = Vec::with_capacity(read.len());
         for document in read {
             found.push(match document {
@@ -140,7 +139,7 @@ impl Paged {
         self.load_whole(record.id).await
     }
 
-    async fn whole_document(&self, mut document: Document) -> Result<Option<Document>, Error> {
+    pub(super) async fn whole_document(&self, mut document: Document) -> Result<Option<Document>, Error> {
         let owner = Owner::Document(document.key.clone());
         for _ in 0..MAX_TRIES {
             let Some(head) = Head::from_body(&owner, &document.body)?.map(Arc::new) else {
@@ -156,10 +155,8 @@ impl Paged {
         Err(incomplete(&owner))
     }
 
-    fn plain(&self, document: Document) -> Document {
-        if document.key.collection != PAGES {
-            self.cache.insert(Owner::Document(document.key.clone()), document.version.0, None);
-        }
+    pub(super) fn plain(&self, document: Document) -> Document {
+        self.cache.insert_plain(OwnerRef::Document(&document.key), document.version.0);
         document
     }
 

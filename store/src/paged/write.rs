@@ -5,7 +5,8 @@
 
 use super::{
     INLINE_LIMIT, PAGED_LIMIT, PAGES, Paged,
-    head::{Head, Owner, is_head},
+    cache::Stored,
+    head::{Head, Owner, OwnerRef, is_head},
 };
 use crate::{Commit, Erase, Error, Key, Put, Read, Receipt, Revision, Sequence, encrypted::Undecryptable};
 use std::{
@@ -16,11 +17,14 @@ use std::{
 /// How often a commit is tried whose own conditions hold, and whose added ones do not.
 const MAX_TRIES: usize = 64;
 
+/// The most documents of a commit of which it is looked up, one by one, that none is paged.
+const MOST_LOOKED_UP: usize = 64;
+
 /// What a commit replaces.
 #[derive(Default)]
 struct Replaced {
     /// The version of each owner that was there, and its head if it is paged.
-    stored: HashMap<Owner, (u64, Option<Arc<Head>>)>,
+    stored: HashMap<Owner, Stored>,
     /// The conditions to add.
     reads: Vec<Read>,
 }
@@ -40,6 +44,9 @@ type Written = Vec<(Owner, Option<Arc<Head>>)>;
 
 impl Paged {
     pub(super) async fn commit_in_pages(&self, commit: Commit) -> Result<Receipt, Error> {
+        if self.is_plain(&commit) {
+            return self.commit_plain(commit).await;
+        }
         for _ in 0..MAX_TRIES {
             let replaced = self.replaced(&commit).await?;
             if replaced.reads.is_empty() {
@@ -53,6 +60,48 @@ impl Paged {
             }
         }
         Err(Error::Unavailable { why: "documents of a commit changed too often while it was made".into() })
+    }
+
+    /// Returns true if the commit neither writes pages nor removes any. That is so of almost all.
+    fn is_plain(&self, commit: &Commit) -> bool {
+        let short = |body: &[u8]| body.len() <= INLINE_LIMIT && !is_head(body);
+        let record = commit.record.as_ref().is_none_or(|write| {
+            let known = |expected: Revision| {
+                self.cache.plain(OwnerRef::Record(write.record.id)).is_some_and(|version| version == expected.0)
+            };
+            short(&write.record.body) && write.expected.is_none_or(known)
+        });
+        let document = |put: &Put| {
+            let known = self.cache.plain(OwnerRef::Document(&put.key));
+            let condition = commit.reads.iter().find(|read| read.key == put.key).map(|read| read.version);
+            let replaces_plain = match condition {
+                Some(None) => true,
+                Some(Some(version)) => known == Some(version.0),
+                None => known.is_some(),
+            };
+            put.body.as_deref().is_none_or(short) && replaces_plain
+        };
+        record
+            && commit.erase.is_none()
+            && commit.documents.len() <= MOST_LOOKED_UP
+            && commit.documents.iter().all(document)
+    }
+
+    async fn commit_plain(&self, commit: Commit) -> Result<Receipt, Error> {
+        let record = commit.record.as_ref().map(|write| (write.record.id, write.record.open));
+        let documents: Vec<u64> =
+            commit.documents.iter().map(|put| self.cache.hash(OwnerRef::Document(&put.key))).collect();
+        let receipt = self.inner.commit(commit).await?;
+        if let Some((id, open)) = record {
+            let owner = OwnerRef::Record(id);
+            if open {
+                self.cache.insert_plain(owner, receipt.revision.unwrap_or_default().0);
+            } else {
+                self.cache.forget_plain(owner);
+            }
+        }
+        documents.iter().for_each(|hash| self.cache.insert_hashed(*hash, receipt.sequence.0));
+        Ok(receipt)
     }
 
     async fn replaced(&self, commit: &Commit) -> Result<Replaced, Error> {

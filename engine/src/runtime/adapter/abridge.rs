@@ -14,6 +14,9 @@ const NOTE: &str = "abridged";
 
 /// `value` as it is, or abridged.
 pub(super) fn abridged(value: Value) -> Value {
+    if estimate(&value) <= LIMIT / 8 {
+        return value;
+    }
     let whole = value.to_string();
     if whole.len() <= LIMIT {
         return value;
@@ -29,6 +32,19 @@ pub(super) fn abridged(value: Value) -> Value {
         }
     }
     json!({ NOTE: note })
+}
+
+/// About how long a value is as JSON; an eighth of it at the least, if all has to be escaped.
+fn estimate(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len().saturating_add(4),
+        Value::Array(items) => items.iter().map(estimate).fold(4, usize::saturating_add),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| name.len().saturating_add(4).saturating_add(estimate(value));
+            fields.iter().map(field).fold(4, usize::saturating_add)
+        }
+    }
 }
 
 fn with_note(mut value: Value, note: Value) -> Value {
