@@ -14,6 +14,7 @@ pub mod encrypted;
 mod hex;
 mod memory;
 mod model;
+pub mod paged;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod random;

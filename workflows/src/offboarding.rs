@@ -192,6 +192,7 @@ impl Workflow for Offboarding {
             ReadingNodes => act_each(self.readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, read: NodeDevices| me.devices.push(read))
+                .within(self.for_nodes(HOUR, results::NODES_AT_ONCE))
                 .then(TakingInventory),
             TakingInventory => act(self.taking())
                 .nothing_to_undo()
@@ -250,7 +251,7 @@ impl Workflow for Offboarding {
                 .forward_only()
                 .max_concurrent(self.at_once())
                 .record(|me: &mut Self, node: ChildEnd<(NodeId, Option<String>)>| me.sanitised(node))
-                .within(14 * DAY)
+                .within((14 * DAY).max(self.for_nodes(DAY, self.at_once())))
                 .then(Verifying),
 
             // Other eyes look whether it is gone. What is left is deleted once more; then people have to look.
@@ -291,6 +292,7 @@ impl Workflow for Offboarding {
             ReturningNodes => act_each(self.returns())
                 .forward_only()
                 .record(|_: &mut Self, _: crate::platform::NodeReturned| {})
+                .within(self.for_nodes(HOUR, results::NODES_AT_ONCE))
                 .then(ReleasingNodes),
             ReleasingNodes => act(ReleaseNodes { tenant: tenant.clone(), nodes: self.clean.clone() })
                 .forward_only()

@@ -184,13 +184,16 @@ impl Workflow for Onboarding {
                     tenant: taking.tenant.clone(),
                     owner_epoch: taking.owner_epoch,
                 })
+                .within(self.for_nodes(HOUR))
                 .then(ReadingLayouts),
             ReadingLayouts => act_each(self.layout_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
+                .within(self.for_nodes(HOUR))
                 .then(ShapingGpus),
             ShapingGpus => act_each(self.layout_settings())
-                .undo_each(|setting| self.layout_before(setting))
+                .undo_each(self.layout_before())
+                .within(self.for_nodes(HOUR))
                 .then(CheckingQueues),
             CheckingQueues => when(!self.quarantined.is_empty(), "replacements join", Qualifying)
                 .otherwise("queues are to be made", CreatingCohort),
@@ -257,7 +260,7 @@ impl Workflow for Onboarding {
                 .nothing_to_undo()
                 .record(Self::qualified)
                 .attempt_within(20 * MINUTE)
-                .within(45 * MINUTE)
+                .within(self.for_nodes(45 * MINUTE))
                 .then(Judging),
             Judging => when(self.unfit.is_empty(), "all fit", Probing).otherwise("some unfit", Quarantining),
             Quarantining => act(QuarantineNodes { tenant, unfit: self.unfit.clone() })

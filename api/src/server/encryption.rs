@@ -8,6 +8,7 @@ use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 use store::{
     Store,
     encrypted::{Encrypted, KeyFolder, Secret, is_encrypted},
+    paged::paged,
 };
 use workflows::platform::Platform;
 
@@ -33,7 +34,7 @@ impl StoreWithKeys {
             KeyFolder::open(&dir, wrapping, &earlier.into_iter().collect::<Vec<_>>(), used)
         });
         let keys = Arc::new(opened.await.map_err(Failure::other)?.map_err(cannot_open)?);
-        let store: Arc<dyn Store> = Arc::new(Encrypted::new(store, keys.clone(), PLATFORM_KEY_WORKFLOWS));
+        let store = paged(Arc::new(Encrypted::new(store, keys.clone(), PLATFORM_KEY_WORKFLOWS)));
         let records = RecordKeys { store: store.clone(), keys, clock: Arc::new(SystemClock) };
         Ok(Self { store, records: Some(records) })
     }

@@ -16,7 +16,10 @@ use crate::{
         execution::{directive::Directive, message::Message},
         input::VersionedInput,
     },
-    runtime::commit::{ExtraWrites, MAX_TRIES},
+    runtime::{
+        commit::{ExtraWrites, MAX_TRIES},
+        deliver::ExecutionTurn,
+    },
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -45,9 +48,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
         let settle = Settle { task: lease.task.id, epoch: lease.epoch };
         let mut until = lease.until;
+        let mut turn = ExecutionTurn::default();
         for _ in 0..MAX_TRIES {
             self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
+            if self.wait_for_turn(&record, &mut turn).await {
+                continue;
+            }
             let machine = self.machine(&record.workflow, record.schema)?;
             // As with ledger actions: what has changed since the lease is looked at anew.
             let Directive::Run(work) = machine.directive(&record, ticket)? else {

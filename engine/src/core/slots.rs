@@ -147,7 +147,7 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(())
     }
 
-    fn check_open(&self, ticket: TaskRef) -> Result<(), Refusal> {
+    pub(crate) fn check_open(&self, ticket: TaskRef) -> Result<(), Refusal> {
         let working = matches!(self.exec.phase, Phase::Forward | Phase::Compensating(_));
         let open = self
             .exec
@@ -157,7 +157,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if working && open && ticket.visit == self.exec.visit { Ok(()) } else { Err(Refusal::Stale) }
     }
 
-    fn slot_mut(&mut self, number: u32, change: impl FnOnce(&mut crate::Slot)) {
+    pub(crate) fn slot_mut(&mut self, number: u32, change: impl FnOnce(&mut crate::Slot)) {
         if let Some(slot) = self.exec.slots.get_mut(number as usize) {
             change(slot);
         }
@@ -309,6 +309,9 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 
     fn fail(&mut self, act: &Act<W>, error: ActionError) {
+        if self.has_refused_commit() {
+            return self.park(Reason::CommitRefused, self.errors(), None);
+        }
         let once = |branch: &crate::Branch<W>| branch.action.repeat == Repeat::AfterProbe;
         if error.class == Class::Unknown && (self.exec.pivot.is_some() || act.branches.iter().any(once)) {
             return self.park(Reason::OutcomeUnknown, self.errors(), None);

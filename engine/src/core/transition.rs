@@ -81,6 +81,7 @@ impl<W: Workflow> TransitionCtx<W> {
             Event::Extended(bell) => self.timetable_alarm(bell, TimetableEvent::Extension)?,
             Event::DeadlinePassed { visit } => self.deadline_passed(visit)?,
             Event::Overdue => self.overdue()?,
+            Event::CommitRefused { ticket, error } => self.commit_refused(ticket, error)?,
             Event::Signalled { name } => self.signalled(name),
             Event::CancelRequested(order) => self.cancel(&order)?,
             Event::PauseRequested(order) => self.pause(order)?,

@@ -97,6 +97,7 @@ pub fn command_name(event: &Event) -> Option<&'static str> {
         | Event::Extended(_)
         | Event::DeadlinePassed { .. }
         | Event::Overdue
+        | Event::CommitRefused { .. }
         | Event::Signalled { .. }
         | Event::Seconded { .. } => None,
     }
@@ -122,6 +123,7 @@ fn attribution_of(event: &Event) -> Option<&Attribution> {
         | Event::Extended(_)
         | Event::DeadlinePassed { .. }
         | Event::Overdue
+        | Event::CommitRefused { .. }
         | Event::Signalled { .. }
         | Event::Seconded { .. } => None,
     }

@@ -2,6 +2,7 @@
 
 use super::{
     commit::{ExtraWrites, MAX_TRIES},
+    decisions::{batch::Batch, turn::Turn},
     relay::moved_on,
 };
 use crate::{Attribution, Engine, Error, Event, Person, PlanDigest, Refusal, Verdict, Vote};
@@ -142,8 +143,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         event: Event,
         settle: Option<Settle>,
     ) -> Result<Revision, Error> {
+        let mut turn = ExecutionTurn::default();
         for _ in 0..MAX_TRIES {
             let record = self.record(id).await?;
+            if self.wait_for_turn(&record, &mut turn).await {
+                continue;
+            }
             let machine = self.machine(&record.workflow, record.schema)?;
             let next = machine.advance(&record, event.clone(), self.inner.clock.now())?;
             match self.commit(Some(record.revision), next, settle, ExtraWrites::default()).await {
@@ -155,7 +160,24 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
+/// A turn at a large execution. Its events are decided one after the other: to decide one in vain takes long.
+#[derive(Default)]
+pub(crate) struct ExecutionTurn {
+    waited: bool,
+    _turn: Option<Turn<Batch>>,
+}
+
 impl<P: Send + Sync + 'static> Engine<P> {
+    /// Waits for a turn at the execution of `record` if that is large; returns true if the record may have changed meanwhile.
+    pub(crate) async fn wait_for_turn(&self, record: &Record, turn: &mut ExecutionTurn) -> bool {
+        if turn.waited || record.body.len() <= store::paged::INLINE_LIMIT {
+            return false;
+        }
+        let taken = self.take_turn(format!("execution {}", record.id)).await;
+        *turn = ExecutionTurn { waited: true, _turn: taken };
+        true
+    }
+
     /// The stored record.
     ///
     /// # Errors

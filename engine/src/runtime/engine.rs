@@ -64,10 +64,10 @@ impl<P> Clone for Shared<P> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// An engine without workflows.
+    /// An engine without workflows. Bodies that are too large for a row of `store` are stored as [pages](store::paged).
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, platform: impl Into<Arc<P>>) -> Self {
         let inner = Shared {
-            store,
+            store: store::paged::paged(store),
             clock,
             platform: platform.into(),
             workflows: BTreeMap::new(),

@@ -159,6 +159,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let also = ExtraWrites { documents: vec![said.to_put(answer)], ..ExtraWrites::default() };
             match self.commit(Some(record.revision), next, Some(settle), also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
+                // The person who sent it is told, and nothing has happened.
+                Err(Error::Store(error)) if !error.may_pass() => {
+                    let (code, said) = ("commit.refused".into(), error.to_string());
+                    return self.answered(Answer::Refused { code, said }, answer, settle).await;
+                }
                 other => return other.map(drop),
             }
         }

@@ -331,7 +331,7 @@ fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
     match run.parked {
         Some(Reason::CompensationBlocked) if !undo_bent => wrong.push("an undo failed by itself".into()),
         Some(Reason::PastPivotFailure) if !run.past_pivot => wrong.push("parked before the pivot".into()),
-        Some(Reason::LimitReached | Reason::Poisoned | Reason::Overdue) => {
+        Some(Reason::LimitReached | Reason::Poisoned | Reason::CommitRefused | Reason::Overdue) => {
             wrong.push(format!("parked for {:?}", run.parked))
         }
         Some(Reason::CompensationBlocked | Reason::PastPivotFailure | Reason::OutcomeUnknown) | None => {}

@@ -19,6 +19,7 @@ mod one_step;
 mod permits;
 mod plan_edits;
 mod random;
+mod refused_commits;
 mod separation;
 mod set_limits;
 mod signals;

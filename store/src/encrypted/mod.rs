@@ -2,7 +2,8 @@
 //!
 //! [`Encrypted`] stands before any [`Store`] and passes everything on; what a body was is known to neither the disk, nor an
 //! export, nor a back-up. Sealed are the bodies of records and the details of their history, each under the key of the record's
-//! tenant, the bodies of its tasks too, and documents under the platform's. The columns that people search by stay as they are.
+//! tenant, the bodies of its tasks too, and documents under the platform's,
+//! but for those that are pages of a record, which lie under the record's key. The columns that people search by stay as they are.
 
 mod cipher;
 mod key_folder;
@@ -16,7 +17,7 @@ pub use undecryptable::Undecryptable;
 use crate::{
     Commit, Document, Entry, Epoch, Error, ExecutionId, Filter, Found, Health, History, Hold, Key, Lease,
     Page, Put, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
-    model::{encrypted_body::EncryptedBody, limits},
+    model::{encrypted_body::EncryptedBody, limits, page_key::execution_of},
     sync::lock_unpoisoned,
 };
 use async_trait::async_trait;
@@ -158,6 +159,10 @@ impl<S: Store + ?Sized> Encrypted<S> {
         let about = about_document(&document.key);
         match self.decrypt(&about, document.body)? {
             Ok(body) => Ok(Document { body, ..document }),
+            // What the page belonged to says the same; only its name is of use, to remove it.
+            Err(unopened) if execution_of(&document.key).is_some() => {
+                Ok(Document { body: unopened.into_body(), ..document })
+            }
             Err(unopened) => Err(Error::Corrupt { what: about, why: unopened.to_string() }),
         }
     }
@@ -195,7 +200,11 @@ impl<S: Store + ?Sized> Store for Encrypted<S> {
         }
         for put in &mut commit.documents {
             if let Some(body) = &mut put.body {
-                self.encrypt("", &about_document(&put.key), body)?;
+                let owner = match execution_of(&put.key) {
+                    Some(execution) => self.owner(execution).await?,
+                    None => "".into(),
+                };
+                self.encrypt(&owner, &about_document(&put.key), body)?;
             }
         }
         for task in commit.schedule.iter_mut().filter(|task| !task.body.is_empty()) {

@@ -24,6 +24,8 @@ use std::{
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<State>,
+    /// The longest body that it takes, in bytes, if that is less than a store has to take.
+    row_limit: Option<usize>,
 }
 
 /// What a commit is decided on and changes. Also what other stores load a part of, to decide as this one does.
@@ -73,6 +75,12 @@ impl Memory {
         Self::default()
     }
 
+    /// An empty store that refuses longer bodies than `bytes`, for tests of what is stored as pages.
+    #[must_use]
+    pub fn with_row_limit(bytes: usize) -> Self {
+        Self { row_limit: Some(bytes), ..Self::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         lock_unpoisoned(&self.state)
     }
@@ -90,6 +98,7 @@ fn page<T, C>(mut items: impl Iterator<Item = T>, limit: usize, cursor: impl Fn(
 impl Store for Memory {
     async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
         limits::check(&commit)?;
+        self.row_limit.map_or(Ok(()), |limit| limits::check_rows(&commit, limit))?;
         let mut state = self.state();
         state.check(&commit)?;
         Ok(state.apply(commit))

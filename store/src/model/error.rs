@@ -98,4 +98,13 @@ impl Error {
             Self::Corrupt { .. } => Fault::Server,
         }
     }
+
+    /// Returns true if the same call may succeed later, by waiting or by deciding again.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self.fault() {
+            Fault::Caller => false,
+            Fault::Conflict | Fault::Unavailable | Fault::Server => true,
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// The longest body of a record, task, document or history entry, in bytes.
 pub const BODY_LIMIT: usize = 256 << 10;
 /// The largest commit, in bytes, as [`Commit`] is measured here: its bodies, its texts and [`PART_BYTES`] per part.
-pub const COMMIT_LIMIT: usize = 16 << 20;
+pub const COMMIT_LIMIT: usize = 32 << 20;
 /// What each part of a commit counts for beside its bodies and texts, in bytes.
 pub const PART_BYTES: usize = 64;
 /// The longest name that becomes part of a key (a guard, tenant, collection, document id or attribute), in bytes.
@@ -67,6 +67,16 @@ pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
         return Err(Error::TooLarge { what: "the commit".into(), size: sum.0, limit: COMMIT_LIMIT });
     }
     Ok(sum.0)
+}
+
+/// Refuses bodies that are longer than `limit`, in bytes.
+pub(crate) fn check_rows(commit: &Commit, limit: usize) -> Result<(), Error> {
+    let record = commit.record.iter().map(|write| ("record", write.record.body.as_slice()));
+    let documents = commit.documents.iter().filter_map(|put| Some((put.key.collection.as_str(), put.body.as_deref()?)));
+    let entries = commit.journal.iter().map(|entry| ("history entry", entry.detail.as_slice()));
+    let tasks = commit.schedule.iter().map(|task| ("task", task.body.as_slice()));
+    let mut rows = record.chain(documents).chain(entries).chain(tasks);
+    rows.try_for_each(|(what, body)| within(|| format!("a row of {what}"), body.len(), limit))
 }
 
 /// Refuses to erase and to write the same execution at once, and to erase nothing or too much.

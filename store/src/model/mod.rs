@@ -13,6 +13,7 @@ pub(crate) mod id;
 pub(crate) mod limits;
 pub(crate) mod maintenance;
 pub(crate) mod page;
+pub(crate) mod page_key;
 pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod store;

@@ -148,4 +148,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// How the store is.
     async fn health(&self) -> Health;
+
+    /// Returns true if large bodies are stored as pages.
+    fn is_paged(&self) -> bool {
+        false
+    }
 }

@@ -13,6 +13,7 @@ mod format;
 mod index_crash;
 mod lifecycle;
 mod maintenance;
+mod pages;
 mod process_kill;
 mod rng;
 mod transfer;

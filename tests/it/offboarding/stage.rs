@@ -69,6 +69,7 @@ impl Stage {
         let engine =
             Engine::new(store.clone(), clock.clone(), platform).with_workflow::<Offboarding>().unwrap();
         let id = ask(&engine, &ready.tenant).await;
+        let store = engine.store().clone();
         Self { engine, store, clock, tenant: ready.tenant.clone(), id }
     }
 

@@ -6,6 +6,8 @@
 
 #[cfg(feature = "lab")]
 pub mod reclaim_cases;
+#[cfg(test)]
+mod large_tenants;
 mod replay;
 mod report;
 mod scenario;

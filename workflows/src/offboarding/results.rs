@@ -23,6 +23,9 @@ use engine::{ChildEnd, DAY, HOUR, Seat};
 use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
 
+/// How many nodes a step works on at once: what the engine does unless told otherwise.
+pub(super) const NODES_AT_ONCE: usize = 16;
+
 /// The provider's key for what the law keeps.
 const ARCHIVE_KEY: &str = "provider-archive";
 
@@ -110,6 +113,13 @@ impl Offboarding {
 
     pub(super) fn at_once(&self) -> usize {
         self.term(|terms| usize::try_from(terms.at_once).unwrap_or(8), 8)
+    }
+
+    /// How long a step may take that does something to each node, if `round` is enough for those that are worked on at once.
+    pub(super) fn for_nodes(&self, round: Duration, at_once: usize) -> Duration {
+        let nodes = self.leaver.as_ref().map_or(0, |leaver| leaver.nodes.len());
+        let rounds = nodes.div_ceil(at_once.max(1)).max(1);
+        round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
     /// Doors that were there when they were looked at.

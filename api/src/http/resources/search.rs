@@ -280,6 +280,7 @@ fn next_of(reason: Reason) -> &'static str {
         Reason::CompensationBlocked => "remove the cause in errors, then retry",
         Reason::PastPivotFailure => "remove the cause in errors, then retry; it cannot be cancelled",
         Reason::Poisoned => "read the log before each crash, mend the cause, then retry",
+        Reason::CommitRefused => "see in errors what cannot be stored, then cancel, or mend it and retry",
         Reason::LimitReached => "see in errors which bound was reached, then retry or cancel",
         Reason::Overdue => "see with show what it waits for; nothing has to be retried",
     }

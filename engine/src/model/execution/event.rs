@@ -95,6 +95,13 @@ pub enum Event {
     },
     /// The moment passed by which the execution was promised to be over.
     Overdue,
+    /// The store has refused for good what followed from an event.
+    CommitRefused {
+        /// The task whose event that was.
+        ticket: TaskRef,
+        /// Why.
+        error: ActionError,
+    },
     /// Something outside happened that the execution waits for, or will.
     Signalled {
         /// Its name.
@@ -138,6 +145,33 @@ impl Event {
         }
     }
 
+    /// Returns true if it stops the execution or only notes something about it. It is taken by an execution that has no room for more.
+    #[must_use]
+    pub(crate) fn stops(&self) -> bool {
+        match self {
+            Self::Seconded { event, .. } => event.stops(),
+            Self::CancelRequested(_)
+            | Self::PauseRequested(_)
+            | Self::TerminateRequested(_)
+            | Self::CommitRefused { .. }
+            | Self::Held { .. }
+            | Self::Overdue => true,
+            Self::Started
+            | Self::Settled { .. }
+            | Self::Probed { .. }
+            | Self::Voted { .. }
+            | Self::VoteWithdrawn(_)
+            | Self::Reminded(_)
+            | Self::Escalated(_)
+            | Self::Extended(_)
+            | Self::DeadlinePassed { .. }
+            | Self::Signalled { .. }
+            | Self::ResumeRequested(_)
+            | Self::RetryRequested(_)
+            | Self::Repaired { .. } => false,
+        }
+    }
+
     /// Who caused it: a person, or the engine.
     #[must_use]
     pub fn actor(&self) -> &str {
@@ -161,6 +195,7 @@ impl Event {
             | Self::Extended(_)
             | Self::DeadlinePassed { .. }
             | Self::Overdue
+            | Self::CommitRefused { .. }
             | Self::Signalled { .. } => "engine",
         }
     }

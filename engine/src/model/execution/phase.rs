@@ -85,6 +85,8 @@ pub enum Reason {
     PastPivotFailure,
     /// A task has brought down its engine again and again.
     Poisoned,
+    /// What follows from an event cannot be stored, however often it is tried: it is too large, or the store refuses it.
+    CommitRefused,
     /// A bound of the engine was reached.
     LimitReached,
     /// It is not parked, and was promised to be over by now.

@@ -11,6 +11,10 @@ use crate::{
 use serde_json::json;
 use store::{ExecutionId, Record, Task, TaskId, Timestamp};
 
+/// The largest execution that goes forward, in bytes. The store takes twice as much ([`store::paged::PAGED_LIMIT`]), so that one at this
+/// limit can be parked, cancelled and terminated, which lists its trail a second time.
+pub(crate) const EXECUTION_LIMIT: usize = store::paged::PAGED_LIMIT / 2;
+
 /// Takes one event, and turns what follows into what is to be committed.
 pub(super) fn take_event<W: Workflow>(
     record: &Record,
@@ -28,9 +32,13 @@ pub(super) fn take_event<W: Workflow>(
     let described = (event.name(), actor, event_detail(&before, &event));
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
     let asked = BallotBefore::from_execution(&before);
+    let stops = event.stops();
     let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
 
     let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
+    if !stops && is_under_way(&execution) {
+        check_room(&next)?;
+    }
     let turned = (from_phase != next.phase).then(|| format!("{from_phase} -> {}", next.phase));
     let left = leaks_detail(&execution);
     let mended = mended.map(|before| json!({ "before": before, "after": repair_snapshot(&execution) }));
@@ -92,6 +100,21 @@ fn next_record<W: Workflow>(
     next.body =
         serde_json::to_vec(execution).map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
     Ok(next)
+}
+
+/// Returns true if the execution may grow further: it goes forward, and was not asked to turn back.
+fn is_under_way<W: Workflow>(execution: &Execution<W>) -> bool {
+    matches!(execution.phase, Phase::Forward) && execution.cancelled.is_none()
+}
+
+/// Refuses a record that leaves no room for the entries by which the execution is parked, taken back or ended.
+fn check_room(next: &Record) -> Result<(), Error> {
+    let size = next.body.len();
+    if size <= EXECUTION_LIMIT {
+        return Ok(());
+    }
+    let what = format!("the record of {}", next.id);
+    Err(store::Error::TooLarge { what, size, limit: EXECUTION_LIMIT }.into())
 }
 
 fn is_finished(phase: &Phase) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every edge that an event takes is an entry; the first entry describes the event.
 
+use super::abridge::abridged;
 use crate::{Edge, Event, Execution, Phase, TrailEntry, Workflow};
 use serde_json::{Value, json};
 use store::{Entry, Record, Sequence, Timestamp};
@@ -10,7 +11,7 @@ use store::{Entry, Record, Sequence, Timestamp};
 pub(super) fn event_detail<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
     match (event, &before.parent) {
         (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
-        _ => serde_json::to_value(event).unwrap_or(Value::Null),
+        _ => abridged(serde_json::to_value(event).unwrap_or(Value::Null)),
     }
 }
 
@@ -24,19 +25,19 @@ pub(super) fn is_repair(event: &Event) -> bool {
 
 /// Where an execution stands, as the history of a repair keeps it.
 pub(super) fn repair_snapshot<W: Workflow>(execution: &Execution<W>) -> Value {
-    json!({
+    abridged(json!({
         "state": execution.state_name(),
         "phase": execution.phase,
         "slots": execution.slots,
         "data": execution.data,
-    })
+    }))
 }
 
 /// What an execution that has finished could not take back.
 pub(super) fn leaks_detail<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
     let Phase::Finished { leaks, .. } = &execution.phase else { return None };
     let leak = |mark: &TrailEntry| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
-    (!leaks.is_empty()).then(|| leaks.iter().map(leak).collect())
+    (!leaks.is_empty()).then(|| abridged(leaks.iter().map(leak).collect()))
 }
 
 /// One entry a way taken, so that every change of state is a line; the first tells the event.

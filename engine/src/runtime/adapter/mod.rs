@@ -3,6 +3,7 @@
 //! Called by the engine through the erased workflow. Invariant: a panic in the code of a workflow makes that execution
 //! unreadable, and no other.
 
+pub(crate) mod abridge;
 pub(crate) mod advance;
 pub(crate) mod alarms;
 pub(crate) mod decode;

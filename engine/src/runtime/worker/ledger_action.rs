@@ -72,7 +72,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 
     /// A turn in the queue before `what`, so that decisions of this process do not come between; none if that takes long.
-    async fn take_turn(&self, what: String) -> Option<Turn<Batch>> {
+    pub(crate) async fn take_turn(&self, what: String) -> Option<Turn<Batch>> {
         let mut place = self.inner.queues.join(what);
         self.turn_alone(&mut place, self.inner.options.lease / 4).await
     }

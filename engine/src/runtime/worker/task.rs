@@ -2,7 +2,10 @@
 
 use crate::{
     ActionError, Call, Class, Engine, Error, Event, MINUTE, Refusal, SECOND, TaskRef,
-    core::slots::{POISONED, STATE_DEADLINE},
+    core::{
+        refused_commits::commit_error,
+        slots::{POISONED, STATE_DEADLINE},
+    },
     model::{
         definition::erased_action::ErasedActionKind,
         execution::{
@@ -11,6 +14,7 @@ use crate::{
         },
     },
 };
+use std::time::Duration;
 use store::{Commit, Epoch, Lease, Settle, TaskId};
 use tracing::Instrument as _;
 
@@ -56,14 +60,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 | Error::Destroyed { .. }
                 | Error::Store(store::Error::Corrupt { .. })),
             ) => {
-                self.inner.metrics.unreadable();
-                // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
-                let now = self.inner.clock.now();
-                let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
-                if first {
-                    tracing::error!(%error, "an execution cannot be read; the others go on");
-                }
-                (pause, deliveries.saturating_sub(1))
+                (self.defer_unreadable(task, &error), deliveries.saturating_sub(1))
+            }
+            Err(Error::Store(error)) if !error.may_pass() => {
+                drop(_in);
+                return Box::pin(self.park_refused(task, epoch, &error)).await;
             }
             Err(error) => {
                 tracing::error!(%error, "a result could not be committed; the task will be delivered again");
@@ -72,6 +73,39 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         drop(_in);
         if let Err(error) = self.hand_back(task, epoch, later(put_off), delivered).await {
+            tracing::warn!(%task, %error, "a task could not be handed back; its lease will lapse");
+        }
+    }
+
+    /// How long the task of an execution waits that cannot be read.
+    fn defer_unreadable(&self, task: TaskId, error: &Error) -> Duration {
+        self.inner.metrics.unreadable();
+        // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
+        let now = self.inner.clock.now();
+        let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
+        if first {
+            tracing::error!(%error, "an execution cannot be read; the others go on");
+        }
+        pause
+    }
+
+    /// Parks the execution whose commit was refused for good: the task is not tried again before an operator has looked.
+    async fn park_refused(&self, task: TaskId, epoch: Epoch, error: &store::Error) {
+        tracing::error!(%error, "a result cannot be stored, and waiting does not help");
+        let ticket = TaskRef { visit: task.visit, slot: task.slot };
+        let error = commit_error(matches!(error, store::Error::TooLarge { .. }), error);
+        let event = Event::CommitRefused { ticket, error };
+        match self.deliver_settling(task.execution, event, Some(Settle { task, epoch })).await {
+            Ok(_) => return,
+            Err(Error::Store(store::Error::Fenced { .. })) => {
+                self.inner.metrics.fenced();
+                return self.note_fenced(task, epoch).await;
+            }
+            Err(Error::Refused(_)) if !Message::is_one(task) => return self.forget(task, epoch).await,
+            Err(error) => tracing::error!(%task, %error, "the execution could not be parked; it is tried again"),
+        }
+        let later = self.inner.clock.now().after(MINUTE);
+        if let Err(error) = self.hand_back(task, epoch, later, 1).await {
             tracing::warn!(%task, %error, "a task could not be handed back; its lease will lapse");
         }
     }

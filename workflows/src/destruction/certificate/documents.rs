@@ -121,7 +121,7 @@ pub struct AssembledCertificate {
     pub kind: CertificateKind,
     /// How many.
     pub exceptions: usize,
-    /// The cover, to be signed as it is. At most 64 KiB.
+    /// The cover, to be signed as it is. At most 4 MiB.
     pub cover: String,
 }
 

@@ -20,8 +20,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest cover, in bytes: it travels as the argument of the action that signs it.
-pub(crate) const COVER_BYTES: usize = 64 << 10;
+/// The longest cover, in bytes: it travels as the argument of the action that signs it. The plans that were approved are on it, with
+/// about 400 bytes for each node.
+pub(crate) const COVER_BYTES: usize = 4 << 20;
 /// The longest list of one page, in bytes, before it is written one leaf a line.
 const LIST_BYTES: usize = 96 << 10;
 

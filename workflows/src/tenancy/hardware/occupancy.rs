@@ -49,8 +49,8 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// The most nodes of one tenant, so that the document keeps under the store's limit (256 KiB).
-    pub const MOST_NODES: usize = 2_000;
+    /// The most nodes of one tenant. A decision about its quota reads them all, about 110 bytes each; the store has them as pages.
+    pub const MOST_NODES: usize = 20_000;
 }
 
 impl Entity for Occupancy {
