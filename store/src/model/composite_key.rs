@@ -109,6 +109,11 @@ mod tests {
         proptest::collection::vec("[/%2F5a]{0,4}", 1..5)
     }
 
+    fn of_one_length() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
+        let parts = |count: usize| proptest::collection::vec("[/%2F5a]{0,4}", count);
+        (1_usize..4).prop_flat_map(move |count| (parts(count), parts(count)))
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -130,9 +135,8 @@ mod tests {
 
         #[test]
         fn two_different_tails_or_parts_before_them_never_share_a_key(
-            a in parts(), b in parts(), tail in "[/%2F5a]{0,4}", other in "[/%2F5a]{0,4}",
+            (a, b) in of_one_length(), tail in "[/%2F5a]{0,4}", other in "[/%2F5a]{0,4}",
         ) {
-            prop_assume!(a.len() == b.len());
             let with = |parts: &[String], tail: &str| CompositeKey(key(parts)).tail(tail);
             prop_assert_eq!(with(&a, &tail) == with(&b, &other), (&a, &tail) == (&b, &other));
         }
