@@ -23,8 +23,9 @@ pub(crate) async fn rotate_token<P: Send + Sync + 'static>(
     let next = generate_token()?;
     let found = engine.transact(false, |view| {
         let Some(user) = view.get::<User>(user)? else { return Ok(None) };
-        view.prefetch::<StoredToken>(user.all_tokens())?;
-        for id in user.all_tokens() {
+        let ids: Vec<String> = user.all_tokens().cloned().collect();
+        view.prefetch::<StoredToken>(&ids)?;
+        for id in &ids {
             let kept = view.get::<StoredToken>(id)?;
             if let Some(kept) = kept.filter(|kept| kept.id == token || kept.called() == token) {
                 return Ok(Some((user, kept)));

@@ -46,7 +46,8 @@ impl LedgerAction for FileRecords {
         let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
         let now = Moment::from(view.now());
         let plain = |asset: &Asset| SanitisationRecord {
-            ended_at: Some(now),
+            // Another server may have begun it, whose clock was ahead.
+            ended_at: Some(self.since.map_or(now, |since| since.max(now))),
             ..SanitisationRecord::begun(
                 asset,
                 Technique::Nothing,
@@ -227,7 +228,7 @@ impl LedgerAction for ValidateRecords {
             };
             // What no backend answered for counts as the platform's own look.
             let verified = self.verified.get(&thing.1.system).copied().unwrap_or(VerifiedAs::Platform);
-            let (verification, validation) = looked_for(&record, verified, now);
+            let (verification, validation) = looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
             view.put(&SanitisationRecord {
                 verification: Some(verification),
                 validation: Some(validation),

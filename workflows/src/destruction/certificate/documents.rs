@@ -157,7 +157,8 @@ impl LedgerAction for AssembleCertificate {
             draft.audit_head =
                 head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
         }
-        let at = view.now().into();
+        let ended = records.values().filter_map(SanitisationRecord::last_moment).max();
+        let at = Moment::from(view.now()).max(pivot.at).max(ended.unwrap_or(pivot.at));
         let issued = issue(draft, &pivot, &inventory, &records, self.exceptions, at);
         let issued = issued.map_err(|why| match why {
             NotIssued::TooLong { .. } => ActionError::permanent(codes::COVER_TOO_LONG, why),

@@ -186,6 +186,13 @@ impl SanitisationRecord {
         Digest::from_content("sanitisation record", self)
     }
 
+    /// When the last of it happened.
+    pub(crate) fn last_moment(&self) -> Option<Moment> {
+        let verified = self.verification.as_ref().map(|verification| verification.at);
+        let validated = self.validation.as_ref().map(|validation| validation.at);
+        [Some(self.started_at), self.ended_at, verified, validated].into_iter().flatten().max()
+    }
+
     /// The document that keeps the record of `asset` in `run`.
     #[must_use]
     pub fn key(run: ExecutionId, asset: &AssetId) -> String {

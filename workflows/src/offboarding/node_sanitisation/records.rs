@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 pub(super) fn of(me: &NodeSanitisation, asset: &Asset, call: &Call, now: Moment) -> SanitisationRecord {
     let actor = Actor::program(format!("node sanitisation {}", call.execution));
     let begun = me.begun_at.unwrap_or(now);
+    // What was done came after its beginning, whatever the clock says of the server that writes it down.
+    let now = now.max(begun);
     let plain = SanitisationRecord {
         owner_epoch: Some(me.owner_epoch.0),
         ended_at: Some(now),
