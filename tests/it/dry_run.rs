@@ -246,7 +246,9 @@ fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String)
         "/v1/nodes/{id}:retire" => json(json!({ "reason": "a test" })),
         "/v1/nodes/{id}:move" => json(json!({ "cluster": "eu-1" })),
         "/v1/executions/{id}:repair" => json(json!({ "kind": "skip", "reason": "a test" })),
-        path if path.starts_with("/v1/executions/{id}:") || path.starts_with("/v1/leftovers/{id}:") => json(json!({ "reason": "a test" })),
+        path if path.starts_with("/v1/executions/{id}:") || path.starts_with("/v1/leftovers/{id}:") => {
+            json(json!({ "reason": "a test" }))
+        }
         other => panic!("say how the dry run of {other} is tried"),
     };
     let id = if rule.path.ends_with(":resume") { &world.paused } else { &world.waits };

@@ -83,7 +83,10 @@ async fn a_decision_stays_as_long_as_its_workload_and_both_go_after_it_has_ended
     stage.engine.transact(true, |view| view.put(&free)).await.unwrap();
     sweeps::expire_documents(&stage.engine).await.unwrap();
     assert_eq!(count::<Workload>(&stage).await, 0);
-    assert_eq!(stage.all::<Admission>().await.iter().filter(|said| said.at.after(DAY * 400) <= now(&stage)).count(), 0);
+    assert_eq!(
+        stage.all::<Admission>().await.iter().filter(|said| said.at.after(DAY * 400) <= now(&stage)).count(),
+        0
+    );
 }
 
 fn now(stage: &Stage) -> Timestamp {
@@ -114,5 +117,8 @@ async fn the_drift_sweep_finds_claims_of_executions_that_have_ended() {
     let found = sweeps::run(&stage.engine, Sweep::Drift, None, "olga").await.unwrap().found;
 
     let wanted = format!("by execution {gone}, which has ended: see `tenure leftovers show {gone}`");
-    assert!(found.iter().any(|found| found.contains(&claimed.id.to_string()) && found.ends_with(&wanted)), "{found:?}");
+    assert!(
+        found.iter().any(|found| found.contains(&claimed.id.to_string()) && found.ends_with(&wanted)),
+        "{found:?}"
+    );
 }

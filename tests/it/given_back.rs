@@ -122,7 +122,8 @@ async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTre
         stage.runs("research", name, gpus).await;
         stage.engine.run_until_idle().await.unwrap();
     }
-    let begun = stage.engine.transact(false, |view| start_command(view, &tenant, "lent")).await.unwrap().unwrap();
+    let begun =
+        stage.engine.transact(false, |view| start_command(view, &tenant, "lent")).await.unwrap().unwrap();
     let planned = begun.gpus.as_set().clone();
     stage.world().run_workload(&StartWorkload { gpus: planned.keys().map(gpus).collect(), ..begun });
     let serve = WorkloadRequest { preemptible: false, ..job("production", "serve", 2) };

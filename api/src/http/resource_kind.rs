@@ -3,8 +3,8 @@
 use crate::types::mapping;
 use engine::Entity;
 use serde_json::Value;
-use workflows::tenancy::Cohort;
 use store::CompositeKey;
+use workflows::tenancy::Cohort;
 
 /// A kind of document that belongs to tenants.
 pub(super) trait ResourceKind: Entity + Send + Sync + 'static {
@@ -41,7 +41,8 @@ fn joined(parts: &[&str]) -> String {
     if front.is_empty() {
         return (*tail).to_owned();
     }
-    let front: Vec<&dyn std::fmt::Display> = front.iter().map(|part| part as &dyn std::fmt::Display).collect();
+    let front: Vec<&dyn std::fmt::Display> =
+        front.iter().map(|part| part as &dyn std::fmt::Display).collect();
     CompositeKey::of(&front).tail(tail).into()
 }
 

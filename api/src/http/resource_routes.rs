@@ -78,7 +78,8 @@ pub(super) async fn list<T: ResourceKind>(
         return Ok(Json(ListPage::new(Vec::new(), None)));
     }
     let tenant = caller.tenant.clone().or(tenant);
-    let prefix = tenant.as_deref().filter(|_| T::BY_TENANT).map(|tenant| CompositeKey::of(&[&tenant]).prefix());
+    let prefix =
+        tenant.as_deref().filter(|_| T::BY_TENANT).map(|tenant| CompositeKey::of(&[&tenant]).prefix());
     let meant = |item: &T| {
         tenant.as_deref().is_none_or(|tenant| tenant == item.tenant())
             && (wanted.is_empty() || matches_filters::<T>(&item.seen(None), &wanted))

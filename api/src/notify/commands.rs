@@ -50,7 +50,8 @@ impl Outbox {
             return Ok(None);
         }
         // What has ended lies by when it did, which its name does not say.
-        let (prefix, wanted, mut after) = (CompositeKey::of(&[&channel]).prefix(), format!(".{name}"), None::<String>);
+        let (prefix, wanted, mut after) =
+            (CompositeKey::of(&[&channel]).prefix(), format!(".{name}"), None::<String>);
         loop {
             let found = self
                 .store
@@ -60,7 +61,10 @@ impl Outbox {
                 found.items.into_iter().map(|found| found.key.id).find(|id| is_named(id, &prefix, &wanted));
             after = found.next;
             if settled.is_some() || after.is_none() {
-                return Ok(Some(DeliveryKeys { open: CompositeKey::of(&[&channel]).tail(name).into(), settled }));
+                return Ok(Some(DeliveryKeys {
+                    open: CompositeKey::of(&[&channel]).tail(name).into(),
+                    settled,
+                }));
             }
         }
     }

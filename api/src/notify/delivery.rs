@@ -196,7 +196,9 @@ const END_OF_TIME: u64 = 9_999_999_999_999;
 
 impl Entity for SettledDelivery {
     const COLLECTION: &'static str = "deliveries-settled";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|sent| Some(sent.0.settled_at.unwrap_or(sent.0.due).after(engine::DAY * 90)));
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|sent| {
+        Some(sent.0.settled_at.unwrap_or(sent.0.due).after(engine::DAY * 90))
+    });
 
     fn id(&self) -> String {
         let at = self.0.settled_at.unwrap_or(self.0.due).0;
@@ -213,7 +215,8 @@ pub(crate) struct DeadDelivery(pub(crate) Delivery);
 
 impl Entity for DeadDelivery {
     const COLLECTION: &'static str = "dead-letters";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|dead| Some(dead.0.told.at.after(engine::DAY * 400)));
+    const RETENTION: engine::Retention<Self> =
+        engine::Retention::Until(|dead| Some(dead.0.told.at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         CompositeKey::of(&[&self.0.channel]).tail(self.0.name()).into()
@@ -247,7 +250,8 @@ impl LastNotified {
 
 impl Entity for LastNotified {
     const COLLECTION: &'static str = "last-told";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|last| Some(last.at.after(engine::DAY * 400)));
+    const RETENTION: engine::Retention<Self> =
+        engine::Retention::Until(|last| Some(last.at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         Self::key(&self.channel, &self.matter)

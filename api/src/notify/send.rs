@@ -8,7 +8,7 @@ use super::{
 };
 use engine::{Entity as _, Notification};
 use std::{collections::BTreeSet, time::Duration};
-use store::{CompositeKey, Commit, Error, Key, Put, Read, Sequence, Timestamp};
+use store::{Commit, CompositeKey, Error, Key, Put, Read, Sequence, Timestamp};
 use tokio::sync::watch;
 
 /// How long an attempt is nobody else's.

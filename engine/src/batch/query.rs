@@ -2,7 +2,7 @@
 
 use super::record::{BATCHES, ITEMS, end, load};
 use crate::{Batch, BatchItem, Engine, Error, model::documents::parse::parse};
-use store::{CompositeKey, Commit, Page, Read, Sequence};
+use store::{Commit, CompositeKey, Page, Read, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
     /// The batch with this id.

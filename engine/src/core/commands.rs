@@ -3,8 +3,8 @@
 
 use super::transition::TransitionCtx;
 use crate::{
-    ActionError, Attribution, Branch, Commitment, Event, Outcome, Phase, Refusal, Slot, Step, TrailEntry, UndoState,
-    Workflow, model::definition::child::CANCEL,
+    ActionError, Attribution, Branch, Commitment, Event, Outcome, Phase, Refusal, Slot, Step, TrailEntry,
+    UndoState, Workflow, model::definition::child::CANCEL,
 };
 
 impl<W: Workflow> TransitionCtx<W> {

@@ -6,9 +6,7 @@
 //! goes on. Invariant: nothing is erased that is open, that an open parent still looks at, that has work left, or that
 //! was not sealed before.
 
-use crate::{
-    Engine, Error, Parent, model::documents::collection, search::attributes::LEFTOVERS,
-};
+use crate::{Engine, Error, Parent, model::documents::collection, search::attributes::LEFTOVERS};
 use serde::Deserialize;
 use serde_json::json;
 use std::{

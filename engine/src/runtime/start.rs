@@ -70,7 +70,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
             if let Some(started) = self.remembered(&key, fingerprint).await? {
                 return Ok(started);
             }
-            if let Some(started) = self.remembered_earlier(request.earlier_key.as_deref(), fingerprint).await? {
+            if let Some(started) =
+                self.remembered_earlier(request.earlier_key.as_deref(), fingerprint).await?
+            {
                 return Ok(started);
             }
             let body =

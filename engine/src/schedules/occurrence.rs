@@ -115,7 +115,8 @@ impl Occurrence {
     /// or runs is kept.
     fn done_with(&self) -> Option<Timestamp> {
         let built_in = self.version == 0 && self.execution.is_none();
-        let is_open = self.fate.is_waiting() || (self.fate == Fate::Fired && self.outcome.is_none() && !built_in);
+        let is_open =
+            self.fate.is_waiting() || (self.fate == Fate::Fired && self.outcome.is_none() && !built_in);
         let quiet = built_in && self.outcome.as_deref() != Some("failed");
         let kept = crate::DAY * if quiet { 7 } else { 400 };
         (!is_open).then(|| self.at.max(self.nominal).after(kept))
@@ -154,7 +155,8 @@ pub struct TriggerRequest {
 
 impl Entity for TriggerRequest {
     const COLLECTION: &'static str = "triggers";
-    const RETENTION: crate::Retention<Self> = crate::Retention::Scratch(|asked| Some(asked.at.after(crate::DAY * 7)));
+    const RETENTION: crate::Retention<Self> =
+        crate::Retention::Scratch(|asked| Some(asked.at.after(crate::DAY * 7)));
 
     fn id(&self) -> String {
         self.key.clone()

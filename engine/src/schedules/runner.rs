@@ -17,7 +17,7 @@ use crate::{
     runtime::{decisions::reads::are_unchanged, ledger::decide_cached},
 };
 use std::collections::BTreeMap;
-use store::{CompositeKey, Commit, ExecutionId, Key, Put, Read, Timestamp};
+use store::{Commit, CompositeKey, ExecutionId, Key, Put, Read, Timestamp};
 
 /// Decisions that one call commits, at most; what is left is for the next.
 pub(super) const MAX_ROUNDS: usize = 500;

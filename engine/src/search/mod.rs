@@ -10,8 +10,8 @@ mod misread;
 mod parser;
 
 pub use field::Field;
-pub use parser::leftovers;
 pub use misread::{CONDITIONS_LIMIT, FilterError, nearest};
+pub use parser::leftovers;
 
 use crate::search::parser::Parser;
 use store::{Query, Timestamp};

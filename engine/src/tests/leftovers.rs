@@ -53,7 +53,10 @@ async fn a_release_that_fails_is_stuck_until_it_succeeds() {
 
     bench.engine.deliver(id, Event::LeftoversReleased(order("olga"))).await.unwrap();
     bench.settle(MINUTE).await;
-    assert_eq!((bench.stands(id).await.as_str(), found(&bench, "stuck").await), ("compensation_blocked", vec![id]));
+    assert_eq!(
+        (bench.stands(id).await.as_str(), found(&bench, "stuck").await),
+        ("compensation_blocked", vec![id])
+    );
     bench.engine.deliver(id, Event::RetryRequested(order("olga"))).await.unwrap();
     bench.settle(MINUTE).await;
 
@@ -64,7 +67,8 @@ async fn a_release_that_fails_is_stuck_until_it_succeeds() {
 async fn a_release_waits_for_a_second_person_where_policy_asks_for_one() {
     let bench = Bench::new();
     let id = terminated(&bench).await;
-    let options = crate::Options { second_person: ["release".to_owned()].into(), ..crate::Options::default() };
+    let options =
+        crate::Options { second_person: ["release".to_owned()].into(), ..crate::Options::default() };
     let engine = bench.another().with_options(options);
 
     let asked = engine.command(id, Event::LeftoversReleased(order("olga")), None).await.unwrap();

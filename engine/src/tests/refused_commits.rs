@@ -105,7 +105,10 @@ impl Workflow for Library {
     type Platform = Outside;
 
     fn step(&self, state: State) -> Step<Self> {
-        let book = self.book.clone().map(|(name, bytes)| WriteBook { book: Book { name, bytes, text: String::new() } });
+        let book = self
+            .book
+            .clone()
+            .map(|(name, bytes)| WriteBook { book: Book { name, bytes, text: String::new() } });
         match state {
             State::Fetching => act_each(self.fetches.iter().map(|bytes| Fetch { bytes: *bytes }))
                 .undo_each(|_| PutBack)

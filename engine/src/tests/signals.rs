@@ -65,7 +65,8 @@ struct Bench {
 impl Bench {
     async fn new() -> Self {
         let clock = Arc::new(ManualClock::starting_at(Timestamp(1_000_000)));
-        let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), ()).with_workflow::<Export>().unwrap();
+        let engine =
+            Engine::new(Arc::new(Memory::new()), clock.clone(), ()).with_workflow::<Export>().unwrap();
         let id = engine.start(Export, Request::by(&Person::new("ada", ["ops"]))).await.unwrap().id;
         let bench = Self { engine, clock, id };
         bench.settle().await;

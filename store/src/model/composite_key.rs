@@ -144,7 +144,10 @@ mod tests {
 
     #[test]
     fn plain_names_keep_the_keys_of_earlier_versions() {
-        assert_eq!(&*CompositeKey::of(&[&"acme", &"research", &format_args!("{:04}", 7)]), "acme/research/0007");
+        assert_eq!(
+            &*CompositeKey::of(&[&"acme", &"research", &format_args!("{:04}", 7)]),
+            "acme/research/0007"
+        );
         assert_eq!(&*CompositeKey::of(&[&"acme"]).tail("gpu/H100"), "acme/gpu/H100");
         assert_eq!(CompositeKey::of(&[&"acme"]).prefix(), "acme/");
         assert_eq!(CompositeKey::unescaped(&[&"acme", &"research"]), None);

@@ -72,7 +72,8 @@ pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
 /// Refuses bodies that are longer than `limit`, in bytes.
 pub(crate) fn check_rows(commit: &Commit, limit: usize) -> Result<(), Error> {
     let record = commit.record.iter().map(|write| ("record", write.record.body.as_slice()));
-    let documents = commit.documents.iter().filter_map(|put| Some((put.key.collection.as_str(), put.body.as_deref()?)));
+    let documents =
+        commit.documents.iter().filter_map(|put| Some((put.key.collection.as_str(), put.body.as_deref()?)));
     let entries = commit.journal.iter().map(|entry| ("history entry", entry.detail.as_slice()));
     let tasks = commit.schedule.iter().map(|task| ("task", task.body.as_slice()));
     let mut rows = record.chain(documents).chain(entries).chain(tasks);

@@ -116,7 +116,8 @@ impl Head {
             return Ok(None);
         }
         let corrupt = |why: String| Error::Corrupt { what: owner.describe(), why };
-        let marker: Marker<Self> = serde_json::from_slice(body).map_err(|error| corrupt(error.to_string()))?;
+        let marker: Marker<Self> =
+            serde_json::from_slice(body).map_err(|error| corrupt(error.to_string()))?;
         if marker.paged.version != VERSION {
             let why = format!("its pages are laid out in form {}", marker.paged.version);
             return Err(corrupt(why + ", which this version of Tenure does not know"));

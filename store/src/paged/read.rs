@@ -63,7 +63,9 @@ impl Paged {
                 return Ok(page);
             }
         }
-        Err(Error::Unavailable { why: format!("the documents of {collection} change too often to be listed") })
+        Err(Error::Unavailable {
+            why: format!("the documents of {collection} change too often to be listed"),
+        })
     }
 
     async fn whole_page(
@@ -191,5 +193,8 @@ impl Paged {
 }
 
 fn incomplete(owner: &Owner) -> Error {
-    Error::Corrupt { what: owner.describe(), why: "a page of it is missing, or is not the one that was written".into() }
+    Error::Corrupt {
+        what: owner.describe(),
+        why: "a page of it is missing, or is not the one that was written".into(),
+    }
 }

@@ -11,7 +11,8 @@ const ROW: usize = 64 << 10;
 
 fn body(entries: usize, changed: usize) -> Vec<u8> {
     let fate = |n| if n == changed { "\"done\",\"output\":{\"serial\":\"abc\"}" } else { "\"begun\"" };
-    let entry = |n: usize| format!("{{\"node\":\"site-a-rack-{n:06}\",\"fate\":{},\"n\":{}}}", fate(n), n * 7919);
+    let entry =
+        |n: usize| format!("{{\"node\":\"site-a-rack-{n:06}\",\"fate\":{},\"n\":{}}}", fate(n), n * 7919);
     format!("[{}]", (0..entries).map(entry).collect::<Vec<_>>().join(",")).into_bytes()
 }
 
@@ -185,7 +186,8 @@ async fn a_body_beyond_the_limit_is_refused_and_one_below_is_stored_as_it_is() {
 
 #[tokio::test]
 async fn a_paged_store_keeps_every_promise_of_a_store_but_the_limit_of_a_body() {
-    let broken = conformance::run(|| async { paged(Arc::new(Memory::new())) }).await.err().unwrap_or_default();
+    let broken =
+        conformance::run(|| async { paged(Arc::new(Memory::new())) }).await.err().unwrap_or_default();
 
     let other: Vec<_> = broken.iter().filter(|broken| !broken.case.contains("limit")).collect();
     assert!(other.is_empty(), "{other:?}");

@@ -67,7 +67,9 @@ impl Paged {
         let short = |body: &[u8]| body.len() <= INLINE_LIMIT && !is_head(body);
         let record = commit.record.as_ref().is_none_or(|write| {
             let known = |expected: Revision| {
-                self.cache.plain(OwnerRef::Record(write.record.id)).is_some_and(|version| version == expected.0)
+                self.cache
+                    .plain(OwnerRef::Record(write.record.id))
+                    .is_some_and(|version| version == expected.0)
             };
             short(&write.record.body) && write.expected.is_none_or(known)
         });
@@ -229,7 +231,9 @@ impl Paged {
     ) -> Result<(Option<Vec<u8>>, Option<Arc<Head>>), Error> {
         let old = replaced.head(owner).map(Arc::as_ref);
         if body.as_deref().is_some_and(is_head) {
-            return Err(Error::Invalid { what: format!("{} begins as a list of pages does", owner.describe()) });
+            return Err(Error::Invalid {
+                what: format!("{} begins as a list of pages does", owner.describe()),
+            });
         }
         let (row, head) = match body {
             Some(body) if body.len() > PAGED_LIMIT => {

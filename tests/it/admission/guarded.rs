@@ -38,7 +38,10 @@ fn a_guard_set_to_block_stops_a_reclaim_that_people_could_let_through_before() {
     let asked = planned(&lent(&[narrow]));
     let blocked = planned(&lent(&[narrow, block]));
 
-    assert_eq!((asked.verdict, asked.breaches.is_empty(), asked.victims.len()), (PlanVerdict::Evict, false, 4));
+    assert_eq!(
+        (asked.verdict, asked.breaches.is_empty(), asked.victims.len()),
+        (PlanVerdict::Evict, false, 4)
+    );
     assert_eq!((blocked.verdict, blocked.victims.len()), (PlanVerdict::Infeasible, 0));
     let why = blocked.why.unwrap();
     assert!(why.contains("guard.reclaim_wider_than_guard") && why.contains("line "), "{why}");

@@ -22,7 +22,8 @@ fn fact(workload: &str, node: &NodeId, of: std::ops::Range<u16>) -> SeenWorkload
 fn observe(world: &mut World, running: &[SeenWorkload]) -> ObservationResult {
     world.pass(Duration::from_secs(1));
     let kind = h100().gpu().unwrap().clone();
-    let busy = |id: &NodeId| running.iter().filter(|one| one.node == *id).map(SeenWorkload::amount).sum::<u64>();
+    let busy =
+        |id: &NodeId| running.iter().filter(|one| one.node == *id).map(SeenWorkload::amount).sum::<u64>();
     let nodes = world.occupancy().nodes.into_keys().map(|id| {
         let seen = ObservedKind { usable: 8, busy: busy(&id).min(8) };
         (id, BTreeMap::from([(kind.clone(), seen)]))
@@ -137,7 +138,11 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                     }
                     observe(&mut world, &facts);
                     for fact in &facts {
-                        assert_eq!(nodes(&world, &fact.workload), [fact.node.clone()], "it is booked where it runs");
+                        assert_eq!(
+                            nodes(&world, &fact.workload),
+                            [fact.node.clone()],
+                            "it is booked where it runs"
+                        );
                     }
                 }
             }

@@ -17,8 +17,12 @@ async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     books.act(&PassPivot { approved: digest, ..passing() }, &call).unwrap();
     books.act(&KeepRecords { records: assets.iter().map(record).collect() }, &call).unwrap();
     books.now = at(200).into();
-    let assemble =
-        AssembleCertificate { draft: draft(Vec::new()), exceptions: Exceptions::Refuse, schema: 1, kept_for: None };
+    let assemble = AssembleCertificate {
+        draft: draft(Vec::new()),
+        exceptions: Exceptions::Refuse,
+        schema: 1,
+        kept_for: None,
+    };
     let assembled = books.act(&assemble, &call).unwrap();
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let mut calls = Calls::new().await;
@@ -64,8 +68,12 @@ async fn a_signature_of_something_else_is_not_kept() {
     books.act(&passing(), &call).unwrap();
     books.act(&KeepRecords { records: things().iter().map(record).collect() }, &call).unwrap();
     books.now = at(200).into();
-    let assemble =
-        AssembleCertificate { draft: draft(Vec::new()), exceptions: Exceptions::Refuse, schema: 1, kept_for: None };
+    let assemble = AssembleCertificate {
+        draft: draft(Vec::new()),
+        exceptions: Exceptions::Refuse,
+        schema: 1,
+        kept_for: None,
+    };
     books.act(&assemble, &call).unwrap();
     let (sig, public_key) = key().sign(b"something else").await.unwrap();
     let keep = KeepCertificate { signature: dsse::Signature::new(&public_key, &sig), public_key };

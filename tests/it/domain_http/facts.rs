@@ -4,7 +4,8 @@ use super::{ACME, items, submit};
 use crate::served::{Answer, Served, shared};
 use serde_json::{Value, json};
 
-const NODES_OF_FOUR: &str = "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,4,H100\nn-2,96000,786432,4,H100\n";
+const NODES_OF_FOUR: &str =
+    "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,4,H100\nn-2,96000,786432,4,H100\n";
 
 /// A tenant with two nodes of four GPUs, and two workspaces that own as many as one node has.
 async fn two_nodes() -> Served {
@@ -79,7 +80,11 @@ async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
     assert_eq!(taken["moved"], json!([{ "tenant": ACME, "workload": "r1" }]), "{taken}");
     assert_eq!(taken["drift"], json!([]), "{taken}");
     let after = served.get("/v1/workloads/acme/r1").await.body;
-    assert_eq!((&after["placed"][0]["node"], &after["placement"]), (&json!(other), &json!("observed")), "{after}");
+    assert_eq!(
+        (&after["placed"][0]["node"], &after["placement"]),
+        (&json!(other), &json!("observed")),
+        "{after}"
+    );
     assert_eq!(after["observed"]["nodes"][&other]["gpus"].as_array().unwrap().len(), 4, "{after}");
     assert_eq!(after["observed"]["nodes"][&other]["since"], "2026-01-01T00:00:00Z", "{after}");
     assert_eq!(submit(&served, "serving", "s1", 4).await.status, 200);

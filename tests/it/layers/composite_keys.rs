@@ -4,7 +4,16 @@ use super::sources;
 
 /// What a statement that makes a key has in it.
 const KEYS: [&str; 10] = [
-    "fn key(", "fn id(", "_key(", "let key", "let id ", "let prefix", "documents(", "Key::new(", ".get::<", "view.delete::<",
+    "fn key(",
+    "fn id(",
+    "_key(",
+    "let key",
+    "let id ",
+    "let prefix",
+    "documents(",
+    "Key::new(",
+    ".get::<",
+    "view.delete::<",
 ];
 
 /// Crates whose documents have keys. Backends name things of other systems by their rules.
@@ -26,7 +35,10 @@ fn joined(code: &str) -> Vec<(&str, &str)> {
 
 fn is_key((statement, text): &(&str, &str)) -> bool {
     // What an answer shows is not stored.
-    !statement.contains("json!(") && !text.contains("//") && !text.starts_with('/') && KEYS.iter().any(|word| statement.contains(word))
+    !statement.contains("json!(")
+        && !text.contains("//")
+        && !text.starts_with('/')
+        && KEYS.iter().any(|word| statement.contains(word))
 }
 
 /// A document or a request has one key and a key has one owner, whatever characters names and foreign ids have.
@@ -36,7 +48,10 @@ fn every_key_of_several_parts_is_a_composite_key() {
     for dir in CRATES {
         for (path, code) in sources(dir) {
             // Its own file, cases of the stores' tests, and files in a folder.
-            if ["composite_key.rs", "/conformance/", "key_folder.rs", "tests.rs"].iter().any(|not| path.contains(not)) {
+            if ["composite_key.rs", "/conformance/", "key_folder.rs", "tests.rs"]
+                .iter()
+                .any(|not| path.contains(not))
+            {
                 continue;
             }
             let keys = joined(&code).into_iter().filter(is_key);

@@ -67,7 +67,9 @@ fn only_code_that_looked_makes_observed_gpus() {
         "workflows/src/reclaim/eviction/examples.rs",
     ];
     let mut makers = BTreeSet::new();
-    for dir in ["workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src", "api/cli/src"] {
+    for dir in
+        ["workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src", "api/cli/src"]
+    {
         for (path, code) in sources(dir) {
             let maker = LOOKS.iter().find(|allowed| path.ends_with(*allowed));
             makers.extend(maker.filter(|_| code.contains("ObservedGpus::reported(")));

@@ -45,7 +45,8 @@ async fn workspace(stage: &Stage) -> WorkspaceName {
 /// S-90.
 #[tokio::test]
 async fn a_tenant_whose_work_runs_does_not_leave_where_policy_blocks_it() {
-    let policy = |mode: &str| format!("policy: platform\nversion: 3\nguards: {{end_of_tenant_in_use: {mode}}}\n");
+    let policy =
+        |mode: &str| format!("policy: platform\nversion: 3\nguards: {{end_of_tenant_in_use: {mode}}}\n");
 
     let blocked = in_use(&policy("block")).await;
     assert_eq!(blocked.to_rest().await, ("Rejected".into(), "finished".into()));

@@ -3,7 +3,9 @@
 //! `TENURE_TEST_NODES` sets another number of nodes, such as 4000. With `--nocapture` the test prints what each took.
 
 use backends::simulated::{LocalWorld, simulated_platform};
-use engine::{ActionError, Engine, Entity as _, ManualClock, Person, Request, Stopwatch, Undecided, Verdict, View};
+use engine::{
+    ActionError, Engine, Entity as _, ManualClock, Person, Request, Stopwatch, Undecided, Verdict, View,
+};
 use std::sync::Arc;
 use store::{ExecutionId, Memory, Store, Timestamp};
 use workflows::{
@@ -84,7 +86,8 @@ impl Stage {
                 for (number, seat) in case.seats.iter().enumerate() {
                     for count in 0..seat.count {
                         let person = Person::new(format!("voter-{number}-{count}"), seat.any_of.clone());
-                        let vote = self.engine.vote(id, &person, Verdict::Approve, &case.digest, "it looks right");
+                        let vote =
+                            self.engine.vote(id, &person, Verdict::Approve, &case.digest, "it looks right");
                         _ = vote.await;
                     }
                 }
@@ -119,7 +122,8 @@ async fn a_tenant_of_hundreds_of_nodes_comes_in_and_leaves_and_no_row_is_larger_
     assert_eq!(stage.to_end(id).await, "Closed");
     println!("{nodes} nodes offboarded in {:?}", began.elapsed());
 
-    let certificates = stage.engine.store().documents(StoredCertificate::COLLECTION, "", None, 10).await.unwrap().items;
+    let certificates =
+        stage.engine.store().documents(StoredCertificate::COLLECTION, "", None, 10).await.unwrap().items;
     assert_eq!(certificates.len(), 1);
     assert_eq!(stage.parked().await, 0);
 }

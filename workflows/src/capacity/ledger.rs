@@ -11,7 +11,8 @@ use crate::{
     reclaim,
     scheduling::admission,
     tenancy::{
-        Cents, Cohort, GpuModel, Gpus, OpenLoans, Region, RegionId, Resource, Tenant, TenantId, Tier, Waitlist,
+        Cents, Cohort, GpuModel, Gpus, OpenLoans, Region, RegionId, Resource, Tenant, TenantId, Tier,
+        Waitlist,
     },
 };
 use engine::{Call, Entity, LedgerAction, Undecided, View};
@@ -59,7 +60,10 @@ impl AssessCapacity {
             tiers.extend(view.get::<Tenant>(tenant.as_str())?.map(|tenant| tenant.tier));
         }
         let monthly = policy.monthly(&self.model, waited_for);
-        Ok((terms(&policy, &tiers, monthly), CapacityMeasurement { at, total, free, buffer, waited_for, overdue, enough }))
+        Ok((
+            terms(&policy, &tiers, monthly),
+            CapacityMeasurement { at, total, free, buffer, waited_for, overdue, enough },
+        ))
     }
 }
 
@@ -111,7 +115,9 @@ pub(crate) fn stock(
 /// The rungs that policy climbs for tenants of `tier`, in its order.
 fn ladder_of(tier: Tier, policy: &PlatformPolicy) -> Vec<Rung> {
     let (mut tried, mut ladder) = (BTreeSet::new(), Vec::new());
-    while let Remedy::Climb(rung) = on_failure(&Failure::Exhausted { tier, tried: tried.clone() }, policy).answer {
+    while let Remedy::Climb(rung) =
+        on_failure(&Failure::Exhausted { tier, tried: tried.clone() }, policy).answer
+    {
         ladder.push(rung);
         if !tried.insert(rung) {
             break;

@@ -364,7 +364,9 @@ impl LedgerAction for ForgetInventory {
             holds_of(view, &self.tenant)?.pivots.into_iter().any(|pivot| pivot.run == call.execution);
         let Some(head) = view.get::<InventoryHead>(&key)?.filter(|_| !passed) else { return Ok(()) };
         for page in 0..head.pages {
-            view.delete::<super::inventory::InventoryPage>(&super::inventory::InventoryPage::key(&key, page))?;
+            view.delete::<super::inventory::InventoryPage>(&super::inventory::InventoryPage::key(
+                &key, page,
+            ))?;
         }
         view.delete::<InventoryHead>(&key)
     }

@@ -228,7 +228,8 @@ impl LedgerAction for ValidateRecords {
             };
             // What no backend answered for counts as the platform's own look.
             let verified = self.verified.get(&thing.1.system).copied().unwrap_or(VerifiedAs::Platform);
-            let (verification, validation) = looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
+            let (verification, validation) =
+                looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
             view.put(&SanitisationRecord {
                 verification: Some(verification),
                 validation: Some(validation),

@@ -239,7 +239,9 @@ impl Onboarding {
         move |setting| RestoreGpuLayout {
             cluster: setting.cluster.clone(),
             node: setting.node.clone(),
-            previous: read.get(setting.node.as_str()).map_or_else(|| setting.profile.clone(), |&read| read.clone()),
+            previous: read
+                .get(setting.node.as_str())
+                .map_or_else(|| setting.profile.clone(), |&read| read.clone()),
         }
     }
 

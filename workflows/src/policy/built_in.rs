@@ -201,7 +201,8 @@ mod tests {
         let reference = PlatformPolicy::from_yaml(&text).unwrap().reference;
         let published = |over| {
             let (reference, text) = (reference.clone(), text.clone());
-            let stored = PublishedPolicy { reference, author: "ada".into(), at: store::Timestamp(1), text, over };
+            let stored =
+                PublishedPolicy { reference, author: "ada".into(), at: store::Timestamp(1), text, over };
             PlatformPolicy::published(&stored).unwrap()
         };
 
@@ -220,7 +221,8 @@ mod tests {
 
         let extended = "policy: platform\nversion: 3\napprovals: {reclaim: {within: 10m, extend: 6m}}\n";
         assert!(PlatformPolicy::from_yaml(extended).is_err());
-        let longer = "policy: platform\nversion: 3\nreclaim: {deadline: 2h}\napprovals: {reclaim: {within: 1h}}\n";
+        let longer =
+            "policy: platform\nversion: 3\nreclaim: {deadline: 2h}\napprovals: {reclaim: {within: 1h}}\n";
         PlatformPolicy::from_yaml(longer).unwrap();
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::{
     policy::{
-        GuardName, Multitenancy, OnboardingFacts, OnboardingRequest, Origin, PlatformPolicy, TenantPolicy, constraints,
+        GuardName, Multitenancy, OnboardingFacts, OnboardingRequest, Origin, PlatformPolicy, TenantPolicy,
+        constraints,
         decisions::{IsolationFacts, IsolationRules, isolation},
         duration::show,
         sections::procedures::describe,

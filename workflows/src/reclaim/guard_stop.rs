@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// The guard that stops a plan with these breaches; `None` when people may let it through.
 pub(super) fn stopped(breaches: &[Breach], policy: &PlatformPolicy) -> Option<Blocked> {
-    let mut stops = breaches.iter().filter_map(|breach| blocked(&GuardedAction::Reclaim(breadth(breach)), policy));
+    let mut stops =
+        breaches.iter().filter_map(|breach| blocked(&GuardedAction::Reclaim(breadth(breach)), policy));
     stops.find(|stop| stop.mode == GuardMode::Block)
 }
 

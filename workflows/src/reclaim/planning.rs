@@ -11,8 +11,9 @@ use crate::{
         ReclaimCause,
         batch_owners::{self, PlannedDemand},
         eviction::{Eviction, EvictionTerms},
+        guard_stop,
         planned::{PlanVerdict, PlannedReclaim, ReclaimTerms},
-        guard_stop, planner_input, planner_settings,
+        planner_input, planner_settings,
         question::PlanningQuery,
     },
     scheduling::{

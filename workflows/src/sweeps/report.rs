@@ -96,7 +96,9 @@ impl SweepReport {
 
 impl Entity for SweepReport {
     const COLLECTION: &'static str = "sweeps";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|swept| Some(swept.at.after(if swept.is_quiet() { engine::DAY * 7 } else { engine::DAY * 400 })));
+    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|swept| {
+        Some(swept.at.after(if swept.is_quiet() { engine::DAY * 7 } else { engine::DAY * 400 }))
+    });
 
     fn id(&self) -> String {
         CompositeKey::of(&[&<&str>::from(self.sweep), &format_args!("{:020}", self.at.0)]).into()

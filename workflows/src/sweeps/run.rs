@@ -4,7 +4,10 @@ use super::report::SweepReport;
 use crate::{
     platform::Platform,
     policy::{self, Sweep},
-    sweeps::{drift, ended_contracts, ended_quotas, exhausted_capacity, missed_promises, old_cluster_keys, overdue_loans},
+    sweeps::{
+        drift, ended_contracts, ended_quotas, exhausted_capacity, missed_promises, old_cluster_keys,
+        overdue_loans,
+    },
 };
 use engine::{Engine, Error};
 use std::time::Duration;

@@ -12,8 +12,8 @@ use crate::{
     policy::{
         OnboardingFacts, OnboardingRequest, PlatformPolicy, PolicyRef, Sweep,
         decisions::{
-            ApprovalFor, CapacityFacts, GuardedAction, ReclaimBreadth, RetentionFacts, RetentionRuling, approval,
-            blocked, decide_retention, has_recovered, is_exhausted,
+            ApprovalFor, CapacityFacts, GuardedAction, ReclaimBreadth, RetentionFacts, RetentionRuling,
+            approval, blocked, decide_retention, has_recovered, is_exhausted,
         },
         evaluate, from_yaml,
     },
@@ -53,7 +53,15 @@ fn fuller() -> Value {
     set(
         &mut document,
         "/capacity/ladder/standard",
-        json!(["recall_overdue", "sleep_idle", "consolidate", "rebalance", "return_buffer", "burst", "degrade"]),
+        json!([
+            "recall_overdue",
+            "sleep_idle",
+            "consolidate",
+            "rebalance",
+            "return_buffer",
+            "burst",
+            "degrade"
+        ]),
     );
     let glass = json!({ "any_of": ["breakglass"], "reason_at_least": 30 });
     for gate in ["quota_decrease", "offboard", "sla_change", "incident"] {
@@ -97,20 +105,80 @@ fn leaves(value: &Value, at: &str, into: &mut Vec<(String, Value)>) {
 /// Other values that a key with this one might have.
 fn others(value: &Value) -> Vec<Value> {
     let words = [
-        "1h", "2h", "14m", "16m", "1m", "7m", "3s", "6d", "2d", "45d", "500d", "2200d", "0s", "0d", "admin",
-        "finance", "security", "platform_ops", "breakglass", "group:night-watch", "research", "standard",
-        "enterprise", "production", "batch", "dev", "service", "interactive", "block", "approve", "archive",
-        "destroy", "purge", "clear", "fair", "none", "driver_scrub", "fill_verify", "gpu_reset", "Never",
-        "LowerPriority", "LowerOrNewerEqualPriority", "Any", "hipaa", "pci", "gdpr", "any",
-        "dedicated_cluster", "dedicated_nodes", "shared_slices", "node", "cluster", "Europe/Berlin", "7 7 * * *",
-        "return_buffer", "degrade", "burst", "sleep_idle", "procure", "recall_overdue", "rebalance", "eu-3",
-        "us-west", "600", "registry.example.org", "telemetry", "backup",
+        "1h",
+        "2h",
+        "14m",
+        "16m",
+        "1m",
+        "7m",
+        "3s",
+        "6d",
+        "2d",
+        "45d",
+        "500d",
+        "2200d",
+        "0s",
+        "0d",
+        "admin",
+        "finance",
+        "security",
+        "platform_ops",
+        "breakglass",
+        "group:night-watch",
+        "research",
+        "standard",
+        "enterprise",
+        "production",
+        "batch",
+        "dev",
+        "service",
+        "interactive",
+        "block",
+        "approve",
+        "archive",
+        "destroy",
+        "purge",
+        "clear",
+        "fair",
+        "none",
+        "driver_scrub",
+        "fill_verify",
+        "gpu_reset",
+        "Never",
+        "LowerPriority",
+        "LowerOrNewerEqualPriority",
+        "Any",
+        "hipaa",
+        "pci",
+        "gdpr",
+        "any",
+        "dedicated_cluster",
+        "dedicated_nodes",
+        "shared_slices",
+        "node",
+        "cluster",
+        "Europe/Berlin",
+        "7 7 * * *",
+        "return_buffer",
+        "degrade",
+        "burst",
+        "sleep_idle",
+        "procure",
+        "recall_overdue",
+        "rebalance",
+        "eu-3",
+        "us-west",
+        "600",
+        "registry.example.org",
+        "telemetry",
+        "backup",
     ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
         Value::Number(number) => {
             let number = number.as_f64().unwrap();
-            let near = [number + 1.0, number - 1.0, number * 2.0, number / 2.0, number * 100.0, 0.0, 0.07, 0.9];
+            let near =
+                [number + 1.0, number - 1.0, number * 2.0, number / 2.0, number * 100.0, 0.0, 0.07, 0.9];
             // As it would be written: a whole number without a point.
             near.into_iter().filter_map(|value| serde_json::from_str(&value.to_string()).ok()).collect()
         }
@@ -186,18 +254,34 @@ fn decided(policy: &PlatformPolicy, requests: &[OnboardingFacts]) -> String {
     let held = crate::destruction::HoldScope::Workspace("research".parse().unwrap());
     told.push(format!("{:?}", offboarding::delays(&held, policy)));
     told.push(format!("{:?}", planning::terms(policy, Timestamp(0))));
-    told.push(format!("{:?} {:?}", planner_settings::of_policy(policy, false), planner_settings::preemption(policy)));
+    told.push(format!(
+        "{:?} {:?}",
+        planner_settings::of_policy(policy, false),
+        planner_settings::preemption(policy)
+    ));
     for tags in [vec![], vec![Compliance::Hipaa], vec![Compliance::Pci], vec![Compliance::Gdpr]] {
         for same in [true, false] {
             let tags = tags.iter().copied().collect();
-            told.push(format!("{:?}", planning::terms_of_eviction(policy, policy.reclaim.grace, &tags, same)));
+            told.push(format!(
+                "{:?}",
+                planning::terms_of_eviction(policy, policy.reclaim.grace, &tags, same)
+            ));
         }
     }
     told.extend(guarded(policy));
     told.extend(asked(policy));
     told.extend(exhausted(policy));
-    told.push(format!("{:?}", Sweep::VARIANTS.iter().map(|sweep| policy.sweeps.get(*sweep)).collect::<Vec<_>>()));
-    for (model, region) in [("T4", "eu-west"), ("A100", "us-west"), ("P100", "eu-west"), ("H200", "eu-west"), ("V100", "eu-west")] {
+    told.push(format!(
+        "{:?}",
+        Sweep::VARIANTS.iter().map(|sweep| policy.sweeps.get(*sweep)).collect::<Vec<_>>()
+    ));
+    for (model, region) in [
+        ("T4", "eu-west"),
+        ("A100", "us-west"),
+        ("P100", "eu-west"),
+        ("H200", "eu-west"),
+        ("V100", "eu-west"),
+    ] {
         told.push(format!("{:?}", policy.monthly(&model.parse().unwrap(), Gpus(3))));
         told.push(format!("{:?}", policy.buffer_in(&region.parse().unwrap())));
     }
@@ -219,7 +303,9 @@ fn asked(policy: &PlatformPolicy) -> Vec<String> {
         ApprovalFor::Incident { disturbs: true },
         ApprovalFor::QuotaDecrease { to: Gpus(1), used: Gpus(2) },
     ];
-    for (from, to, free) in [(0, 2, 64), (0, 3, 64), (10, 11, 64), (100, 110, 640), (100, 120, 64), (8, 25, 64)] {
+    for (from, to, free) in
+        [(0, 2, 64), (0, 3, 64), (10, 11, 64), (100, 110, 640), (100, 120, 64), (8, 25, 64)]
+    {
         let (from, to, free) = (Gpus(from), Gpus(to), Gpus(free));
         asks.push(ApprovalFor::QuotaIncrease { from, to, free });
     }
@@ -232,9 +318,15 @@ fn exhausted(policy: &PlatformPolicy) -> Vec<String> {
         told.push(format!("{}", has_recovered(Gpus(32), Gpus(free), policy)));
         for minutes in [0, 1, 8, 15, 90, 600] {
             let span = Duration::from_secs(60 * minutes);
-            let scarce = CapacityFacts { total: Gpus(32), free: Gpus(free), scarce_for: span, ..Default::default() };
-            let waiting = CapacityFacts { total: Gpus(32), free: Gpus(32), oldest_waits: span, ..Default::default() };
-            told.push(format!("{} {}", is_exhausted(&scarce, policy).answer, is_exhausted(&waiting, policy).answer));
+            let scarce =
+                CapacityFacts { total: Gpus(32), free: Gpus(free), scarce_for: span, ..Default::default() };
+            let waiting =
+                CapacityFacts { total: Gpus(32), free: Gpus(32), oldest_waits: span, ..Default::default() };
+            told.push(format!(
+                "{} {}",
+                is_exhausted(&scarce, policy).answer,
+                is_exhausted(&waiting, policy).answer
+            ));
         }
     }
     told
@@ -276,7 +368,8 @@ fn memory_that_corrects_errors_is_looked_at_for_customers_of_a_tenant() {
     let request = OnboardingRequest::from_yaml(text).unwrap();
     let facts = OnboardingFacts { request, ..requests().remove(0) };
     let without = "policy: platform\nversion: 9\ngpu_models: {H100: {memory_mib: 81920, ecc: false}}\n";
-    let (built_in, without) = (PlatformPolicy::built_in().unwrap(), PlatformPolicy::from_yaml(without).unwrap());
+    let (built_in, without) =
+        (PlatformPolicy::built_in().unwrap(), PlatformPolicy::from_yaml(without).unwrap());
     assert_ne!(evaluate(&facts, &built_in).verdict, evaluate(&facts, &without).verdict);
 }
 
@@ -285,7 +378,9 @@ fn memory_that_corrects_errors_is_looked_at_for_customers_of_a_tenant() {
 fn destruction_keeps_data_for_as_long_as_the_policy_says() {
     let policy = PlatformPolicy::built_in().unwrap();
     let end = Moment::from(Timestamp(0));
-    for tags in [vec![], vec![Compliance::Hipaa], vec![Compliance::Pci], vec![Compliance::Hipaa, Compliance::Gdpr]] {
+    for tags in
+        [vec![], vec![Compliance::Hipaa], vec![Compliance::Pci], vec![Compliance::Hipaa, Compliance::Gdpr]]
+    {
         let tags: BTreeSet<Compliance> = tags.into_iter().collect();
         let rules = OffboardingTerms::from_policy(&policy, Tier::Standard).retention;
         let resolved = resolve(&rules, &tags, end);
@@ -298,7 +393,8 @@ fn destruction_keeps_data_for_as_long_as_the_policy_says() {
                     since: Duration::from_secs(86_400 * u64::from(days)),
                     holds: Vec::new(),
                 };
-                let said = matches!(decide_retention(&facts, &policy).answer, RetentionRuling::MustKeep { .. });
+                let said =
+                    matches!(decide_retention(&facts, &policy).answer, RetentionRuling::MustKeep { .. });
                 let kept = resolved[&data].retain_until.is_some_and(|until| until > end.after_days(days));
                 assert_eq!(kept, said, "{class} after {days} days");
             }

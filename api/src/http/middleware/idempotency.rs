@@ -142,7 +142,8 @@ pub(crate) struct StoredResponse {
 
 impl Entity for StoredResponse {
     const COLLECTION: &'static str = "idempotency";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|kept| Some(kept.at.after(RESPONSE_RETENTION)));
+    const RETENTION: engine::Retention<Self> =
+        engine::Retention::Scratch(|kept| Some(kept.at.after(RESPONSE_RETENTION)));
 
     fn id(&self) -> String {
         self.id.clone()

@@ -54,7 +54,8 @@ pub(crate) struct InProgress {
 
 impl Entity for KeyState {
     const COLLECTION: &'static str = StoredResponse::COLLECTION;
-    const RETENTION: engine::Retention<Self> = engine::Retention::Scratch(|under| Some(under.last_used().after(RESPONSE_RETENTION)));
+    const RETENTION: engine::Retention<Self> =
+        engine::Retention::Scratch(|under| Some(under.last_used().after(RESPONSE_RETENTION)));
 
     fn id(&self) -> String {
         match self {

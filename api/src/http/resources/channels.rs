@@ -24,8 +24,8 @@ use program::encoding::hex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use workflows::policy::duration;
 use store::CompositeKey;
+use workflows::policy::duration;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (read, manage) = (Access::Staff(Verb::ReadChannels), Access::Staff(Verb::ManageChannels));

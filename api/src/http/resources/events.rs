@@ -7,7 +7,10 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{TextBody, media, parse_json, understood},
-        middleware::{guard::require, idempotency::{StartKey, fingerprint}},
+        middleware::{
+            guard::require,
+            idempotency::{StartKey, fingerprint},
+        },
         problem::{Problem, code::ProblemCode, denial::DenialReason},
         resources::{
             events::cloudevent::{EventData, IncomingEvent, binary, envelope, structured},

@@ -30,6 +30,7 @@ use engine::View;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::CompositeKey;
 use workflows::{
     destruction::{
         AssetId, Hold, HoldError, HoldKind, HoldRefused, HoldScope, Holds, PlaceHold, ReleaseHold,
@@ -39,7 +40,6 @@ use workflows::{
     signing::Moment,
     tenancy::{Tenant, TenantId, Workspace, WorkspaceName, workspace_key},
 };
-use store::CompositeKey;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (read, hold) = (Access::Tenant(Verb::ReadHolds), Access::Staff(Verb::Hold));

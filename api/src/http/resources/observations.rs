@@ -183,13 +183,21 @@ fn checked(
         } else if !nodes.contains_key(&seen.node) {
             Some(format!("nodes has no {}; say there how many of its GPUs are usable and busy", seen.node))
         } else if !(1..=MOST_ON_NODE).contains(&seen.amount()) || seen.gpus.len() as u64 > MOST_ON_NODE {
-            Some(format!("{} GPUs; name 1 to {MOST_ON_NODE} in gpus, or say how many in count", seen.amount()))
+            Some(format!(
+                "{} GPUs; name 1 to {MOST_ON_NODE} in gpus, or say how many in count",
+                seen.amount()
+            ))
         } else {
             None
         };
         match wrong {
             Some(message) => {
-                faults.push(Fault { pointer: format!("/running/{number}"), message, line: None, column: None });
+                faults.push(Fault {
+                    pointer: format!("/running/{number}"),
+                    message,
+                    line: None,
+                    column: None,
+                });
             }
             None => running.push(seen),
         }
@@ -234,7 +242,8 @@ async fn sorted(
         }
     }
     if !faults.is_empty() {
-        let detail = format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
+        let detail =
+            format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults));
     }
     for seen in running {

@@ -24,13 +24,13 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use store::CompositeKey;
 use workflows::{
     policy::in_force,
     scheduling::admission::usage_so_far,
     tenancy::{Cluster, Cohort, MonthlyUsage, Tenant},
     usage_statement::{self, StatementPlace},
 };
-use store::CompositeKey;
 
 /// Months that are read at once.
 const AT_ONCE: usize = 1_000;
@@ -117,8 +117,7 @@ async fn lines(
     let mut closed = Vec::new();
     loop {
         let prefix = CompositeKey::of(&[&tenant.id]).prefix();
-        let (found, next) =
-            list_visible::<MonthlyUsage>(app, caller, &prefix, &page, |_| true).await?;
+        let (found, next) = list_visible::<MonthlyUsage>(app, caller, &prefix, &page, |_| true).await?;
         closed.extend(found);
         page.after = next;
         if page.after.is_none() {

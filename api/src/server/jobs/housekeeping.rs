@@ -2,10 +2,7 @@
 
 use crate::{
     auth::{Enrolment, Session, SignIn, record_expiries},
-    http::middleware::{
-        idempotency,
-        idempotency_lock::KeyState,
-    },
+    http::middleware::{idempotency, idempotency_lock::KeyState},
     notify::{DeadDelivery, LastNotified, SettledDelivery},
     state::{ServerState, SharedState},
 };

@@ -99,7 +99,8 @@ async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Res
     }
     end_finished(app, occupancy, (&running, at)).await?;
     let tenant = &occupancy.tenant;
-    let mut more = apply(app, |view| Ok(admission::observe_running(view, tenant, &seen, &running)?.news)).await?;
+    let mut more =
+        apply(app, |view| Ok(admission::observe_running(view, tenant, &seen, &running)?.news)).await?;
     while more {
         more = apply(app, |view| admission::admit_queued(view, tenant)).await?;
     }

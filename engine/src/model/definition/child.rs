@@ -51,8 +51,13 @@ impl Parent {
 
     /// What the names of all children of the slot of `call` begin with.
     pub(crate) fn prefix(call: &Call) -> String {
-        CompositeKey::of(&[&call.execution, &call.state, &call.states_entered, &format_args!("{}.", call.slot)])
-            .into()
+        CompositeKey::of(&[
+            &call.execution,
+            &call.state,
+            &call.states_entered,
+            &format_args!("{}.", call.slot),
+        ])
+        .into()
     }
 
     /// Rewritten whenever an execution starts a child, so that a list of its children can be relied on.

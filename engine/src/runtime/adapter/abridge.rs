@@ -41,7 +41,9 @@ fn estimate(value: &Value) -> usize {
         Value::String(text) => text.len().saturating_add(4),
         Value::Array(items) => items.iter().map(estimate).fold(4, usize::saturating_add),
         Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| name.len().saturating_add(4).saturating_add(estimate(value));
+            let field = |(name, value): (&String, &Value)| {
+                name.len().saturating_add(4).saturating_add(estimate(value))
+            };
             fields.iter().map(field).fold(4, usize::saturating_add)
         }
     }
@@ -57,7 +59,9 @@ fn with_note(mut value: Value, note: Value) -> Value {
             items.push(json!({ NOTE: note }));
             value
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => json!({ "value": value, NOTE: note }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            json!({ "value": value, NOTE: note })
+        }
     }
 }
 
@@ -91,13 +95,18 @@ mod tests {
         assert_eq!(abridged(small.clone()), small);
 
         for nodes in [1_000, 4_000, 100_000] {
-            let list: Vec<_> = (0..nodes).map(|n| json!({ "node": format!("node-{n}"), "gpus": [n, n] })).collect();
-            let long = json!({ "settled": { "ticket": { "visit": 3 }, "result": { "Ok": { "nodes": list } } } });
+            let list: Vec<_> =
+                (0..nodes).map(|n| json!({ "node": format!("node-{n}"), "gpus": [n, n] })).collect();
+            let long =
+                json!({ "settled": { "ticket": { "visit": 3 }, "result": { "Ok": { "nodes": list } } } });
             let short = abridged(long.clone());
 
             assert!(short.to_string().len() <= LIMIT + 200);
             assert_eq!(short.pointer("/settled/ticket/visit"), Some(&json!(3)));
-            assert_eq!(short.pointer("/settled/result/Ok/nodes/0"), long.pointer("/settled/result/Ok/nodes/0"));
+            assert_eq!(
+                short.pointer("/settled/result/Ok/nodes/0"),
+                long.pointer("/settled/result/Ok/nodes/0")
+            );
             assert_eq!(short.pointer("/abridged/bytes"), Some(&json!(long.to_string().len())));
         }
         let text = abridged(json!("é".repeat(100_000)));

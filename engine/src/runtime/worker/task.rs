@@ -59,9 +59,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 error @ (Error::Unreadable { .. }
                 | Error::Destroyed { .. }
                 | Error::Store(store::Error::Corrupt { .. })),
-            ) => {
-                (self.defer_unreadable(task, &error), deliveries.saturating_sub(1))
-            }
+            ) => (self.defer_unreadable(task, &error), deliveries.saturating_sub(1)),
             Err(Error::Store(error)) if !error.may_pass() => {
                 drop(_in);
                 return Box::pin(self.park_refused(task, epoch, &error)).await;
@@ -102,7 +100,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return self.note_fenced(task, epoch).await;
             }
             Err(Error::Refused(_)) if !Message::is_one(task) => return self.forget(task, epoch).await,
-            Err(error) => tracing::error!(%task, %error, "the execution could not be parked; it is tried again"),
+            Err(error) => {
+                tracing::error!(%task, %error, "the execution could not be parked; it is tried again")
+            }
         }
         let later = self.inner.clock.now().after(MINUTE);
         if let Err(error) = self.hand_back(task, epoch, later, 1).await {

@@ -70,7 +70,10 @@ const PART: u64 = 64 << 10;
 impl Survey {
     /// How many bytes of frames the journal has behind `applied`. Up to 64 KiB at or before it may be counted too.
     pub(crate) fn bytes_after(&self, applied: Sequence) -> u64 {
-        self.parts.iter().filter(|(last, _)| *last > applied).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+        self.parts
+            .iter()
+            .filter(|(last, _)| *last > applied)
+            .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
     fn note_surplus(&mut self, path: &Path, window: &Window, end: usize) {

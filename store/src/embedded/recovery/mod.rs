@@ -114,7 +114,8 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Re
         .map_err(|error| failed("begin a journal file in", dir, &error))?;
     report.repaired = choice.repaired(&evidence);
     let mut backlog = Backlog::of(&evidence);
-    if !report.repaired.is_empty() || backlog.is_overdue(options) || evidence.journal.segments > MOST_SEGMENTS {
+    if !report.repaired.is_empty() || backlog.is_overdue(options) || evidence.journal.segments > MOST_SEGMENTS
+    {
         backlog = snapshot_now(dir, &index, choice.sequence, backlog, !report.repaired.is_empty())?;
     }
     Ok(Recovered { index, segment, sequence: choice.sequence, opens, report, backlog })

@@ -51,7 +51,10 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
         profiles: std::collections::BTreeMap::new(),
     };
     slurm.requeue(&borrower, &stamp("0C/Requeue/1")).await.unwrap();
-    assert!(!slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap().active, "it is held until it is admitted");
+    assert!(
+        !slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap().active,
+        "it is held until it is admitted"
+    );
     slurm.start(&again.workload, again.gpus.as_set(), again.service, &stamp("0C/Restart/1")).await.unwrap();
     // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
     cluster.runs(lent, Duration::from_secs(60)).await;

@@ -17,8 +17,8 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::{
-    CallMetadata, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,
-    codes, tenant_name,
+    CallMetadata, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef,
+    Workloads, codes, tenant_name,
 };
 
 /// What a job writes into its own comment once it has saved its work.

@@ -14,7 +14,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use store::Key;
 use workflows::{
     platform::Platform,
-    tenancy::{Admission, Allowance, Checkpoint, NodeAllocation, Tenant, Workload, WorkloadClass, WorkspaceClass},
+    tenancy::{
+        Admission, Allowance, Checkpoint, NodeAllocation, Tenant, Workload, WorkloadClass, WorkspaceClass,
+    },
     workload_start::WorkloadStart,
 };
 

@@ -38,7 +38,8 @@ impl Action for ObserveGpus {
         let now = seen.map(|seen| seen.gpus).unwrap_or_default();
         let known = now.completed_by(&self.before).completed_by(&self.facts);
         if let Some(node) = known.unknown_on() {
-            let why = format!("{} runs on node {node}, and nobody says on which GPUs", self.workload.full_name());
+            let why =
+                format!("{} runs on node {node}, and nobody says on which GPUs", self.workload.full_name());
             return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
         }
         let all = self.before.clone().and(&known);

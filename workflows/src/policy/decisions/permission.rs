@@ -203,8 +203,7 @@ fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let lending = &scales.policy.lending;
     let (class, workload) = (<&str>::from(facts.class), <&str>::from(facts.workload));
     let PermissionFacts { preemptible, allow_preemption, .. } = *facts;
-    let borrower =
-        Borrower { preemptible, allow_preemption, class: facts.class, workload: facts.workload };
+    let borrower = Borrower { preemptible, allow_preemption, class: facts.class, workload: facts.workload };
     let refusals = borrow_refusals(&borrower, &lending.classes, &lending.workloads);
     let (by_class, by_workload) =
         (!refusals.contains(&BorrowRefusal::Class), !refusals.contains(&BorrowRefusal::Workload));

@@ -3,11 +3,11 @@
 use crate::policy::{
     Judgement, OnboardingEvaluation, OnboardingFacts, PlatformPolicy, PolicyRef,
     decisions::{
-        Approval, ApprovalFor, Blocked, CapacityFacts, ClusterChoiceFacts, EligibleClusters, Failure, GrantedAmount,
-        GuardedAction, IsolationFacts, IsolationRules, Permission, PermissionFacts, QuotaAmountFacts, Remedy,
-        RetentionFacts, RetentionRuling, Ruling, SchedulerFacts, SchedulerSettings, approval, blocked,
-        decide_permission, decide_quota_amount, decide_retention, eligible_clusters, is_exhausted, isolation, on_failure,
-        schedulers,
+        Approval, ApprovalFor, Blocked, CapacityFacts, ClusterChoiceFacts, EligibleClusters, Failure,
+        GrantedAmount, GuardedAction, IsolationFacts, IsolationRules, Permission, PermissionFacts,
+        QuotaAmountFacts, Remedy, RetentionFacts, RetentionRuling, Ruling, SchedulerFacts, SchedulerSettings,
+        approval, blocked, decide_permission, decide_quota_amount, decide_retention, eligible_clusters,
+        is_exhausted, isolation, on_failure, schedulers,
     },
     evaluate, sha256,
 };

@@ -79,7 +79,8 @@ impl Loan {
 
 impl Entity for Loan {
     const COLLECTION: &'static str = "loans";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|loan| loan.ended_at.map(|at| at.after(engine::DAY * 400)));
+    const RETENTION: engine::Retention<Self> =
+        engine::Retention::Until(|loan| loan.ended_at.map(|at| at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         Self::key(&self.tenant, self.number)

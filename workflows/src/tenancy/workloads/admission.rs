@@ -190,7 +190,8 @@ impl Admission {
 
 impl Entity for Admission {
     const COLLECTION: &'static str = "admissions";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Until(|decided| Some(decided.at.after(engine::DAY * 400)));
+    const RETENTION: engine::Retention<Self> =
+        engine::Retention::Until(|decided| Some(decided.at.after(engine::DAY * 400)));
 
     fn id(&self) -> String {
         Self::key(&self.tenant, self.number)

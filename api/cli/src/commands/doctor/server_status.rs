@@ -154,13 +154,18 @@ impl Served {
             return;
         }
         let version = policy.get("id").and_then(Value::as_u64).unwrap_or_default();
-        let findings = policy.get("findings").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let findings =
+            policy.get("findings").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if findings.is_empty() {
             return found.ok("policy", format!("version {version} is in force, and keeps its own promises"));
         }
         for finding in findings.iter().filter_map(Value::as_str).map(output::sanitize) {
             let says = format!("version {version}, in force, contradicts itself: {finding}");
-            found.warning("policy", says, "correct it, and publish it under the next number: `tenure policy publish`");
+            found.warning(
+                "policy",
+                says,
+                "correct it, and publish it under the next number: `tenure policy publish`",
+            );
         }
     }
 

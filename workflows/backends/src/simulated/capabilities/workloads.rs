@@ -10,8 +10,8 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use workflows::platform::{
-    CallMetadata, FoundObject, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef,
-    Workloads, codes,
+    CallMetadata, FoundObject, GpuSet, ObservedGpus, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice,
+    WorkloadRef, Workloads, codes,
 };
 
 fn ask<'a>(verb: Verb, of: &'a WorkloadRef, name: &'a str) -> Call<'a> {

@@ -21,16 +21,22 @@ pub(super) struct Booking {
 
 /// Moves what was seen to where it was seen, and what was only planned out of its way. Answers the bookings that change; `None` if they
 /// do not fit.
-pub(super) fn settle(capacity: &Spread, bookings: &BTreeMap<String, Booking>) -> Option<BTreeMap<String, Spread>> {
+pub(super) fn settle(
+    capacity: &Spread,
+    bookings: &BTreeMap<String, Booking>,
+) -> Option<BTreeMap<String, Spread>> {
     let mut free = capacity.clone();
     let mut settled: BTreeMap<&str, Spread> = BTreeMap::new();
     let mut left: BTreeMap<&str, u64> =
         bookings.iter().map(|(name, it)| (name.as_str(), it.booked.values().sum())).collect();
     // First those that stay, then those that were seen elsewhere, then what of these is not accounted for, then plans.
     let firm = bookings.iter().filter(|(_, it)| it.firm).map(|(name, it)| (name, &it.booked));
-    let seen = bookings.iter().filter(|(_, it)| !it.firm).filter_map(|(name, it)| Some((name, it.seen.as_ref()?)));
-    let rest = bookings.iter().filter(|(_, it)| !it.firm && it.seen.is_some()).map(|(name, it)| (name, &it.booked));
-    let plans = bookings.iter().filter(|(_, it)| !it.firm && it.seen.is_none()).map(|(name, it)| (name, &it.booked));
+    let seen =
+        bookings.iter().filter(|(_, it)| !it.firm).filter_map(|(name, it)| Some((name, it.seen.as_ref()?)));
+    let rest =
+        bookings.iter().filter(|(_, it)| !it.firm && it.seen.is_some()).map(|(name, it)| (name, &it.booked));
+    let plans =
+        bookings.iter().filter(|(_, it)| !it.firm && it.seen.is_none()).map(|(name, it)| (name, &it.booked));
     for (name, wanted) in firm.chain(seen).chain(rest).chain(plans) {
         let (spread, left) = (settled.entry(name).or_default(), left.get_mut(name.as_str())?);
         for (node, amount) in wanted {

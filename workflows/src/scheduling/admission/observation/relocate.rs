@@ -5,7 +5,8 @@ use crate::{
     platform::ObservedGpus,
     scheduling::admission::{gpu_allocation::GpuChoice, unit_of_work::AdmissionTx},
     tenancy::{
-        GpuKind, NodeId, NodeUse, ObservedPlacement, Resource, TenantId, Workload, WorkloadState, WorkspaceName,
+        GpuKind, NodeId, NodeUse, ObservedPlacement, Resource, TenantId, Workload, WorkloadState,
+        WorkspaceName,
     },
 };
 use engine::{Undecided, View};
@@ -118,7 +119,8 @@ impl AdmissionTx {
         for kind in &kinds {
             let of_kind = || movers.iter().filter(|mover| mover.counts.contains_key(kind));
             let seen = of_kind().flat_map(|mover| mover.counts.get(kind)).flat_map(|on| on.keys().cloned());
-            let booked = of_kind().flat_map(|mover| mover.workload.placed.iter().map(|part| part.node.clone()));
+            let booked =
+                of_kind().flat_map(|mover| mover.workload.placed.iter().map(|part| part.node.clone()));
             let nodes: BTreeSet<NodeId> = seen.chain(booked).collect();
             self.relocate_kind(view, kind, (&nodes, sightings, earlier), &mut moves)?;
         }
@@ -137,7 +139,9 @@ impl AdmissionTx {
         let mut users: BTreeMap<String, (WorkspaceName, bool)> = BTreeMap::new();
         for id in nodes {
             // A node that is not the tenant's has no room for it: what was seen there stays booked where it is.
-            let Some(node) = self.node(view, id)?.filter(|node| node.model == kind.model).cloned() else { continue };
+            let Some(node) = self.node(view, id)?.filter(|node| node.model == kind.model).cloned() else {
+                continue;
+            };
             moves.changed_before.entry(id.clone()).or_insert(node.changed_at);
             for gpu in node.gpus.iter().filter(|gpu| gpu.profile.is_none()) {
                 let open = u64::from(gpu.barred.is_none());

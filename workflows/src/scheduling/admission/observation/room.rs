@@ -69,7 +69,8 @@ pub(super) fn astray(on: &BTreeMap<NodeId, RoomFinding>) -> BTreeMap<NodeId, u64
         let taken = (finding.strange() - explained).saturating_add(finding.missing);
         astray.insert(id.clone(), taken.min(finding.free));
         // Where an unknown workload sits on what is booked, the booked one will need room on another node.
-        homeless = homeless.saturating_add(finding.strangers.saturating_sub(finding.free).min(finding.booked));
+        homeless =
+            homeless.saturating_add(finding.strangers.saturating_sub(finding.free).min(finding.booked));
     }
     for (id, finding) in on {
         if let Some(there) = astray.get_mut(id) {
@@ -87,8 +88,7 @@ mod tests {
 
     fn node(capacity: u64, free: u64, busy: u64, strangers: u64) -> RoomFinding {
         let room = NodeRoom { capacity, free, astray: 0 };
-        let mut finding =
-            RoomFinding::new(room, Some(ObservedKind { usable: capacity, busy }), strangers);
+        let mut finding = RoomFinding::new(room, Some(ObservedKind { usable: capacity, busy }), strangers);
         finding.unseen_of(capacity - free);
         finding
     }

@@ -370,8 +370,13 @@ impl AdmissionTx {
         cooling_until: Option<Timestamp>,
     ) -> Result<(), Undecided> {
         let evictions = workload.evictions.saturating_add(1);
-        let mut workload =
-            Workload { state: WorkloadState::Waiting, placed: Vec::new(), observed: None, evictions, ..workload };
+        let mut workload = Workload {
+            state: WorkloadState::Waiting,
+            placed: Vec::new(),
+            observed: None,
+            evictions,
+            ..workload
+        };
         let decided = self.decide(view, &workload, DecisionOrigin::Queued { cooling_until })?;
         self.insert_in_queue(view, &workload, cooling_until)?;
         if decided.admission.answer != AdmissionVerdict::Admit {
