@@ -35,6 +35,7 @@ impl ClockJump {
 
 impl Entity for ClockJump {
     const COLLECTION: &'static str = "clock-jumps";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
 
     fn id(&self) -> String {
         Self::ID.to_owned()

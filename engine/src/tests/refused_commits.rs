@@ -68,6 +68,7 @@ struct Book {
 }
 impl Entity for Book {
     const COLLECTION: &'static str = "books";
+    const RETENTION: crate::Retention<Self> = crate::Retention::WithSubject;
     fn id(&self) -> String {
         self.name.clone()
     }

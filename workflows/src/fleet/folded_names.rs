@@ -18,6 +18,7 @@ pub struct FoldedName {
 
 impl Entity for FoldedName {
     const COLLECTION: &'static str = "node-names";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         self.folded.clone()

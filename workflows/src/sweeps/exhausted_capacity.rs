@@ -43,6 +43,7 @@ impl Shortage {
 
 impl Entity for Shortage {
     const COLLECTION: &'static str = "shortages";
+    const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
         format!("{}/{}", self.region, self.model)

@@ -14,7 +14,12 @@ fn example() -> Option<WorkloadStart> {
         workspace: "research".into(),
         name: "train-1".into(),
     };
-    let start = StartWorkload { workload, gpus: [("n1".to_owned(), [0, 1].into())].into(), service: false };
+    let start = StartWorkload {
+        workload,
+        gpus: [("n1".to_owned(), [0, 1].into())].into(),
+        service: false,
+        profiles: std::collections::BTreeMap::new(),
+    };
     let asked = WorkloadStart::new("acme".parse().ok()?, "train-1".into(), "acme/000000000001".into());
     Some(WorkloadStart { start: Some(start), ..asked })
 }

@@ -118,7 +118,7 @@ impl ProblemCode {
             | Self::Unwinding | Self::SignalNotAwaited | Self::RepairNotNow | Self::KeyInUse | Self::LineFull | Self::ScheduleRefused
             | Self::NoWorker | Self::TooManyStreams | Self::Unreadable | Self::StoreFull
             | Self::StoreUnavailable | Self::StoreHeld | Self::ClockSkewed | Self::Stopping | Self::TooSlow | Self::KeysOverlap
-            | Self::RateExceeded | Self::Internal => false,
+            | Self::RateExceeded | Self::NodeNotFree | Self::Internal => false,
             Self::Malformed | Self::DocumentInvalid | Self::QueryInvalid | Self::FilterMisread
             | Self::EventUnknown | Self::IdAmbiguous | Self::NoToken | Self::BadToken | Self::Forbidden
             | Self::CrossCluster | Self::ForeignTenant | Self::LoginOff | Self::LoginRefused

@@ -36,6 +36,7 @@ impl RemovedUser {
 
 impl Entity for RemovedUser {
     const COLLECTION: &'static str = "users-removed";
+    const RETENTION: crate::Retention<Self> = crate::Retention::Forever;
 
     fn id(&self) -> String {
         self.name.clone()

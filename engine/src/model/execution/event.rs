@@ -168,6 +168,7 @@ impl Event {
             | Self::Signalled { .. }
             | Self::ResumeRequested(_)
             | Self::RetryRequested(_)
+            | Self::LeftoversReleased(_)
             | Self::Repaired { .. } => false,
         }
     }
