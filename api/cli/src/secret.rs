@@ -28,8 +28,8 @@ pub(crate) struct SecretTo {
 impl SecretTo {
     /// Makes the file, if one is asked for. It is removed again unless a secret is handed over.
     pub(crate) fn prepare(&self) -> Result<SecretPlace, Failure> {
-        let made = self.token_file.as_ref().map(|path| Ok((path.clone(), make(path)?))).transpose()?;
-        Ok(SecretPlace { file: made })
+        let made = |path: &PathBuf| make(path).map(|file| (path.clone(), file));
+        Ok(SecretPlace { file: self.token_file.as_ref().map(made).transpose()? })
     }
 }
 
