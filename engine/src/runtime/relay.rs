@@ -161,8 +161,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
                 // The person who sent it is told, and nothing has happened.
                 Err(Error::Store(error)) if !error.may_pass() => {
-                    let (code, said) = ("commit.refused".into(), error.to_string());
-                    return self.answered(Answer::Refused { code, said }, answer, settle).await;
+                    let too_large = matches!(error, store::Error::TooLarge { .. });
+                    let code = if too_large { "request.too_large" } else { "request.malformed" };
+                    let said = Answer::Refused { code: code.into(), said: error.to_string() };
+                    return self.answered(said, answer, settle).await;
                 }
                 other => return other.map(drop),
             }

@@ -29,6 +29,11 @@ impl<W: Workflow> TypedWorkflow<W> {
     pub(crate) fn new() -> Self {
         Self(ExecutionCache::default())
     }
+
+    /// The execution of `record`, which is remembered no longer.
+    fn decoded(&self, record: &Record) -> Result<Execution<W>, Error> {
+        self.0.take(record).map_or_else(|| decode::<W>(record), Ok)
+    }
 }
 
 impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
@@ -86,14 +91,14 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
 
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<TransitionCommit, Error> {
         catch_panics(record.id, || {
-            let before = self.0.take(record).map_or_else(|| decode::<W>(record), Ok)?;
+            let before = self.decoded(record)?;
             take_event(record, before, event, at)
         })
     }
 
     fn directive(&self, record: &Record, ticket: TaskRef) -> Result<Directive<W::Platform>, Error> {
         catch_panics(record.id, || {
-            let execution = decode::<W>(record)?;
+            let execution = self.decoded(record)?;
             let directive = directive(&execution, ticket);
             if matches!(directive, Directive::Run(_)) {
                 self.0.insert(record, execution);
@@ -111,10 +116,13 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
     }
 
     fn parent_authority(&self, record: &Record) -> Result<ParentAuthority, Error> {
-        let execution = decode::<W>(record)?;
+        let execution = self.decoded(record)?;
         let (plan, digest) = (execution.data.plan(), execution.digest());
-        let authoriser = execution.authorisation.map(|given| given.by);
-        Ok(ParentAuthority { plan, digest, authoriser, requester: execution.requester })
+        let authoriser = execution.authorisation.as_ref().map(|given| given.by.clone());
+        let requester = execution.requester.clone();
+        // The event that comes of the child's start is decided on the same record.
+        self.0.insert(record, execution);
+        Ok(ParentAuthority { plan, digest, authoriser, requester })
     }
 
     fn finished_child(&self, record: &Record) -> Result<Option<FinishedChild>, Error> {
