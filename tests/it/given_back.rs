@@ -155,7 +155,7 @@ async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_plan
     assert_eq!(states(&stage).await, ["Restored", "Cleared"]);
     let body: Value = serde_json::from_slice(&only(&stage, "eviction").await.body).unwrap();
     let evicted: Eviction = serde_json::from_value(body["data"].clone()).unwrap();
-    assert_eq!(evicted.observed, elsewhere);
+    assert_eq!(evicted.observed.unwrap(), elsewhere);
     assert_eq!(evicted.gpus.as_set(), &planned, "where it was planned is kept apart");
     let lent: Workload = stage.find("acme/lent").await.unwrap();
     assert_eq!(lent.state, WorkloadState::Waiting);

@@ -39,7 +39,7 @@ impl Bench {
 
     async fn clients(&mut self) -> Vec<String> {
         let gpus = ObservedGpus::reported([("openb-node-0007".to_owned(), [0, 1].into())].into());
-        self.act(ListGpuClients { cluster: "eu-1".into(), gpus }, "look").await.unwrap()
+        self.act(ListGpuClients { cluster: "eu-1".into(), gpus: Some(gpus) }, "look").await.unwrap()
     }
 
     async fn scrub(&mut self, level: ScrubLevel) -> Result<Scrubbed, ActionError> {
@@ -125,8 +125,11 @@ async fn a_saved_and_requeued_workload_may_run_again() {
     while bench.act(AwaitGone { workload: it() }, "gone").await.is_err() {}
 
     bench.act(RequeueWorkload { workload: it() }, "requeue").await.unwrap();
-    let before = bench.act(nowhere_yet(), "look").await.unwrap_err();
-    assert_eq!(before.code, "gpu.unobserved", "it is held until it is admitted, and runs nowhere");
+    let nowhere = bench.act(nowhere_yet(), "look").await.unwrap();
+    assert!(nowhere.is_empty(), "it is held until it is admitted, and runs nowhere");
+    let unknown = ListGpuClients { cluster: "eu-1".into(), gpus: None };
+    let refused = bench.act(unknown, "look at nothing").await.unwrap_err();
+    assert_eq!(refused.code, "gpu.unobserved", "what was not looked at is not free");
     bench.act(start("acme", "eu-1", "prod"), "start again").await.unwrap();
 
     assert_eq!(bench.clients().await, ["acme/train-1"]);

@@ -79,7 +79,7 @@ impl Workflow for Eviction {
             // A first look, while it runs: one that leaves by itself is looked for where it was.
             Observing => act(self.observe())
                 .nothing_to_undo()
-                .record(|me: &mut Self, seen| me.observed = seen)
+                .record(|me: &mut Self, seen| me.observed = Some(seen))
                 .within(care.notify)
                 .or_else(Notifying)
                 .then(Notifying),
@@ -116,7 +116,7 @@ impl Workflow for Eviction {
             // It may have moved since. If nobody can say where it runs, it is not evicted: its GPUs could not be cleaned.
             Locating => act(self.observe())
                 .nothing_to_undo()
-                .record(|me: &mut Self, seen| me.observed = seen)
+                .record(|me: &mut Self, seen| me.observed = Some(seen))
                 .within(care.evict)
                 .or_else(Unobserved)
                 .then(Evicting),
@@ -162,14 +162,14 @@ impl Workflow for Eviction {
             Freeing => act(FreeVictim {
                 tenant: self.tenant.clone(),
                 workload: self.workload.name.clone(),
-                observed: self.observed.clone(),
+                observed: self.observed.clone().unwrap_or_default(),
             })
             .nothing_to_undo()
             .then(Cleared),
             Barring => act(BarGpus {
                 tenant: self.tenant.clone(),
                 workload: self.workload.name.clone(),
-                observed: self.observed.clone(),
+                observed: self.observed.clone().unwrap_or_default(),
             })
             .nothing_to_undo()
             .then(Barred),
@@ -215,7 +215,7 @@ impl Eviction {
     fn observe(&self) -> ObserveGpus {
         ObserveGpus {
             workload: self.workload.clone(),
-            before: self.observed.clone(),
+            before: self.observed.clone().unwrap_or_default(),
             facts: self.facts.clone(),
         }
     }
@@ -245,10 +245,10 @@ impl Eviction {
             gpus: gpus.clone(),
             level: self.care.level,
         };
-        if self.observed.is_empty() {
+        match &self.observed {
+            Some(observed) => observed.iter().map(scrub).collect(),
             // Begun by a version that did not observe. It names no GPU, so nothing is cleared, and the GPUs are barred.
-            return self.gpus.as_set().keys().map(|node| scrub((node, &none))).collect();
+            None => self.gpus.as_set().keys().map(|node| scrub((node, &none))).collect(),
         }
-        self.observed.iter().map(scrub).collect()
     }
 }

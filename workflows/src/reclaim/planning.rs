@@ -347,7 +347,7 @@ fn eviction(workload: Workload, cluster: String, care: EvictionTerms, at: u64) -
     let facts = workload.observed.as_ref().map(|seen| ObservedGpus::reported(seen.indexes()));
     Eviction {
         facts: facts.unwrap_or_default(),
-        observed: ObservedGpus::default(),
+        observed: None,
         workload: WorkloadRef {
             cluster,
             tenant: workload.tenant.to_string(),

@@ -65,11 +65,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(scene.workload("train").await["spec"]["active"], false, "it is held until it is admitted");
     scene.on.start(&of, &GpuSet::new(), false, &scene.stamp("start", 5)).await.unwrap();
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
-    assert_eq!(
-        scene.workload("train").await["spec"]["active"],
-        true,
-        "an old eviction that comes again does nothing"
-    );
+    assert_eq!(scene.workload("train").await["spec"]["active"], true, "an old eviction does nothing");
     let late = scene.on.evict(&of, &second.uid, &scene.stamp("evict", 4)).await.unwrap_err();
     assert_eq!(late.code, codes::FENCED);
     assert_eq!(scene.seen("other").await, None, "a pod alone is none without our label");

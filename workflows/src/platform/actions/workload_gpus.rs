@@ -9,10 +9,10 @@ use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt::Debug};
 
-/// Asks the cluster on which GPUs a workload runs. Changes nothing, so it is safe to run twice.
+/// Asks the cluster on which GPUs a workload runs: on none if the cluster says that it runs nowhere, and nobody saw it before. Changes
+/// nothing, so it is safe to run twice.
 ///
-/// `gpu.unobserved` if nobody can say: the cluster names a node and not the GPUs on it, or the workload runs nowhere and was not seen
-/// before.
+/// `gpu.unobserved` if nobody can say: the cluster names a node and not the GPUs on it, or lets it run and names no node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObserveGpus {
     /// Which workload.
@@ -35,24 +35,17 @@ impl Action for ObserveGpus {
     async fn run(&self, on: &Platform, call: &Call) -> Result<ObservedGpus, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
         let seen = on.workloads.observe(&self.workload, &stamp).await?.filter(|seen| seen.pods);
+        let runs = seen.is_some();
         let now = seen.map(|seen| seen.gpus).unwrap_or_default();
-        let known = now.completed_by(&self.before).completed_by(&self.facts);
-        if let Some(node) = known.unknown_on() {
-            let why =
-                format!("{} runs on node {node}, and nobody says on which GPUs", self.workload.full_name());
-            return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
-        }
-        let all = self.before.clone().and(&known);
+        let all = self.before.clone().and(&now.completed_by(&self.before).completed_by(&self.facts));
         // One that has left is looked for where it was last seen.
         let all = if all.is_empty() { self.facts.clone() } else { all };
-        if all.is_complete() {
-            return Ok(all);
-        }
-        let why = format!(
-            "{} runs nowhere in cluster {}, and was not seen to run before",
-            self.workload.full_name(),
-            self.workload.cluster
-        );
+        let name = self.workload.full_name();
+        let why = match all.unknown_on() {
+            Some(node) => format!("{name} runs on node {node}, and nobody says on which GPUs"),
+            None if runs && all.is_empty() => format!("{name} is let run, and its cluster does not say where"),
+            None => return Ok(all),
+        };
         Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why))
     }
 }
@@ -62,8 +55,8 @@ impl Action for ObserveGpus {
 pub struct ListGpuClients {
     /// In which cluster.
     pub cluster: String,
-    /// Which GPUs, as they were observed.
-    pub gpus: ObservedGpus,
+    /// Which GPUs, as they were observed; `None` if no observer was asked.
+    pub gpus: Option<ObservedGpus>,
 }
 
 impl Action for ListGpuClients {
@@ -78,12 +71,13 @@ impl Action for ListGpuClients {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
-        if !self.gpus.is_complete() {
-            let why = "no GPU is named: what was not looked at is not free";
+        let known = self.gpus.as_ref().filter(|gpus| gpus.unknown_on().is_none());
+        let Some(observed) = known else {
+            let why = "it is not known which GPUs to look at: what was not looked at is not free";
             return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
-        }
+        };
         let mut open = BTreeSet::new();
-        for (node, gpus) in self.gpus.iter() {
+        for (node, gpus) in observed.iter() {
             open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.for_part(node)).await?);
         }
         Ok(open.into_iter().collect())

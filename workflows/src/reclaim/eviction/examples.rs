@@ -29,7 +29,7 @@ pub(crate) fn example(class: WorkloadClass, checkpoint: Checkpoint) -> Option<Ev
         class,
         checkpoint,
         gpus: [("n1".to_owned(), [0, 1].into())].into(),
-        observed: ObservedGpus::reported([("n1".to_owned(), [0, 1].into())].into()),
+        observed: Some(ObservedGpus::reported([("n1".to_owned(), [0, 1].into())].into())),
         facts: ObservedGpus::default(),
         at: 0,
         care: EvictionTerms {

@@ -43,9 +43,9 @@ pub struct Eviction {
     pub checkpoint: Checkpoint,
     /// Where the books planned it. Its GPUs are looked for in `observed`.
     pub gpus: PlannedGpus,
-    /// Where it was seen to run.
+    /// Where it was seen to run: empty if its cluster says nowhere, `None` before its cluster was asked.
     #[serde(default)]
-    pub observed: ObservedGpus,
+    pub observed: Option<ObservedGpus>,
     /// Where its cluster's facts said that it runs, when the eviction was planned.
     #[serde(default)]
     pub facts: ObservedGpus,
