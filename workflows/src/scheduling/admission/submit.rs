@@ -154,7 +154,8 @@ impl WorkloadRequest {
             decision: String::new(),
             ..workload.clone()
         };
-        asked == stands
+        let stands = Workload { requests: canonical(&stands.requests), ..stands };
+        Workload { requests: canonical(&asked.requests), ..asked } == stands
     }
 }
 
@@ -205,7 +206,8 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
         return Err(ActionError::permanent(codes::TENANT_LEAVES, problem).into());
     }
     desk.check_name(view, &request.name)?;
-    let workload = request.workload(desk.now);
+    let mut workload = request.workload(desk.now);
+    workload.requests = desk.as_named_in_books(workload.requests);
     desk.account(&request.workspace)?;
     desk.prefetch_request(view, &workload)?;
     let decided = desk.decide(view, &workload, DecisionOrigin::New)?;
@@ -231,6 +233,32 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     desk.demands(view)?;
     let news = desk.save(view)?;
     Ok(SubmitOutcome { admission, placed, news })
+}
+
+/// The amounts by the canonical names of GPU models. A name that is canonical already is left as it is.
+fn canonical(amounts: &Amounts) -> Amounts {
+    let named = |(resource, amount): (&Resource, &u64)| {
+        let name = resource.to_string().parse().unwrap_or_else(|_| resource.clone());
+        (name, *amount)
+    };
+    amounts.iter().map(named).collect()
+}
+
+impl AdmissionTx {
+    /// The amounts by the names that the tenant's books have for its GPUs: nodes that were brought in before models had canonical
+    /// names keep theirs.
+    fn as_named_in_books(&self, requests: Amounts) -> Amounts {
+        let own = |resource: Resource| {
+            if resource.gpu().is_none() || self.cohort.stock.contains_key(&resource) {
+                return resource;
+            }
+            let same =
+                |own: &&Resource| own.to_string().parse::<Resource>().is_ok_and(|name| name == resource);
+            let found = self.cohort.stock.keys().find(same).cloned();
+            found.unwrap_or(resource)
+        };
+        requests.into_iter().map(|(resource, amount)| (own(resource), amount)).collect()
+    }
 }
 
 /// The workload under the name, if everything wanted is at hand and there is one.
