@@ -2,9 +2,12 @@
 
 use super::{
     commands::{existing_status, source_of},
-    occurrence::Backfill,
+    decide::attributed_reason,
+    occurrence::{Backfill, Fate},
 };
-use crate::{ActionError, Engine, Error, Schedule, ScheduleError, Undecided, View};
+use crate::{
+    ActionError, Engine, Error, Occurrence, Origin, Schedule, ScheduleError, Undecided, View,
+};
 use store::Timestamp;
 
 /// The moments of one backfill, unless more are allowed.
@@ -113,5 +116,37 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(asked)
         };
         self.change_schedule(which, backfill).await
+    }
+
+    /// Gives up the rest of all backfills of a schedule: their occurrences that wait are skipped, and nothing more of them is started.
+    /// A run that was started goes on. Returns how far each backfill was.
+    ///
+    /// # Errors
+    /// `schedule.unknown`; `schedule.not_waiting` when no backfill waits.
+    pub async fn cancel_backfills(
+        &self,
+        schedule: &Schedule,
+        by: &str,
+        reason: &str,
+    ) -> Result<Vec<Backfill>, Error> {
+        let which = source_of(schedule);
+        let cancel = |view: &mut View| {
+            let mut standing = existing_status(view, which)?;
+            let (waits, others) =
+                standing.waiting.drain(..).partition::<Vec<_>, _>(|row| row.origin == Origin::Backfill);
+            standing.waiting = others;
+            let given_up = std::mem::take(&mut standing.backfills);
+            if given_up.is_empty() && waits.is_empty() {
+                let why = format!("no backfill of schedule {} waits", standing.name);
+                return Err(ActionError::permanent("schedule.not_waiting", why).into());
+            }
+            for row in waits {
+                let (at, reason) = (view.now(), attributed_reason(by, reason));
+                view.put(&Occurrence { fate: Fate::Skipped, at, reason, ..row })?;
+            }
+            view.put(&standing)?;
+            Ok(given_up)
+        };
+        self.transact(true, cancel).await
     }
 }

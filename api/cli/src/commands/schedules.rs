@@ -63,6 +63,14 @@ pub(crate) enum Schedules {
     Trigger(Trigger),
     /// Make up for every occurrence of a span that was not started, oldest first.
     Backfill(Span),
+    /// Give up the rest of a schedule's backfills.
+    CancelBackfill {
+        /// The schedule's name.
+        name: String,
+        /// Why, for the record.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
     /// Leave out an occurrence that waits; it never starts.
     Skip {
         /// The schedule's name.
@@ -164,6 +172,9 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
                 return Ok(span.dry_run.exit(counted.get("moments") != Some(&json!(0))));
             }
             ask(&span.name, "backfill", body).await?
+        }
+        Schedules::CancelBackfill { name, reason } => {
+            ask(&name, "cancel-backfill", json!({ "reason": reason })).await?
         }
         Schedules::Trigger(own) => {
             let occurrence = ask(&own.name, "trigger", json!({})).await?;

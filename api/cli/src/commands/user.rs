@@ -127,8 +127,14 @@ pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
             place.hand_over(common, &format!("token of {name}"), &added, "token")?;
         }
         User::Remove { name } => {
-            Client::of(common)?.delete(&format!("/v1/users/{}", escape(&name))).await?;
+            let client = Client::of(common)?;
+            // Who may remove users may be refused the list of schedules.
+            let schedules = client.all("/v1/schedules", "").await.unwrap_or_default();
+            client.delete(&format!("/v1/users/{}", escape(&name))).await?;
             removed(common, &name)?;
+            if let Some(warning) = failing_without(&schedules, &name) {
+                output::note(&warning);
+            }
         }
         User::Enrol { name, expires, to } => {
             let place = to.prepare()?;
@@ -180,9 +186,39 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Names the schedules that start things in the name of `user`, and fail without them.
+fn failing_without(schedules: &[Value], user: &str) -> Option<String> {
+    let text = |row: &Value, field: &str| row.get(field).and_then(Value::as_str).map(ToOwned::to_owned);
+    let theirs = schedules.iter().filter(|row| text(row, "set_by").as_deref() == Some(user));
+    let names: Vec<String> = theirs.filter_map(|row| text(row, "id").or_else(|| text(row, "name"))).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "these schedules start things in the name of {user} and fail from now on: {}; set each again with `tenure schedules set NAME`, or delete it",
+            names.join(", ")
+        )
+    })
+}
+
 fn removed(common: &Common, what: &str) -> Result<(), Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, &json!({ "removed": what })),
         Format::Table => output::say(&format!("{what} removed\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removing_a_user_names_the_schedules_that_fail_without_them() {
+        let schedules = [
+            json!({ "id": "nightly", "set_by": "walt" }),
+            json!({ "id": "weekly", "set_by": "olga" }),
+            json!({ "id": "reclaim", "set_by": null }),
+        ];
+        let warning = failing_without(&schedules, "walt").unwrap();
+        assert!(warning.contains("fail from now on: nightly;"), "{warning}");
+        assert_eq!(failing_without(&schedules, "rita"), None);
     }
 }

@@ -256,3 +256,29 @@ async fn a_backfill_of_more_moments_than_were_allowed_is_refused_and_counted_bef
     assert_eq!((span.moments, span.more), (4, true));
     bench.engine.backfill_schedule(&schedule, (from, to), 10, "olga").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_backfill_that_was_cancelled_starts_nothing_more() {
+    let bench = Bench::with(hourly(json!({}))).await;
+    bench.pass(5 * HOUR).await;
+    let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
+    bench.engine.backfill_schedule(&schedule, (oclock(2), oclock(5)), 1_000, "olga").await.unwrap();
+
+    let given_up = bench.engine.cancel_backfills(&schedule, "olga", "the wrong span").await.unwrap();
+
+    assert_eq!(given_up.len(), 1);
+    let before = bench.executions().await.len();
+    for _ in 0..6 {
+        for row in bench.rows().await.iter().filter(|row| row.outcome.is_none()) {
+            if let Some(id) = row.execution {
+                bench.finish(id).await;
+            }
+        }
+        bench.look().await;
+    }
+    assert_eq!(bench.executions().await.len(), before, "{:?}", bench.rows().await);
+    let standing = bench.standing().await;
+    assert!(standing.backfills.is_empty() && standing.waiting.is_empty(), "{standing:?}");
+    let again = bench.engine.cancel_backfills(&schedule, "olga", "").await.unwrap_err();
+    assert!(again.to_string().contains("no backfill of schedule hourly waits"), "{again}");
+}

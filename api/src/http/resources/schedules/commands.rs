@@ -68,6 +68,16 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
                 .may(&[ProblemCode::ScheduleBuiltIn, ProblemCode::ScheduleRefused]),
         ),
         Route::post(
+            "/v1/schedules/{name}:cancel-backfill",
+            manage,
+            cancel_backfill,
+            doc("cancelBackfill", "Gives up the rest of all backfills of a schedule; a run that was started goes on.")
+                .says::<schedules::Schedule>(200)
+                .tagged()
+                .bound(ProblemCode::ScheduleChanged)
+                .may(&[ProblemCode::ScheduleRefused]),
+        ),
+        Route::post(
             "/v1/schedules/{name}:skip",
             manage,
             skip,
@@ -204,6 +214,20 @@ async fn backfill(
     tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill asked for");
     wake(&app, &schedule);
     full(&app, &schedule, StatusCode::ACCEPTED).await
+}
+
+async fn cancel_backfill(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    bound: IfMatch,
+    JsonBody(why): JsonBody<ReasonBody>,
+) -> Result<Response, Problem> {
+    let schedule = find(&app, &name).await?;
+    let cancel = app.engine.cancel_backfills(&schedule, &caller.name, &why.reason);
+    let given_up = bind_any(bound, &schedule, cancel).await?.len();
+    tracing::info!(schedule = name, by = caller.name, reason = why.reason, given_up, "backfills cancelled");
+    full(&app, &schedule, StatusCode::OK).await
 }
 
 /// An occurrence that is not to be started.
