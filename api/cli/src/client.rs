@@ -31,6 +31,9 @@ const SENT_ON: usize = 3;
 /// How long one stream is listened to; then another goes on.
 const LISTENED: Duration = Duration::from_secs(86_400);
 
+/// Warnings of a list are shown once, also for a list that is shown again and again.
+static WARNED: Once = Once::new();
+
 /// A server and who asks.
 pub(crate) struct Client {
     base: String,
@@ -204,8 +207,6 @@ impl Client {
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
-            // Once, also for a list that is shown again and again.
-            static WARNED: Once = Once::new();
             let warnings = page.get("warnings").and_then(Value::as_array).filter(|all| !all.is_empty());
             if let Some(warnings) = warnings {
                 WARNED.call_once(|| {
