@@ -18,7 +18,7 @@ use program::{
 };
 use reqwest::{Certificate, Method, header, redirect::Policy};
 use serde_json::Value;
-use std::{fmt::Write as _, path::PathBuf, time::Duration};
+use std::{fmt::Write as _, path::PathBuf, sync::Once, time::Duration};
 
 /// Items asked for at once.
 const PAGE: usize = 1_000;
@@ -30,6 +30,9 @@ const LONGEST: usize = 1 << 30;
 const SENT_ON: usize = 3;
 /// How long one stream is listened to; then another goes on.
 const LISTENED: Duration = Duration::from_secs(86_400);
+
+/// Warnings of a list are shown once, also for a list that is shown again and again.
+static WARNED: Once = Once::new();
 
 /// A server and who asks.
 pub(crate) struct Client {
@@ -204,8 +207,13 @@ impl Client {
             if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
                 items.extend(found);
             }
-            for warning in page.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-                output::note(&sanitize(warning.as_str().unwrap_or_default()));
+            let warnings = page.get("warnings").and_then(Value::as_array).filter(|all| !all.is_empty());
+            if let Some(warnings) = warnings {
+                WARNED.call_once(|| {
+                    for warning in warnings {
+                        output::note(&sanitize(warning.as_str().unwrap_or_default()));
+                    }
+                });
             }
             for beside in ["channels", "schedules", "limits"] {
                 if let Some(Value::Array(found)) = page.get_mut(beside).map(Value::take) {
