@@ -8,7 +8,7 @@ use super::{
 #[cfg(feature = "testing")]
 use crate::model::erased_workflow::AwaitedInput;
 use crate::{
-    Diagram, Error, Event, Execution, ExecutionView, Outcome, Person, Phase, TaskRef, Workflow,
+    Diagram, Error, Event, Execution, ExecutionView, Outcome, Person, Phase, Step, TaskRef, Workflow,
     core::directive::directive,
     diagram,
     model::{
@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::{ExecutionId, Record, Revision, Timestamp};
 
 #[cfg(feature = "testing")]
-use crate::{Ballot, Step};
+use crate::Ballot;
 pub(crate) struct TypedWorkflow<W: Workflow>(ExecutionCache<W>);
 
 impl<W: Workflow> TypedWorkflow<W> {
