@@ -5,9 +5,7 @@ use super::{
     decide::attributed_reason,
     occurrence::{Backfill, Fate},
 };
-use crate::{
-    ActionError, Engine, Error, Occurrence, Origin, Schedule, ScheduleError, Undecided, View,
-};
+use crate::{ActionError, Engine, Error, Occurrence, Origin, Schedule, ScheduleError, Undecided, View};
 use store::Timestamp;
 
 /// The moments of one backfill, unless more are allowed.

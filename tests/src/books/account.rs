@@ -155,6 +155,7 @@ impl World {
             region: None,
             from: None,
             to: None,
+            slicing: None,
         };
         self.decide(|view| view.put(&bought)).unwrap();
     }
@@ -172,6 +173,7 @@ impl World {
             tenancy: Tenancy::Shared,
             backend: Cluster::SIMULATED.to_owned(),
             models: BTreeSet::new(),
+            unready: Vec::new(),
         };
         self.decide(|view| view.put(&cluster)).unwrap();
     }

@@ -223,6 +223,7 @@ fn requests() -> Vec<OnboardingFacts> {
             total: Gpus(64),
             free: Gpus(64),
             buffer: Gpus::ZERO,
+            unready: Vec::new(),
         })
         .collect();
     let facts = |(tier, isolation, residency, gpus, tags, customers): (&str, &str, &str, u32, &str, &str)| {
@@ -232,7 +233,7 @@ fn requests() -> Vec<OnboardingFacts> {
              allow_gpu_sharing: {sharing}}}\nentitlement: {{gpu_model: H100, gpus: {gpus}}}\nworkspaces: [{{name: lab, class: research}}]\n{tags}\n{customers}\n"
         );
         let request = OnboardingRequest::from_yaml(&text).unwrap();
-        OnboardingFacts { request, name_in_use: false, candidates: candidates.clone() }
+        OnboardingFacts { request, name_in_use: false, candidates: candidates.clone(), preflight: None }
     };
     asked.into_iter().map(facts).collect()
 }

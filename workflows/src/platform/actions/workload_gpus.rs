@@ -43,7 +43,9 @@ impl Action for ObserveGpus {
         let name = self.workload.full_name();
         let why = match all.unknown_on() {
             Some(node) => format!("{name} runs on node {node}, and nobody says on which GPUs"),
-            None if runs && all.is_empty() => format!("{name} is let run, and its cluster does not say where"),
+            None if runs && all.is_empty() => {
+                format!("{name} is let run, and its cluster does not say where")
+            }
             None => return Ok(all),
         };
         Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why))

@@ -71,11 +71,14 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:cancel-backfill",
             manage,
             cancel_backfill,
-            doc("cancelBackfill", "Gives up the rest of all backfills of a schedule; a run that was started goes on.")
-                .says::<schedules::Schedule>(200)
-                .tagged()
-                .bound(ProblemCode::ScheduleChanged)
-                .may(&[ProblemCode::ScheduleRefused]),
+            doc(
+                "cancelBackfill",
+                "Gives up the rest of all backfills of a schedule; a run that was started goes on.",
+            )
+            .says::<schedules::Schedule>(200)
+            .tagged()
+            .bound(ProblemCode::ScheduleChanged)
+            .may(&[ProblemCode::ScheduleRefused]),
         ),
         Route::post(
             "/v1/schedules/{name}:skip",

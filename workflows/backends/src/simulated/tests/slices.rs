@@ -108,6 +108,7 @@ impl History {
                 cluster: Some(CLUSTER.parse().unwrap()),
                 onboarded_by: by,
                 created_at: now,
+                closed_at: None,
                 activated_at: Some(now),
             })?;
             view.put(&Entitlement {
@@ -231,7 +232,8 @@ impl History {
             return;
         }
         let most = u64::try_from(self.names.len()).unwrap();
-        let name = self.names[usize::try_from(self.draw(most)).unwrap()].clone();
+        let drawn = usize::try_from(self.draw(most)).unwrap();
+        let name = self.names[drawn].clone();
         let of = self.decide(|view| start_command(view, &acme(), &name)).unwrap();
         self.decide(|view| admission::finish(view, &acme(), &name)).unwrap();
         if let Some(start) = of {
@@ -330,9 +332,9 @@ impl History {
         let stamp = self.stamp();
         let workloads = &self.platform.workloads;
         if start.profiles.is_empty() {
-            return workloads.start(&start.workload, &start.gpus, start.service, &stamp).await;
+            return workloads.start(&start.workload, start.gpus.as_set(), start.service, &stamp).await;
         }
-        let (gpus, profiles) = (&start.gpus, &start.profiles);
+        let (gpus, profiles) = (start.gpus.as_set(), &start.profiles);
         workloads.start_on_slices(&start.workload, gpus, profiles, start.service, &stamp).await
     }
 }
