@@ -184,6 +184,9 @@ async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone(
         "nothing is drawn that cannot be kept: {again:?}"
     );
 
+    let unused = served.dir.path().join("unused.token");
+    let none = ["user", "token", "rotate", "robot", "nosuch", "--token-file", unused.to_str().unwrap()];
+    assert!(served.run(&none).exit != 0 && !unused.exists(), "nothing was drawn");
     for arguments in [
         &["user", "token", "add", "robot", "ci", "--token-file"][..],
         &["user", "add", "cron", "--role", "platform_ops", "--token-file"],

@@ -96,21 +96,3 @@ impl Drop for SecretPlace {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    #[test]
-    fn a_file_is_made_for_its_owner_alone_and_removed_when_nothing_is_drawn() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        let to = SecretTo { token_file: Some(path.clone()) };
-        let place = to.prepare().unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(to.prepare().is_err(), "what is there is not written over");
-        drop(place);
-        assert!(!path.exists());
-    }
-}
