@@ -1,7 +1,7 @@
 //! Documents of every kind go after their time, and none that is in use or under a legal hold.
 
 use crate::quota::stage::Stage;
-use engine::{Clock as _, DAY, Entity, Occurrence, OccurrenceFate as Fate, Origin};
+use engine::{DAY, Entity, Occurrence, OccurrenceFate as Fate, Origin};
 use store::{ExecutionId, Timestamp};
 use workflows::{
     destruction::{Hold, HoldKind, HoldScope, Holds},
@@ -102,6 +102,7 @@ fn hold() -> Hold {
         placed_by: "dora".into(),
         placed_at: Timestamp(1_000).into(),
         review_at: None,
+        placed_from: None,
     }
 }
 

@@ -63,11 +63,8 @@ async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_
 #[tokio::test]
 async fn an_unknown_model_is_refused_with_the_known_ones() {
     let served = Served::with_nodes().await;
-    let imported = served.post(
-        "/v1/fleet:import?cluster=eu-2&region=eu",
-        "text/csv",
-        &NODES.replace("n-", "m-").replace("H100", "NVIDIA-H100-80GB-HBM3"),
-    );
+    let nodes = NODES.replace("n-", "m-").replace("H100", "NVIDIA-H100-80GB-HBM3");
+    let imported = served.post("/v1/fleet:import?cluster=eu-2&region=eu", "text/csv", &nodes);
     assert_eq!(imported.await.body["report"]["models"]["H100"]["nodes"], 8);
 
     let id = served.onboard(&SLICER.replace("h100", "h101")).await;

@@ -11,7 +11,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-use store::{ExecutionId, Memory, Store as _, Timestamp};
+use store::{ExecutionId, Memory, Timestamp};
 
 /// What was done and undone outside.
 #[derive(Default)]

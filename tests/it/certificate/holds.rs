@@ -11,6 +11,7 @@ fn hold(id: &str, scope: HoldScope) -> Hold {
         placed_by: "lea".into(),
         placed_at: at(5),
         review_at: None,
+        placed_from: None,
     }
 }
 

@@ -66,7 +66,7 @@ fn only_code_that_looked_makes_observed_gpus() {
         "workflows/src/reclaim/planning.rs",
         "workflows/src/reclaim/eviction/examples.rs",
     ];
-    let mut makers = BTreeSet::new();
+    let mut makers: BTreeSet<&&str> = BTreeSet::new();
     for dir in
         ["workflows/src", "workflows/backends/src", "workflows/simulator/src", "api/src", "api/cli/src"]
     {

@@ -73,6 +73,7 @@ async fn a_hold_on_a_part_keeps_from_destroying_also_where_policy_lets_the_offbo
             reason: "litigation".into(),
             placed_by: "lena".into(),
             review_at: None,
+            placed_from: None,
         };
         stage.engine.transact(true, |view| publish(view, &policy, "ada")).await.unwrap();
         stage.engine.transact(true, |view| hold.place(view)).await.unwrap().unwrap();
