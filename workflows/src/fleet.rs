@@ -8,11 +8,13 @@ mod folded_names;
 mod import;
 mod lifecycle;
 mod nodes;
+mod site_import;
 mod sites;
 
 pub use delimiter::delimiter_of;
 pub use folded_names::FoldedName;
-pub use import::{Import, ModelReport, import_nodes, import_sites};
+pub use import::{Import, ModelReport, import_nodes};
 pub use lifecycle::{NODE_NOT_FREE, move_node, retire_node};
 pub use nodes::{Inventory, NodeRow, parse_inventory, parse_nodes};
+pub use site_import::import_sites;
 pub use sites::{ClusterRow, RegionRow, SiteReport, Sites, parse_sites};

@@ -4,7 +4,7 @@ use crate::{
     scheduling::{
         admission::{
             gpu_allocation::on_loan,
-            unit_of_work::{AdmissionTx, LoanEdit, corrupt},
+            unit_of_work::{AdmissionTx, corrupt},
         },
         loans::{
             arithmetic::spare,
@@ -18,6 +18,17 @@ use crate::{
 };
 use engine::{Undecided, View};
 use std::collections::BTreeMap;
+
+/// What becomes of a loan's row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoanEdit {
+    /// The row, if it begins here.
+    pub(super) opened: Option<Loan>,
+    /// How much is left of it, if that changed and something is.
+    pub(super) amount: Option<u64>,
+    /// Its state, if that changed.
+    pub(super) state: Option<LoanState>,
+}
 
 /// Why loans are settled.
 #[derive(Clone, Copy, Debug)]

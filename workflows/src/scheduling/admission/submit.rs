@@ -1,5 +1,8 @@
 //! A workload asked for, and one that ended.
 
+mod names;
+
+use self::names::canonical;
 use crate::{
     scheduling::admission::{
         AdmissionEffects,
@@ -10,9 +13,9 @@ use crate::{
         unit_of_work::AdmissionTx,
     },
     tenancy::{
-        Admission, AdmissionVerdict, Amounts, Checkpoint, Cluster, ClusterKind, Gpu, Layout, Placed,
-        QueuedWorkload, Resource, RunningList, TenantId, TenantState, Workload, WorkloadClass, WorkloadState,
-        WorkspaceName, WorkspaceQueue, workspace_key,
+        Admission, AdmissionVerdict, Amounts, Checkpoint, Gpu, Layout, Placed, QueuedWorkload, Resource,
+        RunningList, TenantId, TenantState, Workload, WorkloadClass, WorkloadState, WorkspaceName,
+        WorkspaceQueue, workspace_key,
     },
 };
 use engine::{ActionError, Notification, Undecided, View};
@@ -235,32 +238,6 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     Ok(SubmitOutcome { admission, placed, news })
 }
 
-/// The amounts by the canonical names of GPU models. A name that is canonical already is left as it is.
-fn canonical(amounts: &Amounts) -> Amounts {
-    let named = |(resource, amount): (&Resource, &u64)| {
-        let name = resource.to_string().parse().unwrap_or_else(|_| resource.clone());
-        (name, *amount)
-    };
-    amounts.iter().map(named).collect()
-}
-
-impl AdmissionTx {
-    /// The amounts by the names that the tenant's books have for its GPUs: nodes that were brought in before models had canonical
-    /// names keep theirs.
-    fn as_named_in_books(&self, requests: Amounts) -> Amounts {
-        let own = |resource: Resource| {
-            if resource.gpu().is_none() || self.cohort.stock.contains_key(&resource) {
-                return resource;
-            }
-            let same =
-                |own: &&Resource| own.to_string().parse::<Resource>().is_ok_and(|name| name == resource);
-            let found = self.cohort.stock.keys().find(same).cloned();
-            found.unwrap_or(resource)
-        };
-        requests.into_iter().map(|(resource, amount)| (own(resource), amount)).collect()
-    }
-}
-
 /// The workload under the name, if everything wanted is at hand and there is one.
 fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<Option<Workload>, Undecided> {
     if wants.iter().any(Result::is_err) { Ok(None) } else { view.get::<Workload>(key) }
@@ -323,32 +300,7 @@ fn fits_no_node(workload: &Workload, decided: &Admission) -> Option<Notification
     })
 }
 
-/// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).
-fn is_dns_label(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let ends = text.chars().next().is_some_and(plain) && text.chars().next_back().is_some_and(plain);
-    ends && text.len() <= 63 && text.chars().all(|c| plain(c) || c == '-')
-}
-
 impl AdmissionTx {
-    /// Refuses a name that no object of the tenant's cluster can have.
-    fn check_name(&self, view: &mut View, name: &str) -> Result<(), Undecided> {
-        let Some(cluster) = self.tenant.cluster.as_ref().filter(|_| !is_dns_label(name)) else {
-            return Ok(());
-        };
-        let kind = view.get::<Cluster>(cluster.as_str())?.map(|cluster| cluster.kind);
-        match kind {
-            Some(ClusterKind::Kubernetes) => {
-                let problem = format!(
-                    "name: {name:?} cannot name a workload on Kubernetes cluster {cluster}: use 1 to 63 lower-case letters, digits \
-                     and '-', beginning and ending with a letter or digit"
-                );
-                Err(ActionError::permanent(codes::INVALID, problem).into())
-            }
-            Some(ClusterKind::Slurm | ClusterKind::BareMetal) | None => Ok(()),
-        }
-    }
-
     /// Puts a workload in its line.
     fn queue(
         &mut self,

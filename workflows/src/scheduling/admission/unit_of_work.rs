@@ -2,10 +2,12 @@
 
 use crate::{
     policy::PolicyInForce,
-    scheduling::admission::{AdmissionEffects, Rules, accounts::cohort_cell::CohortCell, codes},
+    scheduling::admission::{
+        AdmissionEffects, Rules, accounts::cohort_cell::CohortCell, apply_loans::LoanEdit, codes,
+    },
     tenancy::{
-        Account, Admission, Balance, Cohort, Entitlement, LastObservation, Loan, LoanState, MonthlyUsage,
-        NodeId, NodeUse, Occupancy, OpenLoans, QueuedWorkload, Resource, RunningList, Tenant, TenantId,
+        Account, Admission, Balance, Cohort, Entitlement, LastObservation, Loan, MonthlyUsage, NodeId,
+        NodeUse, Occupancy, OpenLoans, QueuedWorkload, Resource, RunningList, Tenant, TenantId,
         UsageCounters, Workload, WorkspaceName, WorkspaceQueue, workspace_key,
     },
 };
@@ -29,17 +31,6 @@ impl<T> CachedDocument<T> {
         self.changed = true;
         &mut self.value
     }
-}
-
-/// What becomes of a loan's row.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LoanEdit {
-    /// The row, if it begins here.
-    pub(super) opened: Option<Loan>,
-    /// How much is left of it, if that changed and something is.
-    pub(super) amount: Option<u64>,
-    /// Its state, if that changed.
-    pub(super) state: Option<LoanState>,
 }
 
 /// A tenant's admission documents.

@@ -1,0 +1,62 @@
+//! Names at the entry: of GPU models as the books have them, and of workloads as their cluster takes them.
+
+use crate::{
+    scheduling::admission::{codes, unit_of_work::AdmissionTx},
+    tenancy::{Amounts, Cluster, ClusterKind, Resource},
+};
+use engine::{ActionError, Undecided, View};
+
+/// The amounts by the canonical names of GPU models. A name that is canonical already is left as it is.
+pub(super) fn canonical(amounts: &Amounts) -> Amounts {
+    let named = |(resource, amount): (&Resource, &u64)| {
+        let name = resource.to_string().parse().unwrap_or_else(|_| resource.clone());
+        (name, *amount)
+    };
+    amounts.iter().map(named).collect()
+}
+
+/// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).
+fn is_dns_label(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let ends = text.chars().next().is_some_and(plain) && text.chars().next_back().is_some_and(plain);
+    ends && text.len() <= 63 && text.chars().all(|c| plain(c) || c == '-')
+}
+
+impl AdmissionTx {
+    /// The amounts by the names that the tenant's books have for its GPUs: nodes that were brought in before models had canonical
+    /// names keep theirs.
+    pub(in crate::scheduling::admission) fn as_named_in_books(&self, requests: Amounts) -> Amounts {
+        let own = |resource: Resource| {
+            if resource.gpu().is_none() || self.cohort.stock.contains_key(&resource) {
+                return resource;
+            }
+            let same =
+                |own: &&Resource| own.to_string().parse::<Resource>().is_ok_and(|name| name == resource);
+            let found = self.cohort.stock.keys().find(same).cloned();
+            found.unwrap_or(resource)
+        };
+        requests.into_iter().map(|(resource, amount)| (own(resource), amount)).collect()
+    }
+
+    /// Refuses a name that no object of the tenant's cluster can have.
+    pub(in crate::scheduling::admission) fn check_name(
+        &self,
+        view: &mut View,
+        name: &str,
+    ) -> Result<(), Undecided> {
+        let Some(cluster) = self.tenant.cluster.as_ref().filter(|_| !is_dns_label(name)) else {
+            return Ok(());
+        };
+        let kind = view.get::<Cluster>(cluster.as_str())?.map(|cluster| cluster.kind);
+        match kind {
+            Some(ClusterKind::Kubernetes) => {
+                let problem = format!(
+                    "name: {name:?} cannot name a workload on Kubernetes cluster {cluster}: use 1 to 63 lower-case letters, digits \
+                     and '-', beginning and ending with a letter or digit"
+                );
+                Err(ActionError::permanent(codes::INVALID, problem).into())
+            }
+            Some(ClusterKind::Slurm | ClusterKind::BareMetal) | None => Ok(()),
+        }
+    }
+}
