@@ -40,7 +40,7 @@ fn start(program: &Path, data: &Path) -> (Running, Duration) {
     let began = Instant::now();
     let mut command = Command::new(program);
     command.args(["serve", "--listen", &address.to_string(), "--data"]).arg(data);
-    command.env("TENURE_LOG", "error").stdout(Stdio::null());
+    command.env("TENURE_LOG", "error").env("XDG_CONFIG_HOME", data.join("settings")).stdout(Stdio::null());
     let server = Running(command.spawn().expect("the program starts; make it by `cargo build --release`"));
     while !is_ready(address) {
         assert!(began.elapsed() < Duration::from_secs(20), "{} is never ready", program.display());

@@ -16,6 +16,7 @@ use crate::{
 use engine::{HOUR, Outcome, Plan, Step, Subject, Workflow, act, act_each, end, when};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::ExecutionId;
 
 /// Who asks for the start of an admitted workload.
 pub const SYSTEM_ACTOR: &str = "tenure";
@@ -45,6 +46,9 @@ pub struct WorkloadStart {
     pub workload: String,
     /// The decision that admitted it.
     pub decision: String,
+    /// The execution that let it run again by the same decision, such as a reclaim that spared it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<ExecutionId>,
     /// What its cluster is told, once the admission is confirmed.
     #[serde(default)]
     pub start: Option<StartWorkload>,
@@ -54,13 +58,16 @@ impl WorkloadStart {
     /// Returns the start of a workload that was just admitted by `decision`.
     #[must_use]
     pub fn new(tenant: TenantId, workload: String, decision: String) -> Self {
-        Self { tenant, workload, decision, start: None }
+        Self { tenant, workload, decision, again: None, start: None }
     }
 
     /// Returns the key under which the start is asked for once.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("workload-start/{}", self.decision)
+        match &self.again {
+            None => format!("workload-start/{}", self.decision),
+            Some(again) => format!("workload-start/{}/{again}", self.decision),
+        }
     }
 }
 

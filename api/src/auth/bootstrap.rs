@@ -1,7 +1,7 @@
 //! The end of the first admin's token: it is for setting up, and ends once there is an administrator with a credential of their own.
 //!
 //! Called for every caller that is let in. Invariant: the token never ends unless another administrator has just been let in by a
-//! credential that nobody else can have; and who is left without one deletes the file `admin.token` and restarts the server.
+//! credential that nobody else can have; and who is left without one empties the file `admin.token` and restarts the server.
 
 use super::{Caller, Role, User, UserKind, Verb, collections::all, stored_token::StoredToken, user::ADMIN};
 use engine::{Claim, Engine, Error};
@@ -80,6 +80,6 @@ pub(super) async fn is_last_administrator(store: &dyn Store, name: &str) -> Resu
 pub(crate) fn explain_end(by: &str) -> String {
     format!(
         "the first admin's token has ended, since {by} administers with a credential of their own: use your own token; where no \
-         administrator is left, delete the file admin.token in the data folder and restart the server"
+         administrator is left, empty the file admin.token in the data folder and restart the server"
     )
 }

@@ -59,7 +59,11 @@ pub(crate) async fn rotate_token<P: Send + Sync + 'static>(
                 id.clone_from(&issued.id);
             }
         }
-        view.get::<StoredToken>(&kept.id)?;
+        let Some(now_kept) = view.get::<StoredToken>(&kept.id)? else { return Ok(None) };
+        if now_kept.is_over(view.now()) {
+            let why = format!("token {} of {} has ended: draw another", kept.called(), found.name);
+            return Err(ActionError::permanent("token.invalid", why).into());
+        }
         view.delete::<StoredToken>(&kept.id)?;
         view.get::<StoredToken>(&issued.id)?;
         view.put(&issued)?;

@@ -290,12 +290,17 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
             }
             let Some(id) = meant else { return Ok(false) };
             if user.name == ADMIN && user.token == id {
-                let why = "the first admin's first token cannot be removed; delete the file admin.token and restart to replace it";
+                let why = "the first admin's first token cannot be removed; empty the file admin.token and restart the server to replace it";
                 return Err(ActionError::permanent("user.is_admin", why).into());
             }
-            if is_last && user.all_tokens().count() == 1 {
+            let mut lasting = false;
+            for other in user.all_tokens().filter(|other| **other != id) {
+                let kept = view.get::<StoredToken>(other)?;
+                lasting |= kept.is_some_and(|kept| kept.expired_at.is_none() && kept.ends_at.is_none());
+            }
+            if is_last && !lasting {
                 let why = format!(
-                    "it is the only token of {}, the last administrator: rotate it, or draw another first",
+                    "it is the only lasting token of {}, the last administrator: rotate it, or draw another first",
                     user.name
                 );
                 return Err(ActionError::permanent("user.is_admin", why).into());

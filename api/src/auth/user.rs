@@ -160,8 +160,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
     name: &str,
 ) -> Result<bool, Error> {
     if name == ADMIN {
-        let why =
-            "the first admin cannot be removed; delete the file admin.token and restart to replace the token";
+        let why = "the first admin cannot be removed; empty the file admin.token and restart the server to replace the token";
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
     if super::bootstrap::is_last_administrator(&**engine.store(), name).await? {
@@ -213,8 +212,12 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     file: &Path,
     shared: bool,
 ) -> Result<Option<Token>, Error> {
-    // Of those that share a store one makes the admin; to the others a token that is not here is no lost one.
-    if shared && engine.transact(false, |view| Ok(view.get::<User>(ADMIN)?.is_some())).await? {
+    // Of those that share a store one makes the admin; to the others a token that is not here is no lost one. An empty file asks for another.
+    let is_asked_for = fs::metadata(file).is_ok_and(|file| file.len() == 0);
+    if shared
+        && !is_asked_for
+        && engine.transact(false, |view| Ok(view.get::<User>(ADMIN)?.is_some())).await?
+    {
         return Ok(None);
     }
     let unwritable = |error: io::Error| {

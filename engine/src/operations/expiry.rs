@@ -65,7 +65,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let Ok(batch) = serde_json::from_slice::<Batch>(&found.body) else { continue };
                 let ended =
                     batch.ended_at.filter(|ended| is_over(*ended, BATCH_DAYS, self.inner.clock.now()));
-                let is_held = batch.tenant.as_ref().is_some_and(|tenant| held.contains(tenant));
+                // One of no tenant has executions of all.
+                let is_held = batch.tenant.as_ref().map_or(!held.is_empty(), |tenant| held.contains(tenant));
                 if ended.is_none() || is_held {
                     continue;
                 }

@@ -2,7 +2,7 @@
 
 use crate::BoxFuture;
 use std::{
-    sync::{Mutex, OnceLock},
+    sync::Mutex,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use store::Timestamp;
@@ -36,10 +36,15 @@ impl Clock for SystemClock {
         Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
     fn monotonic(&self) -> Option<Duration> {
-        static START: OnceLock<Instant> = OnceLock::new();
-        Some(START.get_or_init(Instant::now).elapsed())
+        // The clock that goes on while the machine sleeps: a laptop that wakes up has not jumped.
+        #[cfg(target_os = "linux")]
+        let clock = rustix::time::ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        let clock = rustix::time::ClockId::Monotonic;
+        let time = rustix::time::clock_gettime(clock);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?);
+        Some(Duration::new(seconds, nanos))
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {

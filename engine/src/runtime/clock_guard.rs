@@ -4,7 +4,7 @@
 //! retention, ended contracts and the deadlines of approvals wait. Invariant: a clock without a monotonic part is never found to have
 //! jumped.
 
-use crate::{ActionError, Engine, Entity, Error, Event, MINUTE};
+use crate::{ActionError, Engine, Entity, Error, Event, MINUTE, schedules::times::utc};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -62,7 +62,7 @@ impl Observed {
         let ahead = wall.since(expected) > LARGEST_JUMP;
         match self.jump {
             // The clock was set back: what had jumped is right again.
-            Some(jump) if !ahead || wall < jump.to => {
+            Some(jump) if !ahead || (wall < jump.to && wall.since(expected) <= LONGEST_DOWNTIME) => {
                 self.jump = None;
                 self.anchor = Some((wall, monotonic));
             }
@@ -135,7 +135,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let stored = self.transact(false, |view| view.get::<ClockJump>(ClockJump::ID)).await?;
         match (jump, stored) {
-            (Some(_), None) if is_stored => {
+            // A server with a wrong clock learns nothing from one whose clock is right.
+            (Some(_), None) if is_stored && !self.refuses_work() => {
                 self.inner.clock_guard.observed().confirm(self.inner.clock.now(), monotonic);
                 tracing::warn!("the jump of the clock was confirmed");
             }
@@ -143,9 +144,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.transact(true, |view| view.put(&jump)).await?;
                 self.inner.clock_guard.observed().is_stored = true;
                 tracing::warn!(
-                    from = jump.from.0,
-                    to = jump.to.0,
-                    "the clock jumped forward: retention, ended contracts and deadlines of approvals wait until it is confirmed"
+                    from = utc(jump.from),
+                    to = utc(jump.to),
+                    "the clock jumped forward, or no server ran in between: retention, ended contracts and deadlines of approvals wait; if the clock is right: `tenure store confirm-clock --reason TEXT`"
                 );
             }
             (Some(_), Some(_)) => self.inner.clock_guard.observed().is_stored = true,

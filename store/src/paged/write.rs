@@ -79,7 +79,8 @@ impl Paged {
             let replaces_plain = match condition {
                 Some(None) => true,
                 Some(Some(version)) => known == Some(version.0),
-                None => known.is_some(),
+                // Another server may have paged it since.
+                None => false,
             };
             put.body.as_deref().is_none_or(short) && replaces_plain
         };
@@ -126,9 +127,6 @@ impl Paged {
                 (Some(None), _) => {}
                 (Some(Some(version)), Some(stored)) if stored.0 == version.0 => {
                     replaced.stored.insert(owner, stored);
-                }
-                (None, Some((version, None))) if length(put) <= INLINE_LIMIT => {
-                    replaced.stored.insert(owner, (version, None));
                 }
                 (Some(Some(_)) | None, _) => ask.push(put),
             }

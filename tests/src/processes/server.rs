@@ -86,6 +86,7 @@ impl Server {
         command
             // It speaks to the tests; of a server's own settings there is none of this name.
             .env_remove("TENURE_SKIP_NONE")
+            .env("XDG_CONFIG_HOME", self.dir.join("settings"))
             .arg("serve")
             .arg("--data")
             .arg(&self.dir)

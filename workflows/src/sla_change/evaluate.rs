@@ -227,7 +227,8 @@ impl Judge<'_> {
             Isolation::SharedSlices => policy.gpu_models.slicing(&model, None).unwrap_or_default(),
             Isolation::DedicatedCluster | Isolation::DedicatedNodes => None,
         };
-        let same = after.isolation == before.isolation;
+        // Nodes that were cut before quotas counted slices are counted anew by any change.
+        let same = after.isolation == before.isolation && (facts.slicing.is_some() || cut().is_none());
         let slicing = if same { facts.slicing.clone() } else { cut() };
         let offers = (GpuOffer::of(&model, facts.slicing.as_ref()), GpuOffer::of(&model, slicing.as_ref()));
         self.whole(&offers);
@@ -266,7 +267,7 @@ impl Judge<'_> {
             simulated,
             bought,
             workspaces,
-            nodes: if old == new { Vec::new() } else { facts.nodes.clone() },
+            nodes: if old == new && facts.slicing == slicing { Vec::new() } else { facts.nodes.clone() },
             layout: new,
             slicing: (facts.slicing.clone(), slicing),
             model,

@@ -103,7 +103,9 @@ fn candidate<T: Entity>(found: &Document, now: store::Timestamp) -> Option<Candi
     let is_old = read.as_ref().map_or(is_scratch, |read| T::RETENTION.is_over(read, now));
     let tenant = || {
         let body: serde_json::Value = serde_json::from_slice(&found.body).ok()?;
-        Some(body.get("tenant")?.as_str()?.to_owned())
+        // Deliveries have it in what they tell.
+        let of = body.get("tenant").or_else(|| body.get("told")?.get("tenant"))?.as_str()?;
+        (!of.is_empty()).then(|| of.to_owned())
     };
     is_old.then(|| Candidate {
         id: found.key.id.clone(),

@@ -142,7 +142,13 @@ pub(crate) fn keep_local(server: &str, token_file: PathBuf) -> Result<Option<Pat
 impl Contexts {
     /// Returns true if the context was made or changed.
     fn take_local(&mut self, server: &str, token_file: PathBuf) -> bool {
-        let is_own = |there: &Context| there.token.is_none() && is_loopback(&there.server);
+        // One that an earlier first start made, of a data folder that is gone.
+        let is_own = |there: &Context| {
+            let is_stale = |file: &PathBuf| file.ends_with("admin.token") && !file.is_file();
+            there.token.is_none()
+                && is_loopback(&there.server)
+                && there.token_file.as_ref().is_some_and(is_stale)
+        };
         if self.contexts.get(LOCAL).is_some_and(|there| !is_own(there)) {
             return false;
         }
@@ -227,7 +233,14 @@ pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
     let token = match (said("token", &common.token, common.said.token), own) {
         (Some(said), _) => Some(said),
         // A data folder that is named, or that lies here, goes over the one of the first start.
-        (None, Some(_)) if is_local(name.as_ref()) && token_file.is_file() => kept(&token_file),
+        (None, Some(own))
+            if is_local(name.as_ref())
+                && own.token.is_none()
+                && is_loopback(&server.value)
+                && token_file.is_file() =>
+        {
+            kept(&token_file)
+        }
         (None, Some(own)) => match own.secret()? {
             Some(value) => Some(Sourced { value, by: of_context }),
             None if is_loopback(&server.value) => kept(&token_file),

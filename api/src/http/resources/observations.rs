@@ -225,11 +225,12 @@ async fn sorted(
             Some(node) => kinds.into_iter().map(|(kind, seen)| (kind.on(&node.gpu.model), seen)).collect(),
             None => kinds,
         };
+        let model = node.as_ref().map(|node| node.gpu.model.clone());
         let owner = node.map(|node| node.owner);
         let foreign = |owner: &Option<TenantId>| owner.as_ref().is_some_and(|own| !caller.sees(own.as_str()));
         match owner.filter(|owner| !foreign(owner)) {
             Some(Some(owner)) => {
-                owners.insert(id.clone(), owner.clone());
+                owners.insert(id.clone(), (owner.clone(), model));
                 sorted.entry(owner).or_default().nodes.insert(id, kinds);
             }
             Some(None) => {}
@@ -246,8 +247,13 @@ async fn sorted(
             format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults));
     }
-    for seen in running {
-        if let Some(owner) = owners.get(&seen.node) {
+    for mut seen in running {
+        if let Some((owner, model)) = owners.get(&seen.node) {
+            // By the name of the books, as the counts of nodes are.
+            seen.kind = seen.kind.map(|kind| match model {
+                Some(model) => kind.on(model),
+                None => kind,
+            });
             sorted.entry(owner.clone()).or_default().running.push(seen);
         }
     }

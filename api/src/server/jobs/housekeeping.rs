@@ -134,6 +134,10 @@ fn is_daily(hour: Timestamp) -> bool {
 }
 
 async fn delete_expired_if_due(app: &ServerState, forgetting: &Schedule) -> Result<(), Error> {
+    // What is old only by a jump of the clock is not deleted; the occurrence stays due.
+    if app.engine.clock_jump().is_some() || app.engine.refuses_work() {
+        return Ok(());
+    }
     let Some(occurrence) = app.engine.claim_occurrence(forgetting).await? else { return Ok(()) };
     let mut done = delete_expired(app).await;
     if done.is_ok() && is_daily(occurrence.nominal) {

@@ -49,6 +49,11 @@ impl CacheTrim {
 }
 
 impl Index {
+    /// Tells whoever watches an opening that it moves on.
+    pub(crate) fn note_progress(&self) {
+        self.progress.record_progress();
+    }
+
     /// Has sled let go of pages that were read on the way of `trim`, as far as its cache may not hold them.
     pub(crate) fn trim_cache(&self, trim: &CacheTrim) -> Result<(), Error> {
         guarded(|| trim.trim_cache(self.db()?, || self.progress.record_progress()))

@@ -114,8 +114,10 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Re
         .map_err(|error| failed("begin a journal file in", dir, &error))?;
     report.repaired = choice.repaired(&evidence);
     let mut backlog = Backlog::of(&evidence);
-    if !report.repaired.is_empty() || backlog.is_overdue(options) || evidence.journal.segments > MOST_SEGMENTS
-    {
+    // A store with a large snapshot has more of them by design.
+    let expected = backlog.snapshot.saturating_mul(2) / options.segment_bytes.max(1);
+    let most = MOST_SEGMENTS.saturating_add(usize::try_from(expected).unwrap_or(usize::MAX));
+    if !report.repaired.is_empty() || backlog.is_overdue(options) || evidence.journal.segments > most {
         backlog = snapshot_now(dir, &index, choice.sequence, backlog, !report.repaired.is_empty())?;
     }
     Ok(Recovered { index, segment, sequence: choice.sequence, opens, report, backlog })

@@ -32,6 +32,7 @@ pub(crate) fn write(
     let mut writer = Writer::create(dir).map_err(|error| failed(dir, &error))?;
     let (mut from, mut trim) = (Bound::Unbounded, CacheTrim::default());
     loop {
+        index.note_progress();
         let rows = index.range(from.as_ref().map(Vec::as_slice), &[key::CHUNK], STEP)?;
         for (key, value) in &rows {
             // A row that is not whole must not displace the snapshot that may still have it.

@@ -43,9 +43,13 @@ impl Cohort {
     pub fn pool(&self, resource: &Resource) -> u64 {
         let Some(kind) = resource.gpu() else { return 0 };
         let whole = Resource::Gpu(GpuKind { profile: None, ..kind.clone() });
-        let Some(bought) = self.bought.get(&whole) else { return 0 };
         let pieces = self.stock.get(resource).map_or(0, |stock| stock.pieces);
-        let own = if kind.profile.is_some() { pieces } else { pieces.min(*bought) };
+        let own = match self.bought.get(resource) {
+            Some(bought) => pieces.min(*bought),
+            // An operator cut some of the whole GPUs that were bought.
+            None if kind.profile.is_some() && self.bought.contains_key(&whole) => pieces,
+            None => return 0,
+        };
         let promised = self.balances(resource).map(|(_, balance)| balance.allowance.nominal);
         own.saturating_sub(promised.fold(0, u64::saturating_add))
     }

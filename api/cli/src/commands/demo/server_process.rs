@@ -51,6 +51,8 @@ impl ServerProcess {
             .env("TENURE_LOG", "error")
             .env("TENURE_SIMULATED_DELAY_MS", DELAY_MS)
             .env_remove("TENURE_CONFIG")
+            // The first start of a server makes a context: not one of the user for a folder that is removed.
+            .env("XDG_CONFIG_HOME", self.dir.join("settings"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Failure::other)?;

@@ -2,7 +2,7 @@
 
 use crate::{
     scheduling::admission::accounts::metering,
-    tenancy::{Amounts, Balance, Cohort, Entitlement, MonthlyUsage, Resource},
+    tenancy::{Amounts, Balance, Cohort, Entitlement, MonthlyUsage},
 };
 use std::{
     ops::{Deref, DerefMut},
@@ -32,7 +32,7 @@ impl CohortCell {
             books.changed = true;
             usages = metering::count(Arc::make_mut(&mut books.cohort), now);
         }
-        let bought = entitlement.map(|line| (Resource::gpus(line.gpu_model), u64::from(line.gpus.0)));
+        let bought = entitlement.map(|line| (line.offer().resource(), line.pieces()));
         let bought: Amounts = bought.into_iter().collect();
         if books.cohort.bought != bought {
             books.bought = bought;

@@ -3,6 +3,7 @@
 use crate::{
     scheduling::admission::{reclaims::steps::GrantAttempt, unit_of_work::AdmissionTx},
     tenancy::{ActiveReclaim, AdmissionVerdict, LoanState, Resource, TenantId, Workload, WorkloadState},
+    workload_start::WorkloadStart,
 };
 use engine::{Undecided, View};
 use store::ExecutionId;
@@ -109,6 +110,9 @@ impl AdmissionTx {
             self.mark_loans(view, resource, name, LoanState::Active)?;
         }
         let victim = Workload { state: WorkloadState::Admitted, ..victim };
+        // Its eviction may have made it inactive, or come before its start. The start waits until the eviction has ended.
+        let start = WorkloadStart::new(self.tenant.id.clone(), name.to_owned(), victim.decision.clone());
+        self.effects.starts.push(WorkloadStart { again: Some(execution), ..start });
         self.enrol(view, &victim)?;
         self.put_workload(victim);
         Ok(())
