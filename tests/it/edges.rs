@@ -74,11 +74,11 @@ async fn a_quota_change_with_a_typo_is_refused_where_it_is_sent() {
     for (to, resource, exit) in [
         ("acme/researsh", "gpu/H100", 3),
         ("acmee/research", "gpu/H100", 3),
-        ("acme/research", "gpu/h100", 2),
+        ("acme/research", "gpu/A100", 2),
     ] {
         let set = served.run(&["quota", "set", to, resource, "2", "--reason", "x"]);
         assert_ne!(set.exit, 0, "{set:?}");
-        let named = set.err.contains("researsh") || set.err.contains("acmee") || set.err.contains("gpu/H100");
+        let named = set.err.contains("researsh") || set.err.contains("acmee") || set.err.contains("gpu/A100");
         assert!(named, "{exit}: {set:?}");
     }
     let after = served.get("/v1/executions?limit=1000").await.body["items"].as_array().unwrap().len();

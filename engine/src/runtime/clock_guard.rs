@@ -4,7 +4,7 @@
 //! retention, ended contracts and the deadlines of approvals wait. Invariant: a clock without a monotonic part is never found to have
 //! jumped.
 
-use crate::{ActionError, Engine, Entity, Error, Event, MINUTE, schedules::times::utc};
+use crate::{ActionError, Engine, Entity, Error, Event, MINUTE};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -40,6 +40,12 @@ impl Entity for ClockJump {
     fn id(&self) -> String {
         Self::ID.to_owned()
     }
+}
+
+/// `at` in UTC, as RFC 3339.
+fn shown(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(chrono::DateTime::<chrono::Utc>::from_timestamp_millis);
+    at.map(|at| at.to_rfc3339()).unwrap_or_default()
 }
 
 /// What was seen of the clocks.
@@ -144,8 +150,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 self.transact(true, |view| view.put(&jump)).await?;
                 self.inner.clock_guard.observed().is_stored = true;
                 tracing::warn!(
-                    from = utc(jump.from),
-                    to = utc(jump.to),
+                    from = shown(jump.from),
+                    to = shown(jump.to),
                     "the clock jumped forward, or no server ran in between: retention, ended contracts and deadlines of approvals wait; if the clock is right: `tenure store confirm-clock --reason TEXT`"
                 );
             }

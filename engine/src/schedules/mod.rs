@@ -21,7 +21,7 @@ mod set_back;
 mod starter;
 #[cfg(test)]
 mod tests;
-pub(crate) mod times;
+mod times;
 
 pub use backfill::{BACKFILL_MOST, BACKFILL_USUAL, Span as BackfillSpan};
 pub use catching_up::CatchingUp;

@@ -73,7 +73,7 @@ async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
 
     let gpus: Vec<_> = (0..4).map(|n| json!({ "uuid": format!("GPU-{other}-{n}"), "index": n })).collect();
     let running = json!([{
-        "workload": "r1", "uid": "8f1c", "node": other, "gpus": gpus, "since": "2026-01-01T00:00:00Z"
+        "workload": "r1", "uid": "8f1c", "node": other, "gpus": gpus, "since": "2026-01-01T00:00:00.000Z"
     }]);
     let taken = push(&served, busy_on(&other), running).await;
 
@@ -86,7 +86,7 @@ async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
         "{after}"
     );
     assert_eq!(after["observed"]["nodes"][&other]["gpus"].as_array().unwrap().len(), 4, "{after}");
-    assert_eq!(after["observed"]["nodes"][&other]["since"], "2026-01-01T00:00:00Z", "{after}");
+    assert_eq!(after["observed"]["nodes"][&other]["since"], "2026-01-01T00:00:00.000Z", "{after}");
     assert_eq!(submit(&served, "serving", "s1", 4).await.status, 200);
     assert_eq!(booked(&served, "s1").await.0, planned, "the planned node is free for another");
 }

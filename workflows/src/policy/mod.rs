@@ -14,6 +14,7 @@ mod onboarding_decision;
 pub(crate) mod parsing;
 mod platform_policy;
 mod platform_policy_reader;
+mod preflight;
 mod request_warnings;
 mod rules;
 pub(crate) mod sections;
@@ -26,10 +27,7 @@ pub use crate::tenancy::PolicyRef;
 pub use decision::{Decision, Judgement, OnboardingFacts, Reason, Verdict};
 pub use examples::{Example, Expected, Outcome, test};
 pub use explain::{ApplicableRule, Subject, explain};
-pub use onboarding_decision::{
-    OnboardingEvaluation, evaluate,
-    preflight::{ClosedName, Preflight, check_on, day, has_ended},
-};
+pub use onboarding_decision::{OnboardingEvaluation, evaluate, preflight::check_on};
 pub(crate) use parsing::document::from_json;
 pub use parsing::document::{Item, Value, from_yaml};
 pub use parsing::finding::{Finding, Invalid, Spot};
@@ -40,6 +38,7 @@ pub(crate) use platform_policy::sha256;
 pub use platform_policy::{
     ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
 };
+pub use preflight::{ClosedName, Preflight, day, has_ended};
 pub use rules::{RULES, Rule};
 pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
 pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};

@@ -4,7 +4,7 @@ pub(super) mod preflight;
 
 use super::{
     Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
-    constraints,
+    constraints, has_ended,
     terms::{ClusterChoice, RequestedPieces, slicing},
 };
 use crate::{
@@ -12,7 +12,6 @@ use crate::{
     tenancy::{GpuModel, Gpus, Isolation, Residency},
 };
 use engine::Seat;
-use preflight::has_ended;
 use serde::{Deserialize, Serialize};
 
 /// A decision, and the terms that follow from it unless it is a rejection.

@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::Timestamp;
+use store::{CompositeKey, Timestamp};
 
 /// One shortage starts another exhaustion only after this, if the first did not end it.
 const AGAIN_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -46,7 +46,7 @@ impl Entity for Shortage {
     const RETENTION: engine::Retention<Self> = engine::Retention::WithSubject;
 
     fn id(&self) -> String {
-        format!("{}/{}", self.region, self.model)
+        CompositeKey::of(&[&self.region, &self.model]).into()
     }
 }
 
@@ -113,7 +113,8 @@ fn look_after(
     if let Some(trigger) = &trigger {
         shortage.started = Some(now);
         let exhaustion = CapacityExhaustion { trigger: trigger.clone(), ..exhaustion.clone() };
-        view.start(&exhaustion, SYSTEM_ACTOR, &format!("shortage/{}/{}", shortage.id(), now.0))?;
+        let key = String::from(CompositeKey::of(&[&"shortage", &shortage.region, &shortage.model, &now.0]));
+        view.start(&exhaustion, SYSTEM_ACTOR, &key)?;
     }
     let empty = shortage.since.is_none() && shortage.started.is_none();
     match before {

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// The prefix of a MIG profile's resource name, as NVIDIA's device plugin names it.
+pub(super) const SLICE: &str = "nvidia.com/mig-";
+
 /// The names under one prefix.
 #[derive(Clone, Debug)]
 pub(super) struct LabelNames {

@@ -13,7 +13,7 @@ use crate::kubernetes::{
         request::{ApiRequest, deadline, escaped},
     },
     cluster::KubernetesCluster,
-    labels::{at, label, text, uid, version},
+    labels::{SLICE, at, label, text, uid, version},
     objects::{
         call_history::{CallHistory, PastCall},
         parse::quantity,
@@ -41,7 +41,6 @@ const CAPABLE: &str = "nvidia.com/mig.capable";
 const COUNT: &str = "nvidia.com/gpu.count";
 const WHOLE: &str = "nvidia.com/gpu";
 /// A profile as a resource: `nvidia.com/mig-1g.10gb`. Its count on the hardware is a label: `nvidia.com/mig-1g.10gb.count`.
-pub(in crate::kubernetes) const SLICE: &str = "nvidia.com/mig-";
 const SLICES: &str = ".count";
 /// No partitions; also what a node without the label has.
 const NONE: &str = "all-disabled";

@@ -5,8 +5,7 @@
 
 use crate::kubernetes::{
     client::discovery::At,
-    labels::{LabelNames, annotation, at as value_at, label, terminating, text, uid},
-    mig::SLICE,
+    labels::{LabelNames, SLICE, annotation, at as value_at, label, terminating, text, uid},
     objects::{
         admission_policy, limit_range,
         render::{ALLOWED, GPU, POD_SECURITY, TENANT, cohort_field, rule, toleration},

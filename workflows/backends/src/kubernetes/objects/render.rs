@@ -2,8 +2,7 @@
 
 use crate::kubernetes::{
     client::discovery::At,
-    labels::LabelNames,
-    mig::SLICE,
+    labels::{LabelNames, SLICE},
     objects::{
         admission_policy, limit_range,
         specs::{
