@@ -39,6 +39,7 @@ pub(crate) struct Tenant {
     created_at: Time,
     activated_at: Option<Time>,
     /// When it was closed; its name is not used again.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     closed_at: Option<Time>,
 }
 
@@ -60,6 +61,7 @@ pub(crate) struct Entitlement {
     gpus: u32,
     /// How each GPU is cut into slices: `profile` and `per_gpu`. Absent for whole GPUs.
     #[serde(default)]
+    #[schemars(skip_serializing_if = "Option::is_none")]
     slicing: Option<Object>,
     region: Option<String>,
     from: Option<String>,
@@ -92,6 +94,7 @@ pub(crate) struct Cluster {
     backend: String,
     models: Vec<String>,
     /// What it lacks before a tenant can be onboarded in it; left out where nothing is lacking.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     unready: Option<Vec<String>>,
     /// By model.
     gpus: BTreeMap<String, Capacity>,

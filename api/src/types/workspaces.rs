@@ -133,6 +133,7 @@ pub(crate) struct Placed {
 #[derive(JsonSchema)]
 pub(crate) struct ObservedPlacement {
     /// Its uid in the cluster.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
     /// By node.
     nodes: BTreeMap<String, BoundGpus>,
@@ -143,8 +144,11 @@ pub(crate) struct ObservedPlacement {
 pub(crate) struct BoundGpus {
     count: u64,
     /// The GPUs that are known.
+    #[schemars(skip_serializing_if = "Option::is_none")]
     gpus: Option<Vec<ObservedGpu>>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
     node_uid: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
 }
 
@@ -152,6 +156,7 @@ pub(crate) struct BoundGpus {
 #[derive(JsonSchema)]
 pub(crate) struct ObservedGpu {
     uuid: String,
+    #[schemars(skip_serializing_if = "Option::is_none")]
     index: Option<u16>,
 }
 

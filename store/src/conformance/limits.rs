@@ -28,7 +28,7 @@ async fn commits(on: On) -> Outcome {
     same("documents", expect_ok(on.documents("nodes", "", None, 10).await)?.items.len(), 0)?;
     let within = Commit { documents: (1..many).map(put).collect(), ..Commit::default() };
     commit(&on, within).await?;
-    same("documents", expect_ok(on.documents("nodes", "", None, 100).await)?.items.len(), many - 1)
+    same("documents", expect_ok(on.documents("nodes", "", None, 1_000).await)?.items.len(), many - 1)
 }
 
 async fn names(on: On) -> Outcome {

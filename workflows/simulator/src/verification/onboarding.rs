@@ -233,7 +233,7 @@ pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
         }
         _ => {
             let mut body = body.clone();
-            for name in ["created_at", "activated_at", "onboarded_by", "set_by"] {
+            for name in ["created_at", "closed_at", "activated_at", "onboarded_by", "set_by"] {
                 body.as_object_mut()?.remove(name);
             }
             Some(body)

@@ -44,6 +44,8 @@ fn finding(field: &str, reason: Reason) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{ClosedName, day, has_ended};
+    use store::Timestamp;
 
     fn request(entitlement: &str, workspaces: &str) -> String {
         format!(
