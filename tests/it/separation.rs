@@ -267,20 +267,28 @@ async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_
     assert!(shown.contains("Signed with the key of fingerprint sha256:"), "{shown}");
 }
 
+/// A tenant that is onboarded by itself.
+async fn small_tenant(served: &Served) {
+    let document = "name: lab\ntenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, allow_gpu_sharing: false}\nentitlement: {gpu_model: H100, gpus: 2}\n";
+    let id = served.onboard(document).await;
+    assert_eq!(served.ended(&id).await["state"], "Active");
+}
+
 #[tokio::test]
 async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_of_votes() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false"), ("TENURE_ENGINE_SECOND_PERSON", "pause")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let id = served.onboard(&large("acme")).await;
     served.asked(&id).await;
+    small_tenant(&served).await;
     let roles = ["platform_ops", "compliance", "dpo", "security"];
     let puppet = served.user("puppet", &roles, None).await;
 
-    let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" });
+    let hold = json!({ "tenant": "lab", "id": "case-9", "kind": "legal", "reason": "litigation" });
     let placed = served.json_as(&served.admin, "/v1/holds", hold).await;
     assert_eq!(placed.status, 201, "{}", placed.body);
     let release = json!({ "reason": "settled" });
-    refused(&served.json_as(&puppet, "/v1/holds/acme/case-9:release", release.clone()).await);
+    refused(&served.json_as(&puppet, "/v1/holds/lab/case-9:release", release.clone()).await);
 
     let pause = format!("/v1/executions/{id}:pause");
     let proposed = served.json_as(&served.admin, &pause, json!({ "reason": "look" })).await;
@@ -290,7 +298,7 @@ async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_
 
     let own = served.claimed(&served.code("puppet").await);
     assert_eq!(served.json_as(&own, &second, json!({})).await.status, 200);
-    assert_eq!(served.json_as(&own, "/v1/holds/acme/case-9:release", release).await.status, 200);
+    assert_eq!(served.json_as(&own, "/v1/holds/lab/case-9:release", release).await.status, 200);
 }
 
 /// The placer's user may be gone by then: what counts is what their credential was when they placed it.
@@ -298,14 +306,13 @@ async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_
 async fn a_hold_of_a_user_of_ones_own_making_is_not_released_once_that_user_is_removed() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
-    let id = served.onboard(&large("acme")).await;
-    served.asked(&id).await;
+    small_tenant(&served).await;
     let puppet = served.user("puppet", &["compliance", "dpo", "security"], None).await;
-    let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": "litigation" });
+    let hold = json!({ "tenant": "lab", "id": "case-9", "kind": "legal", "reason": "litigation" });
     let placed = served.json_as(&puppet, "/v1/holds", hold).await;
     assert_eq!(placed.status, 201, "{}", placed.body);
     assert_eq!(served.run(&["user", "remove", "puppet"]).exit, 0);
 
     let release = json!({ "reason": "settled" });
-    refused(&served.json_as(&served.admin, "/v1/holds/acme/case-9:release", release).await);
+    refused(&served.json_as(&served.admin, "/v1/holds/lab/case-9:release", release).await);
 }

@@ -56,6 +56,7 @@ pub(crate) async fn run<W: Workflow>(scene: &dyn Scenario<W>, script: &Script) -
         script: script.clone(),
         meanwhile: scene.concurrent_change(),
         interrupted: false,
+        idle: (0, 0),
         kind: std::marker::PhantomData,
     };
     let before = scene.snapshot(&stage.platform, &ledger(&memory, &world.collections).await?);

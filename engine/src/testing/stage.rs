@@ -7,7 +7,7 @@ use super::{
     script::{Answer, Interruption, RunEnd, Script},
 };
 use crate::{
-    Attribution, Clock as _, Edge, Engine, Error, Event, Execution, MINUTE, ManualClock, Person, Phase,
+    Attribution, Clock as _, Edge, Engine, Error, Event, Execution, HOUR, MINUTE, ManualClock, Person, Phase,
     Reason, Request, SECOND, Verdict, Workflow, model::erased_workflow::AwaitedInput,
 };
 use serde_json::Value;
@@ -28,6 +28,8 @@ pub(super) enum OpenQuestion {
 
 /// The bound on what a run may need: events delivered, questions answered, jumps of the clock.
 const MAX_MOVES: usize = 5_000;
+/// With more passes of time after which nothing was committed, time passes by the hour.
+const MAX_IDLE: u32 = 100;
 
 pub(super) struct RunEnvironment<W: Workflow> {
     pub(super) memory: Arc<Memory>,
@@ -45,6 +47,8 @@ pub(super) struct RunEnvironment<W: Workflow> {
     /// What others do, until they have done it.
     pub(super) meanwhile: Option<ConcurrentChange>,
     pub(super) interrupted: bool,
+    /// The commits at the last pass of time, and how many passes were followed by none.
+    pub(super) idle: (usize, u32),
     pub(super) kind: std::marker::PhantomData<fn() -> W>,
 }
 
@@ -302,8 +306,13 @@ impl<W: Workflow> RunEnvironment<W> {
         Ok(())
     }
 
-    async fn pass_time(&self) -> Result<(), Error> {
+    async fn pass_time(&mut self) -> Result<(), Error> {
+        let commits = self.store.commits();
+        self.idle =
+            if self.idle.0 == commits { (commits, self.idle.1.saturating_add(1)) } else { (commits, 0) };
         match self.memory.next_due().await? {
+            // A message to a workflow that is not tried here comes back for ever: it must not hide what is due later.
+            Some(_) | None if self.idle.1 > MAX_IDLE => self.clock.advance(HOUR),
             Some(next) => self.clock.advance_to(next),
             None => self.clock.advance(MINUTE),
         }
