@@ -5,10 +5,7 @@
 
 use crate::{
     scheduling::admission::{
-        AdmissionEffects, ReclaimDemand,
-        decision::{aging::BlockScope, decide},
-        skipped::Skipped,
-        unit_of_work::AdmissionTx,
+        AdmissionEffects, ReclaimDemand, decision::decide, skipped::Skipped, unit_of_work::AdmissionTx,
     },
     tenancy::{
         Account, AdmissionVerdict, Amounts, Balance, QueuedWorkload, Resource, TenantId, Workload,
@@ -293,11 +290,6 @@ impl AdmissionTx {
         let mut known: BTreeMap<(Amounts, u64), BTreeSet<Resource>> = BTreeMap::new();
         let mut unmet = Vec::new();
         for waits in waiting {
-            // One that no node could ever take calls nothing back.
-            let account = self.account(workspace)?;
-            if !self.serves(workspace, account, &waits, BlockScope::Line)? {
-                continue;
-            }
             let shape = (waits.requests.clone(), waits.together);
             let lacking = match known.get(&shape) {
                 Some(lacking) => lacking.clone(),

@@ -51,7 +51,7 @@ impl Blocker {
 
 /// Who waits behind somebody overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::scheduling::admission) enum BlockScope {
+enum BlockScope {
     /// Those of the same line.
     Line,
     /// Those who borrow, of all workspaces.
@@ -182,7 +182,7 @@ impl AdmissionTx {
 
     /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. In its own
     /// line that is so whatever its workspace uses; others cannot make room in there, nor end a cool-down or a limit of it.
-    pub(in crate::scheduling::admission) fn serves(
+    fn serves(
         &self,
         workspace: &WorkspaceName,
         account: &Account,
