@@ -43,7 +43,10 @@ const ENDS: [(&str, i32); 4] = [
 ];
 
 /// Commands that cannot be run here, and why.
-const CANNOT: [(&str, &str); 15] = [
+const CANNOT: [(&str, &str); 18] = [
+    ("tenure login --enrol CODE --token-file dora.token", "a code is drawn for the moment"),
+    ("tenure leftovers show ID", "nothing is left behind here"),
+    ("tenure leftovers release ID --reason TEXT", "nothing is left behind here"),
     ("tenure", "it serves until it is stopped, as the one of the stage does"),
     ("TENURE_SEAL_KEY_FILE=platform.key tenure serve", "it serves until it is stopped"),
     ("tenure --context eu tenants list", "the server of the example does not exist"),
