@@ -7,7 +7,7 @@ use super::{
     script::{Answer, Interruption, RunEnd, Script},
 };
 use crate::{
-    Attribution, Clock as _, Edge, Engine, Error, Event, Execution, HOUR, MINUTE, ManualClock, Person, Phase,
+    Attribution, Clock as _, DAY, Edge, Engine, Error, Event, Execution, MINUTE, ManualClock, Person, Phase,
     Reason, Request, SECOND, Verdict, Workflow, model::erased_workflow::AwaitedInput,
 };
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(super) enum OpenQuestion {
 
 /// The bound on what a run may need: events delivered, questions answered, jumps of the clock.
 const MAX_MOVES: usize = 5_000;
-/// With more passes of time after which nothing was committed, time passes by the hour.
+/// With more passes of time after which nothing was committed, time passes by the day.
 const MAX_IDLE: u32 = 100;
 
 pub(super) struct RunEnvironment<W: Workflow> {
@@ -312,7 +312,7 @@ impl<W: Workflow> RunEnvironment<W> {
             if self.idle.0 == commits { (commits, self.idle.1.saturating_add(1)) } else { (commits, 0) };
         match self.memory.next_due().await? {
             // A message to a workflow that is not tried here comes back for ever: it must not hide what is due later.
-            Some(_) | None if self.idle.1 > MAX_IDLE => self.clock.advance(HOUR),
+            Some(_) | None if self.idle.1 > MAX_IDLE => self.clock.advance(DAY),
             Some(next) => self.clock.advance_to(next),
             None => self.clock.advance(MINUTE),
         }

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// States in which an execution has done all that it was begun for.
-const DONE: [&str; 3] = ["Active", "Restored", "Cleared"];
+const DONE: [&str; 6] = ["Active", "Restored", "Cleared", "Started", "LeftToOwner", "Superseded"];
 
 impl Ended {
     fn done(&self) -> bool {
