@@ -165,6 +165,8 @@ async fn three_tenants(served: &Served) -> Vec<Things> {
         let of = |part: &str| format!("{tenant}/{part}");
         let ids = BTreeMap::from([
             ("executions", id.clone()),
+            // None was terminated.
+            ("leftovers", id.clone()),
             ("approvals", approval),
             ("delegations", delegated(served, tenant).await),
             // None waits for a second person: nothing has failed.
