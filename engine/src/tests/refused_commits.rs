@@ -186,6 +186,7 @@ const LARGE: usize = EXECUTION_LIMIT / 3;
 
 #[tokio::test]
 async fn a_result_that_cannot_be_stored_parks_the_execution_at_once_and_is_told_to_operators() {
+    #[expect(clippy::type_complexity, reason = "a table")]
     let cases: [(&[usize], Option<(&str, usize)>, &str); 4] = [
         (&[10, LARGE, LARGE, LARGE], None, "commit.too_large"),
         (&[10, EXECUTION_LIMIT * 2], None, "commit.too_large"),

@@ -226,7 +226,7 @@ impl Paged {
         replaced: &Replaced,
         body: Option<Vec<u8>>,
         pages: &mut BTreeMap<Key, Option<Vec<u8>>>,
-    ) -> Result<(Option<Vec<u8>>, Option<Arc<Head>>), Error> {
+    ) -> Result<Row, Error> {
         let old = replaced.head(owner).map(Arc::as_ref);
         if body.as_deref().is_some_and(is_head) {
             return Err(Error::Invalid {
@@ -268,18 +268,23 @@ impl Paged {
             && left.next.is_none()
             && left.items.iter().all(|entry| entry.sequence <= erase.upto);
         let (mut keys, mut after) = (Vec::new(), None::<String>);
-        while last {
+        if !last {
+            return Ok(keys);
+        }
+        loop {
             let prefix = Owner::Record(id).prefix();
             let page = self.inner.documents(PAGES, &prefix, after.as_deref(), 256).await?;
             keys.extend(page.items.into_iter().map(|document| document.key));
             after = page.next;
             if after.is_none() {
-                break;
+                return Ok(keys);
             }
         }
-        Ok(keys)
     }
 }
+
+/// The row of a body, and its head if it is paged.
+type Row = (Option<Vec<u8>>, Option<Arc<Head>>);
 
 /// Of two writes of one document the later counts.
 fn keep_last_writes(documents: &mut Vec<Put>) {

@@ -32,7 +32,7 @@ async fn large_bodies_are_whole_after_a_restart_and_after_an_export() {
     let raw = Arc::new(open(&old, options()).0);
     let restarted = paged(raw.clone()).load(id(1)).await.unwrap().unwrap();
     let sink = Sink::default();
-    export(&*raw, sink.clone(), Source::KeepsRunning).await.unwrap();
+    export(&raw, sink.clone(), Source::KeepsRunning).await.unwrap();
     import(sink.bytes().as_slice(), &new).unwrap();
     let arrived = paged(Arc::new(open(&new, options()).0)).load(id(1)).await.unwrap().unwrap();
 

@@ -140,7 +140,7 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                     for fact in &facts {
                         assert_eq!(
                             nodes(&world, &fact.workload),
-                            [fact.node.clone()],
+                            std::slice::from_ref(&fact.node),
                             "it is booked where it runs"
                         );
                     }

@@ -101,6 +101,7 @@ fn leaves(value: &Value, at: &str, into: &mut Vec<(String, Value)>) {
 }
 
 /// Other values that a key with this one might have.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn others(value: &Value) -> Vec<Value> {
     let words = [
         "1h",

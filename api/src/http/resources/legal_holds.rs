@@ -209,7 +209,7 @@ async fn stands(app: &ServerState, caller: &Caller, tenant: &str, hold: &str) ->
     {
         return Ok(tagged(tag(version), open(tenant, found)));
     }
-    let key = CompositeKey::of(&[&tenant]).tail(&hold);
+    let key = CompositeKey::of(&[&tenant]).tail(hold);
     let before = get_visible_with_version::<ReleasedHold>(app, caller, &key).await?;
     let (before, version) = before.ok_or_else(missing)?;
     Ok(tagged(tag(version), released(&before)))

@@ -44,7 +44,7 @@ fn finding(field: &str, reason: Reason) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{ClosedName, day, has_ended};
+    use crate::policy::ClosedName;
     use store::Timestamp;
 
     fn request(entitlement: &str, workspaces: &str) -> String {

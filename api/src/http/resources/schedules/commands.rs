@@ -25,6 +25,7 @@ use serde::Deserialize;
 use std::future::Future;
 
 /// What is asked of a schedule that there is.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
     vec![
         Route::post(
