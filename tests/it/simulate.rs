@@ -224,7 +224,8 @@ fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
         victims += outcome.measures.victims;
         waited += outcome.measures.owner_wait.count - outcome.measures.owner_wait.at_once;
     }
-    assert!(victims > WORLDS / 4 && waited > 0, "{victims} victims and {waited} waits show too little");
+    // GPUs that are bought and promised to nobody are used first, so fewer give way.
+    assert!(victims > WORLDS / 8 && waited > 0, "{victims} victims and {waited} waits show too little");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub struct SignalBuilder {
 pub struct SignalBuilderThen<S>(SignalBuilder, S);
 
 /// Waits for `signal`. A signal that came before the state was entered counts, unless the wait says
-/// [`SignalBuilder::forget_earlier`]. Two waits of a workflow for the same signal do not share one: the first wait takes it.
+/// `.forget_earlier()`. Two waits of a workflow for the same signal do not share one: the first wait takes it.
 pub fn await_signal(signal: &'static str) -> SignalBuilder {
     SignalBuilder { signal, earlier: true, within: None }
 }

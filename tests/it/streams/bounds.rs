@@ -59,7 +59,7 @@ async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
     let mut quick = Stream::open(&served, &served.admin, "/v1/watch", "").await;
     assert_eq!((slow.must().await.name.as_str(), quick.must().await.name.as_str()), ("present", "present"));
 
-    let order = json!({ "reason": "x".repeat(16 << 10) });
+    let order = json!({ "reason": "x".repeat(15 << 10) });
     let mut slowest = Duration::ZERO;
     for n in 0..1_800 {
         let verb = if n % 2 == 0 { "pause" } else { "resume" };

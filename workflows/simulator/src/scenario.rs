@@ -190,7 +190,7 @@ impl Scenario {
             let before = one * time;
             for demand in &first {
                 let name =
-                    if time == 0 { demand.name.clone() } else { format!("{}.{}", demand.name, time + 1) };
+                    if time == 0 { demand.name.clone() } else { format!("{}-{}", demand.name, time + 1) };
                 if name.len() > workflows::scheduling::admission::LONGEST_NAME {
                     return Err(ScenarioError::Name(name));
                 }
