@@ -149,11 +149,11 @@ pub const ALL: &[(&str, &str)] = &[
         "read the layout manager's log on the node; free its GPUs or quarantine the node, then retry",
     ),
     (LAYOUT_PENDING, "nothing: the layout is being applied"),
-    (NOT_OFFERED, "compare the node's layout with the books (`tenure sweep run drift`), then set the layout"),
     (
         LAYOUT_WEDGED,
         "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",
     ),
+    (NOT_OFFERED, "compare the node's layout with the books (`tenure sweep run drift`), then set the layout"),
     (SCRUB_FAILED, "the GPUs stay barred: read the report, reset them or swap the node, then retry"),
     (SCRUBBING, "nothing: the memory of the GPUs is being cleared, about a minute for every 100 GB"),
     (

@@ -60,6 +60,11 @@ pub const RULES: &[Rule] = &[
         "ask for another model, or add the model to `gpu_models`",
     ),
     rule(
+        "gpu_models.mig_profile",
+        "the GPUs can be cut into the slices that were asked for",
+        "ask for a profile that the model has in `gpu_models`, or for whole GPUs",
+    ),
+    rule(
         "isolation.sharing_allowed",
         "slices are shared only where GPU sharing is allowed",
         "set `allow_gpu_sharing: true`, or another isolation",
