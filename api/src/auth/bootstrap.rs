@@ -51,15 +51,20 @@ pub(crate) async fn end_bootstrap_token<P: Send + Sync + 'static>(
     Ok(true)
 }
 
-/// Whether nobody would be left to administer the platform without the user `name`.
+/// Returns true if no administrator of the platform remains without the user `name`. Users of an identity provider count only where
+/// the server offers it (`offers_oidc`): without it they cannot sign in.
 ///
 /// # Errors
 /// The store's.
-pub(super) async fn is_last_administrator(store: &dyn Store, name: &str) -> Result<bool, store::Error> {
+pub(super) async fn is_last_administrator(
+    store: &dyn Store,
+    name: &str,
+    offers_oidc: bool,
+) -> Result<bool, store::Error> {
     let users = all::<User>(store).await?;
     let tokens = all::<StoredToken>(store).await?;
     let opens = |user: &User| {
-        user.name.starts_with("oidc:")
+        (offers_oidc && user.name.starts_with("oidc:"))
             || user.all_tokens().any(|id| {
                 tokens
                     .iter()

@@ -274,8 +274,9 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     user: &str,
     token: &str,
+    offers_oidc: bool,
 ) -> Result<bool, Error> {
-    let is_last = super::bootstrap::is_last_administrator(&**engine.store(), user).await?;
+    let is_last = super::bootstrap::is_last_administrator(&**engine.store(), user, offers_oidc).await?;
     engine
         .transact(true, |view| {
             let Some(mut user) = view.get::<User>(user)? else { return Ok(false) };

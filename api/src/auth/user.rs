@@ -158,12 +158,13 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
 pub(crate) async fn remove_user<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
+    offers_oidc: bool,
 ) -> Result<bool, Error> {
     if name == ADMIN {
         let why = "the first admin cannot be removed; empty the file admin.token and restart the server to replace the token";
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
-    if super::bootstrap::is_last_administrator(&**engine.store(), name).await? {
+    if super::bootstrap::is_last_administrator(&**engine.store(), name, offers_oidc).await? {
         let why = format!("{name} is the last administrator: give another a credential of their own first");
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }

@@ -105,7 +105,7 @@ async fn removed(
     Extension(caller): Extension<Caller>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    if remove_token(&app.engine, &name, &id).await? {
+    if remove_token(&app.engine, &name, &id, app.provider.is_some()).await? {
         tracing::info!(user = name, token = id, by = caller.name, "token removed");
         return Ok(StatusCode::NO_CONTENT);
     }

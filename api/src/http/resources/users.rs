@@ -133,7 +133,10 @@ async fn remove(
     Path(name): Path<String>,
     bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
-    if bound.bind::<User, _>("the user", &name, remove_user(&app.engine, &name)).await? {
+    if bound
+        .bind::<User, _>("the user", &name, remove_user(&app.engine, &name, app.provider.is_some()))
+        .await?
+    {
         tracing::info!(user = name, by = caller.name, "user removed");
         return Ok(StatusCode::NO_CONTENT);
     }
