@@ -152,6 +152,21 @@ pub const RULES: &[Rule] = &[
         "check the spelling with `tenure quotas list`",
     ),
     rule(
+        "quota.slices",
+        "quotas count slices only where the tenant's GPUs are cut into slices",
+        "ask for `gpus`, or for isolation `shared_slices` on a model that can be cut",
+    ),
+    rule(
+        "quota.unpromised",
+        "GPUs that are bought and promised to no workspace are the tenant's pool (a warning)",
+        "nothing, or raise the quotas of workspaces to promise them",
+    ),
+    rule(
+        "quota.whole",
+        "quotas in slices come to whole GPUs when the GPUs are no longer cut",
+        "change the quotas to multiples of the slices of one GPU first",
+    ),
+    rule(
         "quota.within_entitlement",
         "all quotas together are at most what was bought",
         "ask for less, lower another quota first, or ask for an exception with an end",
