@@ -118,7 +118,7 @@ fn what_cannot_be_repeated_so_often_is_refused_with_what_to_do() {
     assert_eq!(
         long.clone().repeated(2).unwrap_err().to_string(),
         format!(
-            "{}.2: with the number of its time behind it the name is longer than 64 characters; use shorter names",
+            "{}-2: with the number of its time behind it the name is longer than 64 characters; use shorter names",
             "w".repeat(63)
         )
     );

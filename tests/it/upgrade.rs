@@ -232,9 +232,21 @@ impl Upgraded {
         for listed in self.listed() {
             let shown = self.show(listed["id"].as_str().unwrap()).await;
             if shown["phase"] != "finished" || shown["reason"] != listed["expected"] {
+                let tenant = shown["tenant"].as_str().unwrap_or_default();
+                let beside = self.admin.all(&format!("/v1/executions?tenant={tenant}")).await;
+                let beside = beside.iter().map(|row| {
+                    format!(
+                        "{} of {} in {} ({})",
+                        row["workflow"], row["subject"], row["state"], row["reason"]
+                    )
+                });
                 wrong.push(format!(
-                    "{listed} ended as {} {} {}",
-                    shown["state"], shown["phase"], shown["reason"]
+                    "{listed} ended as {} {} {}; of the tenant there are {:?}: {}",
+                    shown["state"],
+                    shown["phase"],
+                    shown["reason"],
+                    beside.collect::<Vec<_>>(),
+                    shown["errors"]
                 ));
             }
         }

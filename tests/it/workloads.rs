@@ -39,7 +39,9 @@ impl Bench {
 
     async fn clients(&mut self) -> Vec<String> {
         let gpus = ObservedGpus::reported([("openb-node-0007".to_owned(), [0, 1].into())].into());
-        self.act(ListGpuClients { cluster: "eu-1".into(), gpus: Some(gpus) }, "look").await.unwrap()
+        self.act(ListGpuClients { cluster: "eu-1".into(), gpus: Some(gpus), earlier: GpuSet::new() }, "look")
+            .await
+            .unwrap()
     }
 
     async fn scrub(&mut self, level: ScrubLevel) -> Result<Scrubbed, ActionError> {
@@ -127,7 +129,7 @@ async fn a_saved_and_requeued_workload_may_run_again() {
     bench.act(RequeueWorkload { workload: it() }, "requeue").await.unwrap();
     let nowhere = bench.act(nowhere_yet(), "look").await.unwrap();
     assert!(nowhere.is_empty(), "it is held until it is admitted, and runs nowhere");
-    let unknown = ListGpuClients { cluster: "eu-1".into(), gpus: None };
+    let unknown = ListGpuClients { cluster: "eu-1".into(), gpus: None, earlier: GpuSet::new() };
     let refused = bench.act(unknown, "look at nothing").await.unwrap_err();
     assert_eq!(refused.code, "gpu.unobserved", "what was not looked at is not free");
     bench.act(start("acme", "eu-1", "prod"), "start again").await.unwrap();

@@ -16,8 +16,8 @@ pub use record::{Eviction, EvictionTerms};
 
 use crate::{
     platform::{
-        AwaitGone, DrainService, EvictWorkload, ForceWorkload, ListGpuClients, NotifyBorrower, ObserveGpus,
-        Platform, RestoreService, SaveWork, ScrubGpus, Scrubbed, WithdrawNotice, codes,
+        AwaitGone, DrainService, EvictWorkload, ForceWorkload, GpuSet, ListGpuClients, NotifyBorrower,
+        ObserveGpus, Platform, RestoreService, SaveWork, ScrubGpus, Scrubbed, WithdrawNotice, codes,
     },
     tenancy::{Checkpoint, WorkloadClass},
 };
@@ -140,13 +140,15 @@ impl Workflow for Eviction {
                 .then(Looking),
 
             // Free is what was seen free, several times in a row, of the GPUs on which it was observed.
-            Looking => {
-                act(ListGpuClients { cluster: self.workload.cluster.clone(), gpus: self.observed.clone() })
-                    .nothing_to_undo()
-                    .record(Self::record_check)
-                    .or_else(Stuck)
-                    .then(Judging)
-            }
+            Looking => act(ListGpuClients {
+                cluster: self.workload.cluster.clone(),
+                gpus: self.observed.clone(),
+                earlier: self.named_earlier(),
+            })
+            .nothing_to_undo()
+            .record(Self::record_check)
+            .or_else(Stuck)
+            .then(Judging),
             Judging => when(self.clean >= care.reads, "seen free often enough", Scrubbing)
                 .or_when(self.looks >= self.most_looks(), "still open after many looks", Stuck)
                 .otherwise("look again", Pausing),
@@ -238,7 +240,6 @@ impl Eviction {
     }
 
     fn scrubs(&self) -> Vec<ScrubGpus> {
-        let none = std::collections::BTreeSet::new();
         let scrub = |(node, gpus): (&String, &std::collections::BTreeSet<u16>)| ScrubGpus {
             cluster: self.workload.cluster.clone(),
             node: node.clone(),
@@ -247,8 +248,13 @@ impl Eviction {
         };
         match &self.observed {
             Some(observed) => observed.iter().map(scrub).collect(),
-            // Begun by a version that did not observe. It names no GPU, so nothing is cleared, and the GPUs are barred.
-            None => self.gpus.as_set().keys().map(|node| scrub((node, &none))).collect(),
+            None => self.named_earlier().iter().map(scrub).collect(),
         }
+    }
+
+    /// The GPUs that the plan names, for an eviction that an earlier version took past its point of no return without observing: it
+    /// ends as it was agreed to. Empty for every other.
+    fn named_earlier(&self) -> GpuSet {
+        if self.observed.is_none() { self.gpus.as_set().clone() } else { GpuSet::new() }
     }
 }

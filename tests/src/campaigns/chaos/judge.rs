@@ -113,7 +113,8 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
         }
     }
     for ((workflow, _), owed) in &owed {
-        if owed.is_empty() {
+        // The campaign lets borrowers run itself, so their start finds them running and changes nothing.
+        if owed.is_empty() && *workflow != "workload_start" {
             outcome.wrong.push(format!("no {workflow} has had any effect"));
         }
     }

@@ -1,9 +1,10 @@
 //! The GPUs under a workload: where it runs, who has them open, and what is in their memory.
 //!
-//! Invariant: what is looked at and cleared was observed. None of these actions takes GPUs that the books only planned.
+//! Invariant: GPUs are looked at and cleared only if they were observed. The one exception is an eviction that an earlier version took past
+//! its point of no return: it ends on the GPUs that people agreed to.
 
 use crate::platform::{
-    CallMetadata, ObservedGpus, Platform, ScrubLevel, Scrubbed, WorkloadRef, at_cluster, codes,
+    CallMetadata, GpuSet, ObservedGpus, Platform, ScrubLevel, Scrubbed, WorkloadRef, at_cluster, codes,
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,9 @@ pub struct ListGpuClients {
     pub cluster: String,
     /// Which GPUs, as they were observed; `None` if no observer was asked.
     pub gpus: Option<ObservedGpus>,
+    /// GPUs that a plan of an earlier version named; looked at only where no observer was asked.
+    #[serde(default, skip_serializing_if = "GpuSet::is_empty")]
+    pub earlier: GpuSet,
 }
 
 impl Action for ListGpuClients {
@@ -74,12 +78,16 @@ impl Action for ListGpuClients {
     async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<String>, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
         let known = self.gpus.as_ref().filter(|gpus| gpus.unknown_on().is_none());
-        let Some(observed) = known else {
+        let looked_at: Vec<(&String, &BTreeSet<u16>)> = match known {
+            Some(observed) => observed.iter().collect(),
+            None => self.earlier.iter().collect(),
+        };
+        if known.is_none() && looked_at.is_empty() {
             let why = "it is not known which GPUs to look at: what was not looked at is not free";
             return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
         };
         let mut open = BTreeSet::new();
-        for (node, gpus) in observed.iter() {
+        for (node, gpus) in looked_at {
             open.extend(on.workloads.clients(&self.cluster, node, gpus, &stamp.for_part(node)).await?);
         }
         Ok(open.into_iter().collect())
