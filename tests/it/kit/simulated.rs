@@ -7,7 +7,10 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use store::Epoch;
@@ -21,6 +24,9 @@ pub(super) const NO_CHANGE: &str = "it has no amount that is changed";
 pub(super) const ALL_ALIKE: &str = "all of one name are alike: there is no other of that name to be refused";
 const TENANT: &str = "acme";
 const CLUSTER: &str = "eu-1";
+/// How often a thing is removed by force before it counts as one that stays.
+const FORCED: usize = 20;
+static FORCED_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Which capability is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,20 +293,23 @@ impl Subject for Through {
     }
 
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
-        let key = format!("behind/{thing}");
-        let stamp = CallMetadata {
-            action: "Behind",
-            step: key.clone(),
-            key,
-            epoch: Epoch(1),
-            undo: false,
-            deadline: Duration::from_secs(1),
-            dry_run: false,
-        };
-        while let Ok(Some(found)) = self.find(&self.near, thing, &stamp).await {
+        // Each call has a key of its own: the world answers a repeat as it did before, and removes nothing then.
+        for _ in 0..FORCED {
+            let number = FORCED_CALLS.fetch_add(1, Ordering::Relaxed);
+            let key = format!("behind/{thing}/{number}");
+            let stamp = CallMetadata {
+                action: "Behind",
+                step: key.clone(),
+                key,
+                epoch: Epoch(1),
+                undo: false,
+                deadline: Duration::from_secs(1),
+                dry_run: false,
+            };
+            let Ok(Some(found)) = self.find(&self.near, thing, &stamp).await else { return Ok(()) };
             let deleted = self.delete(&self.near, thing, &found, &stamp).await;
             deleted.map_err(|_| "the world does not let go of it")?;
         }
-        Ok(())
+        Err("the world has it again and again")
     }
 }

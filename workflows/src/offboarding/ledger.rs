@@ -6,7 +6,7 @@ use crate::{
     destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
     policy::{
-        self, ApprovalGate, GuardMode, Medium, Method,
+        self, ApprovalGate, GuardMode, Medium,
         decisions::{ApprovalFor, GuardedAction, approval, blocked},
     },
     scheduling::admission::{self, EndedWork},
@@ -354,11 +354,8 @@ impl OffboardingTerms {
             extension: policy.offboarding.extension,
             at_once: sanitisation.concurrency,
             demands: crate::offboarding::node_sanitisation::SanitisationDemands {
-                drives: [Medium::Nvme, Medium::Ssd, Medium::Hdd]
-                    .map(|medium| sanitisation.method(medium, tier))
-                    .into_iter()
-                    .max()
-                    .unwrap_or(Method::Purge),
+                // No backend erases a drive that is not NVMe: such a one ends in quarantine, whatever policy asks of its medium.
+                drives: sanitisation.method(Medium::Nvme, tier),
                 gpu_memory: sanitisation.method(Medium::GpuMemory, tier),
                 attempts: sanitisation.attempts,
                 within: sanitisation.within,

@@ -75,13 +75,15 @@ fn fuller() -> Value {
 }
 
 /// Keys that have only one valid value, or whose reader is not part of a workflow's decision; each with the reason.
-const WITHOUT_A_CASE: [(&str, &str); 9] = [
+const WITHOUT_A_CASE: [(&str, &str); 11] = [
     ("/policy", "the only name"),
     ("/version", "left out: no decision depends on it"),
     ("/guards/mig_change_on_busy_gpu", "`block` is the only value: nobody may approve it"),
     ("/guards/node_release_unsanitised", "`block` is the only value: nobody may approve it"),
     ("/guards/destroy_under_hold", "`block` is the only value: nobody may approve it"),
     ("/gpu_models/", "the catalogue: `ecc` is tried below; the rest advises, and is explained"),
+    ("/sanitisation/minimum/ssd", "no backend erases a drive that is not NVMe: its node ends in quarantine"),
+    ("/sanitisation/minimum/hdd", "no backend erases a drive that is not NVMe: its node ends in quarantine"),
     ("/sanitisation/minimum/memory", "the reset of a node cleans memory in one way"),
     ("/sanitisation/minimum/firmware", "the reset of a node restores firmware in one way"),
     ("/reclaim/limits/", "`plan`, `fence` and `grant` bound the promise when the policy is published"),

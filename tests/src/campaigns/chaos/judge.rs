@@ -102,7 +102,9 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     // The first of each kind was over before any trouble began.
     let mut owed: BTreeMap<(&str, &str), &BTreeSet<String>> = BTreeMap::new();
     let nothing = BTreeSet::new();
-    for execution in executions.iter().filter(|execution| execution.done()) {
+    // The campaign lets borrowers run itself, so a start may find its workload running, and then changes nothing.
+    let same_each_time = |execution: &&Ended| execution.done() && execution.workflow != "workload_start";
+    for execution in executions.iter().filter(same_each_time) {
         let has = left.get(execution.id.as_str()).unwrap_or(&nothing);
         let owed = owed.entry((&execution.workflow, shape(execution))).or_insert(has);
         let lacks: Vec<_> = owed.difference(has).collect();
@@ -113,8 +115,7 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
         }
     }
     for ((workflow, _), owed) in &owed {
-        // The campaign lets borrowers run itself, so their start finds them running and changes nothing.
-        if owed.is_empty() && *workflow != "workload_start" {
+        if owed.is_empty() {
             outcome.wrong.push(format!("no {workflow} has had any effect"));
         }
     }

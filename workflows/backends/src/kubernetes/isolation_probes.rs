@@ -16,7 +16,7 @@ use crate::kubernetes::{
         request::{ApiRequest, deadline},
     },
     cluster::KubernetesCluster,
-    labels::{at as value_at, text},
+    labels::{SLICE, at as value_at, text},
     objects::parse::quantity,
 };
 use engine::ActionError;
@@ -119,7 +119,8 @@ impl KubernetesCluster {
         Ok((allowed, text(&review, &["status", "reason"]).to_owned()))
     }
 
-    /// A pod that asks for one GPU more than the quota has is refused by that quota.
+    /// A pod that asks for one GPU more than the quota has is refused by that quota: of whole GPUs, and of each kind of slices that
+    /// it limits.
     async fn over_quota(
         &self,
         cluster: &str,
@@ -131,22 +132,16 @@ impl KubernetesCluster {
         let Some(quota) = self.get(&at, until).await? else {
             return Ok(found(false, format!("{}: it is not there", at.name())));
         };
-        let gpus = &self.target.gpu_resource;
-        let hard = value_at(&quota, &["spec", "hard", &format!("requests.{gpus}")]);
-        let Some(hard) = hard.and_then(Value::as_str).and_then(quantity) else {
-            let why = format!("{} limits no requests.{gpus}", at.name());
+        let limits = gpu_limits(&quota, &self.target.gpu_resource);
+        if limits.is_empty() {
+            let why = format!("{} limits no requests.{}", at.name(), self.target.gpu_resource);
             return Err(unsupported(IsolationKind::OverQuota, &why));
-        };
+        }
         // Admission goes by the status, which a controller writes some time after the quota was made.
-        let in_force = value_at(&quota, &["status", "hard", &format!("requests.{gpus}")]);
-        if in_force.and_then(Value::as_str).and_then(quantity) != Some(hard) {
+        if limits.iter().any(|(name, hard)| limit(&quota, "status", name) != Some(*hard)) {
             let why =
                 format!("{} is not in force yet: its status does not say what its spec does", at.name());
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
-        }
-        let mut pod = pod("tenure-probe-quota", FOREIGN_IMAGE);
-        if let Some(Value::Object(limits)) = pod.pointer_mut("/spec/containers/0/resources/limits") {
-            limits.insert(gpus.clone(), (hard + 1).to_string().into());
         }
         // The image is one that the tenant may run, where that is restricted, so that nothing but the quota refuses.
         let allowed = match &self.target.probe_image {
@@ -156,10 +151,31 @@ impl KubernetesCluster {
                 .await?
                 .map(|registry| format!("{registry}/tenure-probe:1")),
         };
-        if let (Some(allowed), Some(image)) = (allowed, pod.pointer_mut("/spec/containers/0/image")) {
-            *image = allowed.into();
+        let image = allowed.unwrap_or_else(|| FOREIGN_IMAGE.to_owned());
+        let (mut held, mut said) = (true, Vec::new());
+        for (gpus, hard) in limits {
+            let finding = self.one_too_many(namespace, &gpus, hard, &image, until).await?;
+            held &= finding.held;
+            said.push(finding.transcript);
         }
-        let tried = format!("a pod with {} {gpus} where {hard} are allowed", hard + 1);
+        Ok(found(held, said.join("; ")))
+    }
+
+    /// Rehearses a pod that asks for one more of a resource than the quota allows, until the quota's controller has caught up.
+    async fn one_too_many(
+        &self,
+        namespace: &str,
+        gpus: &str,
+        hard: u64,
+        image: &str,
+        until: Instant,
+    ) -> Result<ProbeFinding, ActionError> {
+        let more = hard.saturating_add(1);
+        let mut pod = pod("tenure-probe-quota", image);
+        if let Some(Value::Object(limits)) = pod.pointer_mut("/spec/containers/0/resources/limits") {
+            limits.insert(gpus.to_owned(), more.to_string().into());
+        }
+        let tried = format!("a pod with {more} {gpus} where {hard} are allowed");
         let by_quota = |message: &str| message.contains("exceeded quota: tenure");
         let heard = until.min(Instant::now() + HEARD);
         loop {
@@ -268,6 +284,23 @@ fn review(user: &str, groups: &[&str], namespace: &str, verb: &str, resource: &s
 }
 
 /// A pod that pod security `restricted` takes, and that asks for as little as it can.
+/// The GPUs that a quota limits: whole ones and slices, as containers name them.
+fn gpu_limits(quota: &Value, whole: &str) -> Vec<(String, u64)> {
+    let hard = value_at(quota, &["spec", "hard"]).and_then(Value::as_object);
+    let gpus = hard.into_iter().flatten().filter_map(|(name, _)| {
+        let resource = name.strip_prefix("requests.")?;
+        let counted = resource == whole || resource.starts_with(SLICE);
+        counted.then(|| Some((resource.to_owned(), limit(quota, "spec", resource)?))).flatten()
+    });
+    gpus.collect()
+}
+
+/// A quota's hard limit of a resource, in its `spec` or its `status`.
+fn limit(quota: &Value, part: &str, resource: &str) -> Option<u64> {
+    let hard = value_at(quota, &[part, "hard", &format!("requests.{resource}")]);
+    hard.and_then(Value::as_str).and_then(quantity)
+}
+
 fn pod(name: &str, image: &str) -> Value {
     json!({
         "apiVersion": "v1",

@@ -8,10 +8,19 @@ use store::CompositeKey;
 /// service needs. Whoever needs more says so.
 pub const REQUEST: [(&str, u64); 2] = [("cpu", 1), ("memory", 4 << 30)];
 
-/// The hard limits of a namespace, as Kubernetes names them. `bought` bounds what may be borrowed.
+/// The hard limit of whole GPUs, as Kubernetes names it.
+const WHOLE_GPUS: &str = "requests.nvidia.com/gpu";
+
+/// The hard limits of a namespace, as Kubernetes names them. `bought` bounds what may be borrowed. Who has slices may have no
+/// whole GPU: Kubernetes does not limit what a quota leaves out.
 #[must_use]
 pub fn hard(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMap<String, u64> {
-    allowances.iter().map(|(resource, line)| (hard_name(resource), amount(resource, line, bought))).collect()
+    let has_slices =
+        allowances.keys().any(|resource| matches!(resource, Resource::Gpu(kind) if kind.profile.is_some()));
+    let whole = has_slices.then(|| (WHOLE_GPUS.to_owned(), 0));
+    let lines =
+        allowances.iter().map(|(resource, line)| (hard_name(resource), amount(resource, line, bought)));
+    whole.into_iter().chain(lines).collect()
 }
 
 /// The `GrpTRES` of an association, as Slurm names them.
@@ -28,7 +37,7 @@ pub fn associations(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) ->
 pub fn hard_name(resource: &Resource) -> String {
     match resource {
         Resource::Gpu(kind) => match &kind.profile {
-            None => "requests.nvidia.com/gpu".into(),
+            None => WHOLE_GPUS.into(),
             Some(profile) => format!("requests.nvidia.com/mig-{profile}"),
         },
         Resource::CpuMilli => "requests.cpu".into(),
@@ -83,4 +92,23 @@ pub fn association_amount(resource: &Resource, line: &Allowance, bought: Gpus) -
 fn most(line: &Allowance, bought: Gpus) -> u64 {
     let bought = u64::from(bought.0).max(line.nominal);
     line.borrowing_limit.map_or(bought, |more| line.nominal.saturating_add(more).min(bought))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::GpuKind;
+
+    fn limits(kind: &str) -> BTreeMap<String, u64> {
+        let line = Allowance { nominal: 14, ..Allowance::default() };
+        hard(&[(Resource::Gpu(kind.parse::<GpuKind>().unwrap()), line)].into(), Gpus(14))
+    }
+
+    #[test]
+    fn who_has_slices_may_have_no_whole_gpu() {
+        let sliced = limits("H100/1g.10gb");
+        assert_eq!(sliced.get("requests.nvidia.com/mig-1g.10gb"), Some(&14));
+        assert_eq!(sliced.get(WHOLE_GPUS), Some(&0), "what a quota leaves out is not limited");
+        assert_eq!(limits("H100"), [(WHOLE_GPUS.to_owned(), 14)].into());
+    }
 }
