@@ -84,6 +84,8 @@ async fn harmless(b: &Bench<'_>) -> Ended {
 
 async fn gone(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
+    // A backend that remembers what it saw has seen it now.
+    b.there().await?;
     b.subject.vanish(&b.thing).await.map_err(crate::kit::Stop::Excused)?;
     b.gone().await
 }
