@@ -37,7 +37,8 @@ fn on(node: &str, gpus: &[u16]) -> GpuSet {
 }
 
 fn bar(books: &mut Books, workload: &str, observed: GpuSet, earlier: GpuSet) {
-    let observed = ObservedGpus::reported(observed);
+    // As it is stored: what makes observed GPUs elsewhere has looked.
+    let observed: ObservedGpus = serde_json::from_value(serde_json::json!(observed)).unwrap();
     let bar = BarGpus { tenant: tenant(), workload: workload.to_owned(), observed, earlier };
     books.decide(|view| bar.bar(view, ExecutionId::from_bytes([9; 16])));
 }
