@@ -25,6 +25,7 @@ use crate::{
     platform::{Platform, RequeueWorkload, Scrubbed, StartWorkload, codes},
     reclaim::{eviction::Eviction, record::AT_ONCE},
     tenancy::{Resource, TenantId},
+    workload_start::{RecordFailedStart, StartProblem},
 };
 use engine::{
     ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Procedure, Rule, Seat, Step, Subject, Workflow, act,
@@ -57,6 +58,8 @@ pub enum State {
     AwaitingVictims,
     Granting,
     Starting,
+    LeavingToOwner,
+    RecordingFailedStart,
     Closing,
     Requeueing,
     Restored,
@@ -139,13 +142,29 @@ impl Workflow for Reclaim {
                 .forward_only()
                 .record(|me: &mut Self, grant: DemandGrant| me.grant = Some(grant))
                 .then(Starting),
-            Starting => act_each(self.starts()).forward_only().within(10 * MINUTE).then(Requeueing),
+            // What was granted stays granted: one that its cluster does not know runs when its owner submits it there, and any other
+            // start is tried again by the sweep. The victims' notices are withdrawn in any case.
+            Starting => act_each(self.starts())
+                .forward_only()
+                .within(10 * MINUTE)
+                .on_failure(codes::OBJECT_MISSING, LeavingToOwner)
+                .on_failure(codes::UNSUPPORTED, Requeueing)
+                .or_else(RecordingFailedStart)
+                .then(Requeueing),
+            LeavingToOwner => {
+                act(self.not_started(StartProblem::NotInCluster)).forward_only().then(Requeueing)
+            }
+            RecordingFailedStart => {
+                act(self.not_started(StartProblem::Failed { tries: 1 })).forward_only().then(Requeueing)
+            }
             Closing => {
                 act(CloseReclaim { tenant: tenant(), resource: resource() }).forward_only().then(Requeueing)
             }
             Requeueing => act_each(self.requeues())
                 .forward_only()
                 .on_failure(codes::OBJECT_MISSING, Restored)
+                // A notice that stays is replaced by the next one: no further reclaim waits for it.
+                .or_else(Restored)
                 .then(Restored),
 
             Restored | Satisfied => end(Outcome::Completed),
@@ -343,6 +362,14 @@ impl Reclaim {
 
     fn starts(&self) -> Vec<StartWorkload> {
         self.grant.iter().filter_map(|grant| grant.start.clone()).collect()
+    }
+
+    fn not_started(&self, problem: StartProblem) -> RecordFailedStart {
+        let workload = match &self.cause {
+            ReclaimCause::Demand { workload, .. } => workload.clone(),
+            ReclaimCause::Overdue | ReclaimCause::Excess { .. } => String::new(),
+        };
+        RecordFailedStart { tenant: self.tenant.clone(), workload, problem }
     }
 
     /// From those that were evicted the notice is withdrawn. They stay held in their cluster until the books admit them again.

@@ -10,6 +10,7 @@ mod ended_contracts;
 mod ended_quotas;
 mod exhausted_capacity;
 mod expiry;
+mod failed_starts;
 mod missed_promises;
 mod old_cluster_keys;
 mod overdue_loans;

@@ -6,17 +6,19 @@
 
 mod examples;
 mod ledger;
+mod retry;
 
 pub use ledger::{ConfirmAdmission, start_command};
+pub use retry::{RecordFailedStart, StartProblem, try_again};
 
 use crate::{
     platform::{Platform, StartWorkload, codes},
-    tenancy::TenantId,
+    tenancy::{FailedStart, TenantId},
 };
 use engine::{HOUR, Outcome, Plan, Step, Subject, Workflow, act, act_each, end, when};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::ExecutionId;
+use store::{ExecutionId, Timestamp};
 
 /// Who asks for the start of an admitted workload.
 pub const SYSTEM_ACTOR: &str = "tenure";
@@ -31,6 +33,7 @@ pub enum State {
     Confirming,
     Choosing,
     Starting,
+    RecordingFailure,
     Started,
     LeftToOwner,
     Superseded,
@@ -49,24 +52,42 @@ pub struct WorkloadStart {
     /// The execution that let it run again by the same decision, such as a reclaim that spared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<ExecutionId>,
+    /// When its plan moved to other nodes before it was seen to run, so that its cluster has to be told again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_at: Option<Timestamp>,
+    /// How many starts by the same decision have failed before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries: u32,
     /// What its cluster is told, once the admission is confirmed.
     #[serde(default)]
     pub start: Option<StartWorkload>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl WorkloadStart {
     /// Returns the start of a workload that was just admitted by `decision`.
     #[must_use]
     pub fn new(tenant: TenantId, workload: String, decision: String) -> Self {
-        Self { tenant, workload, decision, again: None, start: None }
+        Self { tenant, workload, decision, again: None, moved_at: None, tries: 0, start: None }
+    }
+
+    /// Returns the next try of a start that failed.
+    #[must_use]
+    pub fn after(failed: &FailedStart) -> Self {
+        let start = Self::new(failed.tenant.clone(), failed.workload.clone(), failed.decision.clone());
+        Self { again: Some(failed.execution), tries: failed.tries, ..start }
     }
 
     /// Returns the key under which the start is asked for once.
     #[must_use]
     pub fn key(&self) -> String {
-        match &self.again {
-            None => format!("workload-start/{}", self.decision),
-            Some(again) => format!("workload-start/{}/{again}", self.decision),
+        match (&self.again, self.moved_at) {
+            (None, None) => format!("workload-start/{}", self.decision),
+            (Some(again), _) => format!("workload-start/{}/{again}", self.decision),
+            (None, Some(moved_at)) => format!("workload-start/{}/moved/{}", self.decision, moved_at.0),
         }
     }
 }
@@ -98,8 +119,16 @@ impl Workflow for WorkloadStart {
                 .within(HOUR)
                 .on_failure(codes::OBJECT_MISSING, LeftToOwner)
                 .on_failure(codes::UNSUPPORTED, LeftToOwner)
-                .or_else(NotStarted)
+                .or_else(RecordingFailure)
                 .then(Started),
+            // The sweep `reclaim` tries again, after a pause that grows with each failure.
+            RecordingFailure => act(RecordFailedStart {
+                tenant: self.tenant.clone(),
+                workload: self.workload.clone(),
+                problem: StartProblem::Failed { tries: self.tries.saturating_add(1) },
+            })
+            .nothing_to_undo()
+            .then(NotStarted),
             Started | LeftToOwner | Superseded => end(Outcome::Completed),
             NotStarted => end(Outcome::RolledBack),
         }

@@ -184,15 +184,15 @@ pub(crate) struct Engine {
 /// Something of the platform that an operator has to look at: a limit that is closed, or a clock that jumped.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StuckPlatform {
-    /// The key of the limit, or `clock`.
+    /// The key of the limit, `clock`, or the execution that failed last.
     pub(crate) id: String,
-    /// `limit` or `clock`, which are no workflows of which executions are.
+    /// `limit` or `clock`, which are no workflows of which executions are; `workload_start` for a start that keeps failing.
     pub(crate) workflow: &'static str,
     /// Such as `limit/cluster/eu-1`.
     pub(crate) subject: String,
-    /// `closed` or `jumped`.
+    /// `closed`, `jumped` or `failed`.
     pub(crate) state: &'static str,
-    /// `limit_closed` or `clock_jumped`.
+    /// `limit_closed`, `clock_jumped` or `not_started`.
     pub(crate) reason: &'static str,
     #[schemars(with = "Time")]
     pub(crate) since: String,
@@ -214,6 +214,10 @@ impl StuckPlatform {
     pub(crate) const CLOSED: &'static str = "limit_closed";
     /// What the clock is listed for.
     pub(crate) const JUMPED: &'static str = "clock_jumped";
+    /// The workflow that starts admitted workloads.
+    pub(crate) const START: &'static str = "workload_start";
+    /// What a workload is listed for that its cluster does not start.
+    pub(crate) const NOT_STARTED: &'static str = "not_started";
 }
 
 /// What a confirmation of the clock came to.

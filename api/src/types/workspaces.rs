@@ -188,6 +188,8 @@ pub(crate) struct Workload {
     placement: Option<String>,
     submitted_at: Time,
     admitted_at: Option<Time>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Time>,
     evictions: u32,
     /// The last decision on it.
     decision: String,

@@ -1,6 +1,9 @@
 //! Workloads seen elsewhere than they were planned.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use tests::books::account::{World, gpus, h100, job, tenant};
 use workflows::{scheduling::admission::*, tenancy::*};
 
@@ -143,6 +146,9 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                             std::slice::from_ref(&fact.node),
                             "it is booked where it runs"
                         );
+                        let placed = world.workload(&fact.workload).placed.remove(0);
+                        let seen = fact.gpus.iter().filter_map(|gpu| gpu.index).collect::<BTreeSet<_>>();
+                        assert!(placed.gpus.keys().eq(seen.iter()), "on the very GPUs: {placed:?} {seen:?}");
                     }
                 }
             }

@@ -136,6 +136,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         let waiting = world.waiting(demand.workspace.as_str());
         let waits = waiting.iter().find(|waits| waits.workload == demand.workload).unwrap();
         prop_assert!(!fits(&rooms, waits, kind), "{} fits and is a demand", demand.workload);
+        prop_assert!(fits_when_empty(world, waits, kind), "{} fits no node and is a demand", demand.workload);
     }
     Ok(())
 }
@@ -153,7 +154,21 @@ fn fits(rooms: &[u64], waits: &QueuedWorkload, kind: &Resource) -> bool {
     rooms.iter().map(|room| room / groups).sum::<u64>() >= asks / groups && asks.is_multiple_of(groups)
 }
 
-/// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes.
+/// Whether one that waits would find room on the nodes in service if nothing else ran there.
+fn fits_when_empty(world: &World, waits: &QueuedWorkload, kind: &Resource) -> bool {
+    let nodes = world.occupancy().nodes;
+    let kinds = nodes.values().filter_map(|kinds| kinds.get(kind.gpu().unwrap()));
+    let rooms: Vec<u64> = kinds.map(|room| room.capacity).collect();
+    let (asks, group) = (waits.requests[kind], waits.together.max(1));
+    let (whole, rest) = (asks / group, asks % group);
+    let groups: u64 = rooms.iter().map(|room| room / group).sum();
+    let beside = groups > whole || rooms.iter().any(|room| room % group >= rest);
+    groups >= whole && (rest == 0 || beside)
+}
+
+/// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes. One that no node in
+/// service could take even if all of them were empty does not wait behind borrowers, and calling GPUs back from them would evict for
+/// nothing (P-5, P-6: a demand is placed whole or not at all): it is no demand.
 pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
     if cohort.reclaims.contains_key(kind) {
@@ -169,7 +184,7 @@ pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), Test
         let rooms = rooms(world, kind);
         let inside = world.waiting(name).iter().any(|waits| {
             let own = balance.in_use() + waits.requests[kind] <= balance.allowance.nominal;
-            own && !fits(&rooms, waits, kind)
+            own && !fits(&rooms, waits, kind) && fits_when_empty(world, waits, kind)
         });
         if inside && beyond(name) && account.admitting == AccountState::Open {
             prop_assert!(!demands.is_empty(), "a demand of {name} is not raised");

@@ -243,6 +243,7 @@ const OF_TENANTS: &[&str] = &[
     "cohorts",
     "earmarks",
     "entitlements",
+    "failed-starts",
     "holdings",
     "holds",
     "inventories",

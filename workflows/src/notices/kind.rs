@@ -125,6 +125,30 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Tells,
         "a workload waits for a larger node than any that its tenant has",
     ),
+    kind(
+        "gpus.not_barred",
+        Severity::Error,
+        MatterChange::Tells,
+        "GPUs were not cleaned after an eviction, and the books do not have them, so they are not barred",
+    ),
+    kind(
+        "workload.not_in_cluster",
+        Severity::Warning,
+        MatterChange::Tells,
+        "a reclaim gave a workload its GPUs, and its cluster does not know the workload",
+    ),
+    kind(
+        "workload.not_started",
+        Severity::Error,
+        MatterChange::Tells,
+        "several starts of an admitted workload have failed; it is tried again",
+    ),
+    kind(
+        "workload.on_resting_node",
+        Severity::Warning,
+        MatterChange::Tells,
+        "a workload was seen on a node that takes no new work, or on a barred GPU",
+    ),
     kind("channel.test", Severity::Info, MatterChange::Tells, "somebody tries a channel"),
 ];
 

@@ -5,7 +5,7 @@ use crate::{
     platform::Platform,
     policy::{self, Sweep},
     sweeps::{
-        drift, ended_contracts, ended_quotas, exhausted_capacity, missed_promises, old_cluster_keys,
+        drift, ended_contracts, ended_quotas, exhausted_capacity, failed_starts, missed_promises, old_cluster_keys,
         overdue_loans,
     },
 };
@@ -93,9 +93,10 @@ async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepRepo
     Ok(swept)
 }
 
-/// What runs each minute: broken promises, and models that run short.
+/// What runs each minute: broken promises, starts that failed, and models that run short.
 async fn promises_and_capacity(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     missed_promises::sweep(engine, swept).await?;
+    failed_starts::sweep(engine, swept).await?;
     exhausted_capacity::sweep(engine, swept).await
 }
 

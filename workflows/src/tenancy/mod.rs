@@ -56,6 +56,7 @@ pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier, is_reserved};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
 };
+pub use workloads::failed_start::FailedStart;
 pub use workloads::observed_placement::{
     BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload,
 };

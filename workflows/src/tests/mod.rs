@@ -1,4 +1,8 @@
 //! Tests of the crate as a whole.
 
+pub(crate) mod books;
+mod placements;
 mod policy_keys;
 mod policy_retention;
+mod starts;
+mod workload_retention;

@@ -91,6 +91,7 @@ impl SearchParams {
     fn means_platform(&self) -> bool {
         self.means(StuckPlatform::LIMIT, &[StuckPlatform::CLOSED])
             || self.means(StuckPlatform::CLOCK, &[StuckPlatform::JUMPED])
+            || self.means(StuckPlatform::START, &[StuckPlatform::NOT_STARTED])
     }
 
     /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.

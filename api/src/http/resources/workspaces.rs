@@ -231,7 +231,7 @@ impl ResourceKind for Workload {
     const WORD: &'static str = "workload";
     const FILTERS: &'static [(&'static str, &'static str)] =
         &[("workspace", "/workspace"), ("state", "/state"), ("class", "/class")];
-    const TIMES: &'static [&'static str] = &["submitted_at", "admitted_at", "since"];
+    const TIMES: &'static [&'static str] = &["submitted_at", "admitted_at", "ended_at", "since"];
 
     fn tenant(&self) -> &str {
         self.tenant.as_str()

@@ -1,13 +1,14 @@
 //! What an eviction decides on the books: its begin, and the GPUs that it freed or barred.
 
 use crate::{
-    platform::ObservedGpus,
+    platform::{GpuSet, ObservedGpus},
     reclaim::ledger::start_reclaims,
     scheduling::admission::{self, VictimExit},
     tenancy::{NodeId, NodeUse, TenantId, Workload, WorkloadState},
 };
-use engine::{Call, LedgerAction, Undecided, View};
+use engine::{Call, LedgerAction, Notification, Undecided, View};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use store::ExecutionId;
 
 /// Says that a victim's eviction begins: its loans drain. Answers why it is spared instead, if nobody needs it any more. Safe to decide
@@ -60,54 +61,104 @@ impl LedgerAction for FreeVictim {
     }
 }
 
-/// A victim is gone and the memory of its GPUs was not cleaned: nobody gets the GPUs on which it was observed until an operator says so.
-/// Safe to decide again.
+/// A victim is gone and the memory of its GPUs was not cleaned: nobody gets the GPUs that were to be cleaned until an operator says so,
+/// whatever has become of the victim's booking meanwhile. GPUs that the books do not have as the tenant's are told to operators. Safe to
+/// decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BarGpus {
     /// Whose.
     pub tenant: TenantId,
     /// Which workload.
     pub workload: String,
-    /// Where it was observed. Empty in an eviction that an earlier version began: then what is booked for it is barred.
+    /// Where it was observed. Empty in an eviction that an earlier version began.
     #[serde(default)]
     pub observed: ObservedGpus,
+    /// The GPUs that were to be cleaned where nobody observed: those that an earlier version agreed to.
+    #[serde(default, skip_serializing_if = "GpuSet::is_empty")]
+    pub earlier: GpuSet,
 }
 
 impl LedgerAction for BarGpus {
     const NAME: &'static str = "BarGpus";
     type Output = ();
 
-    fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        let Some((by, workload)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        self.bar(view, call.execution)
+    }
+}
+
+/// GPUs by node and index.
+type Places = Vec<(NodeId, u16)>;
+
+impl BarGpus {
+    pub(crate) fn bar(&self, view: &mut View, eviction: ExecutionId) -> Result<(), Undecided> {
         let why = format!("not cleaned after {}", self.workload);
-        admission::move_to_observed(view, &self.tenant, &self.workload, &self.observed)?;
-        for (node, gpu) in self.barred(view, &workload)? {
-            admission::bar_gpu(view, &self.tenant, &node, gpu, Some(&why))?;
+        let reclaimed = reclaimed_by(view, &self.tenant, &self.workload)?;
+        if reclaimed.is_some() {
+            admission::move_to_observed(view, &self.tenant, &self.workload, &self.observed)?;
         }
+        let (barred, unknown) = self.barred(view, reclaimed.as_ref().map(|(_, workload)| workload))?;
+        self.tell_unknown(view, eviction, &unknown)?;
+        if !barred.is_empty() {
+            let news = admission::bar_gpus(view, &self.tenant, &barred, Some(&why))?;
+            start_reclaims(view, &news)?;
+        }
+        let Some((by, _)) = reclaimed else { return Ok(()) };
         let news = admission::release_victim(view, &self.tenant, by, &self.workload, VictimExit::Evicted)?;
         view.signal(by, crate::reclaim::VICTIM_FREED);
         start_reclaims(view, &news)
     }
-}
 
-impl BarGpus {
-    /// The GPUs to bar, as far as the books have them as the tenant's.
-    fn barred(&self, view: &mut View, workload: &Workload) -> Result<Vec<(NodeId, u16)>, Undecided> {
-        let mut barred = Vec::new();
-        if self.observed.is_empty() {
-            for placed in &workload.placed {
+    /// The GPUs to bar, and those that the books do not have as the tenant's.
+    fn barred(&self, view: &mut View, victim: Option<&Workload>) -> Result<(Places, Vec<String>), Undecided> {
+        let (mut barred, mut unknown) = (Places::new(), Vec::new());
+        let earlier = self.earlier.iter().filter(|_| self.observed.is_empty());
+        let named: Vec<(&String, &BTreeSet<u16>)> = self.observed.iter().chain(earlier).collect();
+        if named.is_empty() {
+            // An eviction of a version that did not name them in its call.
+            for placed in victim.iter().flat_map(|victim| &victim.placed) {
                 barred.extend(placed.gpus.keys().map(|gpu| (placed.node.clone(), *gpu)));
             }
-            return Ok(barred);
+            return Ok((barred, unknown));
         }
-        view.prefetch::<NodeUse>(self.observed.iter().map(|(node, _)| node.as_str()))?;
-        for (name, gpus) in self.observed.iter() {
+        view.prefetch::<NodeUse>(named.iter().map(|(node, _)| node.as_str()))?;
+        for (name, gpus) in named {
             let known = view.get::<NodeUse>(name)?.filter(|node| node.tenant == self.tenant);
-            let Some(known) = known else { continue };
-            let there = gpus.iter().filter(|gpu| usize::from(**gpu) < known.gpus.len());
-            barred.extend(there.map(|gpu| (known.node.clone(), *gpu)));
+            for gpu in gpus {
+                match known.as_ref().filter(|known| usize::from(*gpu) < known.gpus.len()) {
+                    Some(known) => barred.push((known.node.clone(), *gpu)),
+                    None => unknown.push(format!("{name}/{gpu}")),
+                }
+            }
         }
-        Ok(barred)
+        Ok((barred, unknown))
+    }
+
+    fn tell_unknown(
+        &self,
+        view: &mut View,
+        eviction: ExecutionId,
+        unknown: &[String],
+    ) -> Result<(), Undecided> {
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let about = format!("{}/{}", self.tenant, self.workload);
+        let text = format!(
+            "{about} was evicted and the memory of these GPUs was not cleaned: {}. The books do not have them as the tenant's, so they \
+             are not barred; take their nodes out of service and clean them",
+            unknown.join(", ")
+        );
+        view.put(&Notification {
+            id: format!("{about}.{eviction}.gpus_not_barred"),
+            kind: "gpus.not_barred".into(),
+            reason: None,
+            tenant: self.tenant.to_string(),
+            to: vec!["platform_ops".into()],
+            text,
+            about,
+            at: view.now(),
+        })
     }
 }
 

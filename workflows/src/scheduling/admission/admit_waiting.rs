@@ -93,6 +93,16 @@ pub(crate) fn lacks(view: &mut View, workload: &Workload, resource: &Resource) -
     Ok(lacking.contains(resource))
 }
 
+/// Returns the kind of which the tenant's nodes in service have too little for a workload, or too little together, even if nothing else
+/// ran there. GPUs that others give back do not help it.
+///
+/// # Errors
+/// What the view lacks.
+pub(crate) fn too_large(view: &mut View, workload: &Workload) -> Result<Option<Resource>, Undecided> {
+    let desk = AdmissionTx::open(view, &workload.tenant, [])?;
+    Ok(desk.too_large(&workload.requests, workload.together))
+}
+
 impl AdmissionTx {
     /// Admits whose turn it is, and says what demands remain.
     pub(super) fn admit_waiting(&mut self, view: &mut View) -> Result<(), Undecided> {
@@ -293,6 +303,8 @@ impl AdmissionTx {
             let shape = (waits.requests.clone(), waits.together);
             let lacking = match known.get(&shape) {
                 Some(lacking) => lacking.clone(),
+                // Nothing that borrowers could give back would let it run.
+                None if self.too_large(&waits.requests, waits.together).is_some() => BTreeSet::new(),
                 None => {
                     let lacking = self.lacking(view, workspace, &waits.requests, waits.together)?;
                     lacking.intersection(kinds).cloned().collect()

@@ -102,6 +102,17 @@ impl AdmissionTx {
         Ok(lacking)
     }
 
+    /// The kind of which the nodes in service would not have enough, or not enough together, if nothing ran there.
+    pub(super) fn too_large(&self, requests: &Amounts, together: u64) -> Option<Resource> {
+        let nodes = || self.occupancy.iter().flat_map(|occupancy| &occupancy.nodes);
+        let enough = |kind: &GpuKind, amount| {
+            let rooms = nodes().filter_map(|(id, kinds)| Some((id, kinds.get(kind)?.capacity)));
+            best_fit::enough(rooms, amount, together)
+        };
+        let misfit = gpus(requests).find(|(kind, amount)| !enough(kind, *amount));
+        misfit.map(|(kind, _)| Resource::Gpu(kind.clone()))
+    }
+
     /// Gives the chosen GPUs to a workload, or sets them aside for it.
     pub(super) fn assign_gpus(
         &mut self,

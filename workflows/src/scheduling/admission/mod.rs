@@ -30,13 +30,13 @@ mod unit_of_work;
 
 pub use crate::scheduling::loans::arithmetic::{lends, spare};
 pub use accounts::metering::usage_so_far;
-pub(crate) use admit_waiting::lacks;
+pub(crate) use admit_waiting::{lacks, too_large};
 pub use admit_waiting::{MAX_ADMITTED_PER_COMMIT, admit_queued, demands, past_deadline};
 pub use allowances::{Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw};
 pub use close_account::{EndedWork, MAX_ENDED_PER_COMMIT, close_account, end_work};
 pub use decision::evaluate::admit;
 pub use decision::rules::{QueueAging, Rules, ThrashLimits, UsageThreshold};
-pub use node_changes::{bar_gpu, cut_gpus, forget_nodes, lose_nodes, rest_nodes, serve_nodes};
+pub use node_changes::{bar_gpu, bar_gpus, cut_gpus, forget_nodes, lose_nodes, rest_nodes, serve_nodes};
 pub use observation::{
     Drift, Observation, ObservationResult, ObservedKind, move_to_observed, observe, observe_running,
 };

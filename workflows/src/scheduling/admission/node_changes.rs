@@ -206,15 +206,32 @@ pub fn bar_gpu(
     gpu: u16,
     why: Option<&str>,
 ) -> Result<AdmissionEffects, Undecided> {
-    let mut desk = AdmissionTx::open(view, tenant, [view.prefetch::<NodeUse>([node.to_string()])])?;
-    let found = desk.node(view, node)?.and_then(|found| found.gpus.get(usize::from(gpu)));
-    found.ok_or_else(|| corrupt(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
-    desk.change_node(view, node, |node| {
-        if let Some(gpu) = node.gpus.get_mut(usize::from(gpu)) {
-            gpu.barred = why.map(ToOwned::to_owned);
-        }
-    })?;
-    desk.drop_earmarks(view, std::slice::from_ref(node))?;
+    bar_gpus(view, tenant, &[(node.clone(), gpu)], why)
+}
+
+/// Bars several GPUs, or lets them be again. No workload is admitted before all of them are barred.
+///
+/// # Errors
+/// What the view lacks; a permanent `ledger.books_differ` for a GPU that there is not.
+pub fn bar_gpus(
+    view: &mut View,
+    tenant: &TenantId,
+    gpus: &[(NodeId, u16)],
+    why: Option<&str>,
+) -> Result<AdmissionEffects, Undecided> {
+    let wants = view.prefetch::<NodeUse>(gpus.iter().map(|(node, _)| node.to_string()));
+    let mut desk = AdmissionTx::open(view, tenant, [wants])?;
+    for (node, gpu) in gpus {
+        let found = desk.node(view, node)?.and_then(|found| found.gpus.get(usize::from(*gpu)));
+        found.ok_or_else(|| corrupt(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
+        desk.change_node(view, node, |node| {
+            if let Some(gpu) = node.gpus.get_mut(usize::from(*gpu)) {
+                gpu.barred = why.map(ToOwned::to_owned);
+            }
+        })?;
+    }
+    let nodes: BTreeSet<NodeId> = gpus.iter().map(|(node, _)| node.clone()).collect();
+    desk.drop_earmarks(view, &nodes.into_iter().collect::<Vec<_>>())?;
     desk.admit_waiting(view)?;
     desk.save(view)
 }

@@ -132,6 +132,7 @@ impl WorkloadRequest {
             observed: None,
             submitted_at: now,
             admitted_at: None,
+            ended_at: None,
             evictions: 0,
             decision: String::new(),
         }
@@ -153,6 +154,7 @@ impl WorkloadRequest {
             placed: Vec::new(),
             observed: None,
             admitted_at: None,
+            ended_at: None,
             evictions: 0,
             decision: String::new(),
             ..workload.clone()

@@ -196,8 +196,10 @@ impl AdmissionTx {
         Ok(self.workloads.get(name).and_then(|kept| kept.value.as_ref()))
     }
 
-    /// Writes a workload.
+    /// Writes a workload, and with its end when that was.
     pub(super) fn put_workload(&mut self, workload: Workload) {
+        let ended_at = workload.has_ended().then(|| workload.ended_at.unwrap_or(self.now));
+        let workload = Workload { ended_at, ..workload };
         self.workloads.insert(workload.name.clone(), CachedDocument { value: Some(workload), changed: true });
     }
 

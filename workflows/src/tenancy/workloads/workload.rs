@@ -121,6 +121,9 @@ pub struct Workload {
     pub submitted_at: Timestamp,
     /// When it was admitted last.
     pub admitted_at: Option<Timestamp>,
+    /// When it ended. `None` while it has not, and in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
     /// How often it was evicted for others.
     pub evictions: u32,
     /// The decision that stands: the id of a [`Admission`](crate::tenancy::Admission).
@@ -134,13 +137,21 @@ impl Workload {
         CompositeKey::of(&[&tenant]).tail(name).into()
     }
 
-    /// Until when it is kept: 400 days from its last admission, or from when it was asked for, once it has ended.
-    fn done_with(&self) -> Option<Timestamp> {
-        let has_ended = match self.state {
+    /// Returns true if it has finished or was rejected.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match self.state {
             WorkloadState::Finished | WorkloadState::Rejected => true,
             WorkloadState::Waiting | WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => false,
-        };
-        has_ended.then(|| self.admitted_at.unwrap_or(self.submitted_at).after(engine::DAY * 400))
+        }
+    }
+
+    /// Until when it is kept: 400 days from its end. Earlier versions did not write down when that was: then from its last known change.
+    fn done_with(&self) -> Option<Timestamp> {
+        let seen = self.observed.iter().flat_map(|seen| seen.nodes.values().filter_map(|part| part.since));
+        let changes = seen.chain(self.admitted_at).chain([self.submitted_at]);
+        let last_change = changes.fold(self.submitted_at, Timestamp::max);
+        self.has_ended().then(|| self.ended_at.unwrap_or(last_change).after(engine::DAY * 400))
     }
 }
 

@@ -1,15 +1,66 @@
-//! Rows of `/v1/stuck` that are of the platform: limits that are closed, and a clock that jumped.
+//! Rows of `/v1/stuck` that are of no open execution: limits that are closed, a clock that jumped, and workloads that do not start.
 
 use crate::{http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
-use engine::{ClockJump, KeyStatus};
+use engine::{ClockJump, Entity as _, KeyStatus};
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
+use workflows::tenancy::{FailedStart, Workload, WorkloadState};
+
+/// The most workloads that are listed.
+const MOST_STARTS: usize = 100;
 
 /// Everything of the platform that an operator has to look at.
 pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
     let limits = app.engine.limit_statuses().await?;
     let closed = limits.iter().filter_map(|limit| closed(limit, now));
-    Ok(app.engine.clock_jump().map(|jump| jumped(jump, now)).into_iter().chain(closed).collect())
+    let mut rows: Vec<StuckPlatform> =
+        app.engine.clock_jump().map(|jump| jumped(jump, now)).into_iter().chain(closed).collect();
+    rows.extend(failed_starts(app, now).await?);
+    Ok(rows)
+}
+
+/// Workloads that are admitted and that their clusters do not start.
+async fn failed_starts(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let page = app.engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
+        let page = page.map_err(engine::Error::from)?;
+        for found in &page.items {
+            let Ok(failed) = app.engine.parse_document::<FailedStart>(found) else { continue };
+            if failed.is_stuck() && rows.len() < MOST_STARTS && still_admitted(app, &failed).await? {
+                rows.push(not_started(&failed, now));
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
+async fn still_admitted(app: &ServerState, failed: &FailedStart) -> Result<bool, Problem> {
+    let key = Workload::key(&failed.tenant, &failed.workload);
+    let found = app.engine.transact(false, |view| view.get::<Workload>(&key)).await?;
+    Ok(found.is_some_and(|workload| {
+        workload.state == WorkloadState::Admitted && workload.decision == failed.decision
+    }))
+}
+
+fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
+    let message =
+        format!("{} starts have failed; it is tried again at {}", failed.tries, format_time(failed.next_at));
+    StuckPlatform {
+        id: failed.execution.to_string(),
+        workflow: StuckPlatform::START,
+        subject: format!("workload/{}/{}", failed.tenant, failed.workload),
+        state: "failed",
+        reason: StuckPlatform::NOT_STARTED,
+        since: format_time(failed.at),
+        age_seconds: now.since(failed.at).as_secs(),
+        owner: vec!["platform_ops"],
+        next: "see why with `tenure executions show ID`; it is tried again, or end it with `tenure workload finish`",
+        message: Some(message),
+    }
 }
 
 /// What is not wrong, but leaves operators without word of what is.

@@ -1,11 +1,16 @@
 //! What a cluster says of a tenant's nodes, and of who runs where, taken into the books.
 //!
-//! A workload that is seen elsewhere than it was planned has its booking moved there in the same commit. Busy GPUs of an unknown
+//! A workload that is seen elsewhere than it was planned has its booking moved there in the same commit, to the very GPUs where facts
+//! name them. Busy GPUs of an unknown
 //! workload, and GPUs that are missing, are `astray`: nobody is admitted to them.
 
 mod bookings;
 mod relocate;
+mod resting;
 mod room;
+mod seen_gpus;
+#[cfg(test)]
+mod tests;
 
 pub use relocate::move_to_observed;
 
@@ -63,6 +68,9 @@ pub struct ObservationResult {
     /// Workloads whose booking moved to where they were seen.
     #[serde(default)]
     pub moved: BTreeSet<String>,
+    /// Workloads that began to run on nodes that take no new work, or on barred GPUs, by node.
+    #[serde(default)]
+    pub resting: BTreeMap<NodeId, BTreeSet<String>>,
     /// What else happened.
     pub news: AdmissionEffects,
 }
@@ -103,11 +111,12 @@ pub fn observe_running(
     }
     let (sightings, strangers) = desk.sightings(view, at, running)?;
     let moves = desk.take_in(view, &sightings)?;
+    let resting = desk.tell_resting(view, &sightings)?;
     let drift = desk.mark_astray(view, at, seen, (&strangers, &moves.changed_before))?;
     view.put(&LastObservation { tenant: tenant.clone(), at })?;
     desk.seen_at = Some(at);
     desk.admit_waiting(view)?;
-    Ok(ObservationResult { drift, moved: moves.moved, news: desk.save(view)? })
+    Ok(ObservationResult { drift, moved: moves.moved, resting, news: desk.save(view)? })
 }
 
 /// GPUs in use by workloads that the books do not know, by kind and node.
@@ -143,10 +152,14 @@ impl AdmissionTx {
                 workload,
                 placement: ObservedPlacement::default(),
                 counts: BTreeMap::new(),
+                gpus: BTreeMap::new(),
             });
             sighting.placement.add(fact);
             let there = sighting.counts.entry(kind).or_default().entry(fact.node.clone()).or_default();
             *there = there.saturating_add(fact.amount());
+        }
+        for sighting in sightings.values_mut() {
+            sighting.gpus = seen_gpus::by_node(&sighting.placement);
         }
         Ok((sightings, strangers))
     }

@@ -1,6 +1,9 @@
 //! Moves the bookings of workloads to where they were seen: nodes, rooms and workloads together.
 
-use super::bookings::{Booking, Spread, settle};
+use super::{
+    bookings::{Booking, Spread, settle},
+    seen_gpus::GpusByNode,
+};
 use crate::{
     platform::ObservedGpus,
     scheduling::admission::{gpu_allocation::GpuChoice, unit_of_work::AdmissionTx},
@@ -8,6 +11,7 @@ use crate::{
         GpuKind, NodeId, NodeUse, ObservedPlacement, Resource, TenantId, Workload, WorkloadState,
         WorkspaceName,
     },
+    workload_start::WorkloadStart,
 };
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +24,8 @@ pub(super) struct Sighting {
     pub(super) placement: ObservedPlacement,
     /// How much of each kind on each node.
     pub(super) counts: BTreeMap<GpuKind, Spread>,
+    /// Which whole GPUs on each node, as far as they are known by their index.
+    pub(super) gpus: GpusByNode,
 }
 
 impl Sighting {
@@ -38,7 +44,7 @@ impl Sighting {
 
 /// What becomes of workloads that earlier facts saw on the nodes, and that are not among these sightings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EarlierSightings {
+pub(super) enum EarlierSightings {
     /// Their bookings make way, as plans do: facts name everybody who runs on a node.
     MakeWay,
     /// Their bookings stay: only one workload was looked at.
@@ -54,8 +60,8 @@ pub(super) struct Moves {
     pub(super) changed_before: BTreeMap<NodeId, Timestamp>,
 }
 
-/// The booking of a workload follows it to where its cluster's backend saw it. Tolerates a workload that does not run, and a place that
-/// is not the tenant's: the booking stays as it is.
+/// The booking of a workload follows it to where its cluster's backend saw it: to the nodes, and on them to the very GPUs. Tolerates a
+/// workload that does not run, and a place that is not the tenant's: the booking of that part stays as it is.
 ///
 /// # Errors
 /// What the view lacks.
@@ -72,16 +78,18 @@ pub fn move_to_observed(
     let wants = [view.prefetch::<Workload>([Workload::key(tenant, name)]), view.prefetch::<NodeUse>(nodes)];
     let mut desk = AdmissionTx::open(view, tenant, wants)?;
     let Some(workload) = desk.workload(view, name)?.cloned() else { return Ok(()) };
-    let mut counts: BTreeMap<GpuKind, Spread> = BTreeMap::new();
+    let (mut counts, mut seen) = (BTreeMap::<GpuKind, Spread>::new(), GpusByNode::new());
     for (node, gpus) in observed.iter() {
-        let Ok(id) = node.parse::<NodeId>() else { return Ok(()) };
-        let Some(known) = desk.node(view, &id)? else { return Ok(()) };
+        // What was seen on a node that is not the tenant's stays booked where it is.
+        let Ok(id) = node.parse::<NodeId>() else { continue };
+        let Some(known) = desk.node(view, &id)? else { continue };
+        seen.insert(id.clone(), gpus.clone());
         for gpu in gpus.iter().filter_map(|index| known.gpus.get(usize::from(*index))) {
             let kind = GpuKind { model: known.model.clone(), profile: gpu.profile.clone() };
             *counts.entry(kind).or_default().entry(id.clone()).or_default() += 1;
         }
     }
-    let sighting = Sighting { placement: ObservedPlacement::default(), workload, counts };
+    let sighting = Sighting { placement: ObservedPlacement::default(), workload, counts, gpus: seen };
     let sightings = [(name.to_owned(), sighting)].into();
     if desk.relocate(view, &sightings, EarlierSightings::Stay)?.moved.is_empty() {
         return Ok(());
@@ -124,6 +132,7 @@ impl AdmissionTx {
             let nodes: BTreeSet<NodeId> = seen.chain(booked).collect();
             self.relocate_kind(view, kind, (&nodes, sightings, earlier), &mut moves)?;
         }
+        self.relocate_within_nodes(view, sightings, earlier, &mut moves)?;
         Ok(moves)
     }
 
@@ -149,8 +158,9 @@ impl AdmissionTx {
                 for user in &gpu.users {
                     let booking = bookings.entry(user.workload.clone()).or_default();
                     // Who has a barred GPU goes on there.
-                    booking.firm |= open == 0 && !sightings.contains_key(&user.workload);
-                    if open == 1 || sightings.contains_key(&user.workload) {
+                    let leaves = sightings.get(&user.workload).is_some_and(|seen| !seen.is_booked_so());
+                    booking.firm |= open == 0 && !leaves;
+                    if open == 1 || leaves {
                         *booking.booked.entry(id.clone()).or_default() += u64::from(user.slices);
                     }
                     users.insert(user.workload.clone(), (user.workspace.clone(), user.in_transit));
@@ -207,16 +217,39 @@ impl AdmissionTx {
                 }
                 continue;
             }
-            let workload = self.need_workload(view, name)?;
-            match workload.state {
-                WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
-                    let before = workload.placed.iter().map(|part| part.node.clone());
-                    let all: BTreeSet<NodeId> = before.chain(spread.keys().cloned()).collect();
-                    let placed = self.placed(view, name, all)?;
-                    self.put_workload(Workload { placed, ..workload });
-                }
-                WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => {}
+            self.follow_booking(view, name, spread.keys().cloned())?;
+            self.tell_new_plan(view, name)?;
+        }
+        Ok(())
+    }
+
+    /// The cluster of a workload that was not seen to run is told where it is planned now: its start may have named other nodes, for
+    /// which it would wait for ever.
+    fn tell_new_plan(&mut self, view: &mut View, name: &str) -> Result<(), Undecided> {
+        let workload = self.need_workload(view, name)?;
+        if workload.state == WorkloadState::Admitted && workload.observed.is_none() {
+            let start = WorkloadStart::new(self.tenant.id.clone(), name.to_owned(), workload.decision);
+            self.effects.starts.push(WorkloadStart { moved_at: Some(self.now), ..start });
+        }
+        Ok(())
+    }
+
+    /// Writes down where a workload that runs is booked, after its booking changed on `nodes`.
+    pub(super) fn follow_booking(
+        &mut self,
+        view: &mut View,
+        name: &str,
+        nodes: impl IntoIterator<Item = NodeId>,
+    ) -> Result<(), Undecided> {
+        let workload = self.need_workload(view, name)?;
+        match workload.state {
+            WorkloadState::Admitted | WorkloadState::Reclaimed { .. } => {
+                let before = workload.placed.iter().map(|part| part.node.clone());
+                let all: BTreeSet<NodeId> = before.chain(nodes).collect();
+                let placed = self.placed(view, name, all)?;
+                self.put_workload(Workload { placed, ..workload });
             }
+            WorkloadState::Waiting | WorkloadState::Finished | WorkloadState::Rejected => {}
         }
         Ok(())
     }

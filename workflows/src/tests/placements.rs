@@ -1,0 +1,191 @@
+//! Bookings are where workloads were seen to run, and what was not cleaned is barred there.
+
+use super::books::{Books, h100, seen, tenant};
+use crate::{
+    platform::{GpuSet, ObservedGpus},
+    reclaim::{PlanVerdict, Reclaim, ReclaimCause, eviction::ledger::BarGpus, preview},
+    scheduling::admission::{self, Fence},
+    tenancy::{NodeId, WorkloadState},
+};
+use engine::Notification;
+use std::collections::BTreeSet;
+use store::{ExecutionId, Timestamp};
+
+fn reclaim() -> ExecutionId {
+    ExecutionId::from_bytes([7; 16])
+}
+
+/// A demand of `owner` is called back from `victim`, which runs on GPUs that are lent.
+fn fence(books: &mut Books, demand: &str, victim: &str) {
+    let fence = Fence {
+        tenant: tenant(),
+        resource: h100(),
+        execution: reclaim(),
+        workspace: "owner".parse().unwrap(),
+        workload: Some(demand.to_owned()),
+        more: 0,
+        others: Vec::new(),
+        victims: [victim.to_owned()].into(),
+        deadline: Timestamp::default(),
+    };
+    let fenced = books.decide(|view| admission::fence(view, &fence));
+    assert!(matches!(fenced, admission::FenceOutcome::Done { .. }), "{fenced:?}");
+}
+
+fn on(node: &str, gpus: &[u16]) -> GpuSet {
+    [(node.to_owned(), gpus.iter().copied().collect())].into()
+}
+
+fn bar(books: &mut Books, workload: &str, observed: GpuSet, earlier: GpuSet) {
+    // As it is stored: what makes observed GPUs elsewhere has looked.
+    let observed: ObservedGpus = serde_json::from_value(serde_json::json!(observed)).unwrap();
+    let bar = BarGpus { tenant: tenant(), workload: workload.to_owned(), observed, earlier };
+    books.decide(|view| bar.bar(view, ExecutionId::from_bytes([9; 16])));
+}
+
+/// One of four GPUs on loan runs beside one of four of its own, and each is on the GPUs that are planned for the other.
+fn swapped_beside_a_demand() -> Books {
+    let mut books = Books::new(1, &[("owner", 4), ("other", 4)]);
+    books.submit("other", "own", 4);
+    books.submit("other", "lent", 4);
+    books.submit("owner", "demand", 4);
+    assert_eq!(books.booked("lent", "n-0"), [4, 5, 6, 7].into());
+    fence(&mut books, "demand", "lent");
+    books
+}
+
+#[test]
+fn a_booking_moves_to_the_gpus_on_which_its_workload_was_seen_also_on_the_same_node() {
+    let mut books = Books::new(1, &[("one", 4), ("two", 4)]);
+    books.submit("one", "a", 2);
+    books.submit("two", "b", 2);
+
+    let result = books.observe(&[seen("a", "n-0", &[2, 7])]);
+
+    assert_eq!(result.moved, ["a".to_owned()].into());
+    assert_eq!(books.booked("a", "n-0"), [2, 7].into());
+    assert_eq!(books.booked("b", "n-0").intersection(&[2, 7].into()).count(), 0, "a plan makes way");
+    assert_eq!(books.booked("b", "n-0").len(), 2);
+    assert_eq!(books.violations(), Vec::<String>::new());
+    assert_eq!(books.observe(&[seen("a", "n-0", &[2, 7])]).moved, BTreeSet::new(), "it is there already");
+}
+
+#[test]
+fn the_gpus_that_were_not_cleaned_are_barred_and_nobody_is_booked_on_them() {
+    let mut books = swapped_beside_a_demand();
+
+    bar(&mut books, "lent", on("n-0", &[0, 1, 2, 3]), GpuSet::new());
+
+    assert_eq!(books.barred("n-0"), [0, 1, 2, 3].into());
+    assert_eq!(books.booked("own", "n-0"), [4, 5, 6, 7].into(), "its booking is not on a dirty GPU");
+    assert_eq!(books.workload("lent").state, WorkloadState::Waiting);
+    assert_eq!(books.workload("demand").state, WorkloadState::Waiting, "no clean GPU is free");
+    assert_eq!(books.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn no_workload_is_admitted_to_a_dirty_gpu_before_all_of_them_are_barred() {
+    let mut books = Books::new(1, &[("owner", 2), ("other", 2), ("third", 4)]);
+    books.submit("other", "lent", 4);
+    books.submit("third", "own", 4);
+    books.submit("owner", "demand", 2);
+    fence(&mut books, "demand", "lent");
+    assert_eq!(books.booked("lent", "n-0"), [0, 1, 2, 3].into());
+    books.decide(|view| admission::finish(view, &tenant(), "own"));
+
+    bar(&mut books, "lent", on("n-0", &[2, 3, 4, 5]), GpuSet::new());
+
+    assert_eq!(books.barred("n-0"), [2, 3, 4, 5].into());
+    let on_dirty = |name: &str| books.booked(name, "n-0").iter().any(|gpu| (2..=5).contains(gpu));
+    assert!(!on_dirty("demand") && !on_dirty("lent"));
+    assert_eq!(books.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn gpus_that_were_to_be_cleaned_are_barred_also_after_the_victim_has_ended_or_moved() {
+    let mut ended = swapped_beside_a_demand();
+    ended.decide(|view| admission::finish(view, &tenant(), "lent"));
+    bar(&mut ended, "lent", on("n-0", &[4, 5]), GpuSet::new());
+    assert_eq!(ended.barred("n-0"), [4, 5].into());
+    assert_eq!(ended.violations(), Vec::<String>::new());
+
+    // An eviction of an earlier version cleans what its plan named, wherever the booking has moved since.
+    let mut moved = swapped_beside_a_demand();
+    moved.observe(&[seen("lent", "n-0", &[0, 1, 2, 3]), seen("own", "n-0", &[4, 5, 6, 7])]);
+    bar(&mut moved, "lent", GpuSet::new(), on("n-0", &[4, 5, 6, 7]));
+    assert_eq!(moved.barred("n-0"), [4, 5, 6, 7].into());
+    assert_eq!(moved.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn operators_are_told_of_dirty_gpus_that_the_books_do_not_have() {
+    let mut books = swapped_beside_a_demand();
+
+    bar(&mut books, "lent", on("gone", &[3]), GpuSet::new());
+
+    let told = books.all::<Notification>();
+    assert!(told.iter().any(|one| one.kind == "gpus.not_barred" && one.text.contains("gone/3")), "{told:?}");
+    assert_eq!(books.workload("lent").state, WorkloadState::Waiting);
+}
+
+/// What was seen wins over the rest of a node: the drain finds the workload there, and people are told once.
+#[test]
+fn a_workload_seen_on_a_node_that_rests_is_booked_there_and_people_are_told() {
+    let mut books = Books::new(2, &[("one", 8)]);
+    books.submit("one", "a", 4);
+    let rests = if books.booked("a", "n-0").is_empty() { "n-0" } else { "n-1" };
+    let id: NodeId = rests.parse().unwrap();
+    books.decide(|view| admission::rest_nodes(view, &tenant(), std::slice::from_ref(&id)).map(drop));
+
+    let result = books.observe(&[seen("a", rests, &[0, 1, 2, 3])]);
+
+    assert_eq!(result.resting, [(id.clone(), ["a".to_owned()].into())].into());
+    assert_eq!(books.booked("a", rests), [0, 1, 2, 3].into());
+    let running = books.decide(|view| admission::rest_nodes(view, &tenant(), std::slice::from_ref(&id)));
+    assert_eq!(running[&id], ["a".to_owned()].into(), "a drain finds it");
+    assert_eq!(books.violations(), Vec::<String>::new());
+    assert!(books.observe(&[seen("a", rests, &[0, 1, 2, 3])]).resting.is_empty(), "once");
+    let told = books.all::<Notification>();
+    assert_eq!(told.iter().filter(|one| one.kind == "workload.on_resting_node").count(), 1, "{told:?}");
+}
+
+#[test]
+fn a_workload_seen_on_a_barred_gpu_is_told_and_the_gpu_stays_barred() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "a", 2);
+    books.decide(|view| {
+        admission::bar_gpu(view, &tenant(), &"n-0".parse().unwrap(), 7, Some("not cleaned")).map(drop)
+    });
+
+    let result = books.observe(&[seen("a", "n-0", &[6, 7])]);
+
+    assert_eq!(result.resting.len(), 1);
+    assert_eq!((books.booked("a", "n-0"), books.barred("n-0")), ([6, 7].into(), [7].into()));
+    assert_eq!(books.violations(), Vec::<String>::new());
+}
+
+/// S-38, P-6: GPUs are called back only for a demand that some node could take.
+#[test]
+fn a_demand_that_no_node_could_take_calls_nothing_back() {
+    let mut books = Books::new(1, &[("owner", 8), ("other", 0)]);
+    books.submit("other", "lent", 8);
+    assert_eq!(books.workload("lent").state, WorkloadState::Admitted);
+    books.decide(|view| {
+        admission::bar_gpu(view, &tenant(), &"n-0".parse().unwrap(), 7, Some("not cleaned")).map(drop)
+    });
+
+    let wide = books.submit("owner", "wide", 8);
+    assert_eq!(wide.news.demands, Vec::new(), "seven GPUs are in service");
+    let demand = |workload: &str| ReclaimCause::Demand {
+        workspace: "owner".parse().unwrap(),
+        workload: workload.to_owned(),
+    };
+    let asked = Reclaim::new(tenant(), h100(), demand("wide"));
+    let planned = books.decide(|view| preview(view, &asked)).planned.unwrap();
+    assert_eq!(planned.verdict, PlanVerdict::Infeasible);
+    assert!(planned.why.is_some_and(|why| why.contains("gpu/H100")));
+
+    let open =
+        books.decide(|view| admission::bar_gpu(view, &tenant(), &"n-0".parse().unwrap(), 7, None));
+    assert_eq!(open.demands.len(), 1, "it is a demand as soon as a node could take it");
+}

@@ -1,0 +1,99 @@
+//! Starts that fail are tried again, and no failed start holds a reclaim.
+
+use super::books::{Books, tenant};
+use crate::{
+    reclaim::Reclaim,
+    scheduling::admission,
+    tenancy::{FailedStart, Workload},
+    workload_start::{RecordFailedStart, StartProblem, WorkloadStart, try_again},
+};
+use engine::{HOUR, MINUTE, Notification, diagram};
+use std::time::Duration;
+use store::ExecutionId;
+
+fn fails(books: &mut Books, tries: u32) {
+    let record = RecordFailedStart {
+        tenant: tenant(),
+        workload: "train".into(),
+        problem: StartProblem::Failed { tries },
+    };
+    books.decide(|view| record.record(view, ExecutionId::from_bytes([u8::try_from(tries).unwrap(); 16])));
+}
+
+fn sweep(books: &mut Books) -> bool {
+    books.decide(|view| try_again(view, &tenant(), "train"))
+}
+
+fn pending(books: &Books) -> Option<FailedStart> {
+    books.find::<FailedStart>(&Workload::key(&tenant(), "train"))
+}
+
+#[test]
+fn an_admitted_workload_whose_start_failed_is_tried_again_after_a_pause_that_grows() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "train", 8);
+    let mut paused = Duration::ZERO;
+    for tries in 1..=6 {
+        fails(&mut books, tries);
+        let failed = pending(&books).unwrap();
+        assert!(failed.next_at.since(books.now) > paused, "the pause grows");
+        paused = failed.next_at.since(books.now);
+        assert!(!sweep(&mut books), "it is not due");
+
+        books.now = failed.next_at;
+        assert!(sweep(&mut books), "it is tried again");
+        assert_eq!(pending(&books), None, "once");
+        assert_eq!(WorkloadStart::after(&failed).tries, tries);
+    }
+    let told = books.all::<Notification>();
+    let told: Vec<_> = told.iter().filter(|one| one.kind == "workload.not_started").collect();
+    assert_eq!(told.len(), 1, "people are told once: {told:?}");
+    assert!(FailedStart::pause(1_000) <= HOUR * 6);
+}
+
+#[test]
+fn a_start_of_a_workload_that_has_ended_is_not_tried_again() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "train", 8);
+    fails(&mut books, 1);
+    books.decide(|view| admission::finish(view, &tenant(), "train"));
+    books.now = books.now.after(MINUTE * 2);
+
+    assert!(!sweep(&mut books));
+    assert_eq!(pending(&books), None);
+    fails(&mut books, 2);
+    assert_eq!(pending(&books), None, "nor is a failure recorded after its end");
+}
+
+#[test]
+fn a_start_that_fails_ends_its_execution_only_after_the_failure_is_recorded() {
+    let starts = diagram::<WorkloadStart>();
+    let into: Vec<_> = starts.edges.iter().filter(|edge| edge.to == "NotStarted").collect();
+    assert_eq!(into.iter().map(|edge| edge.from.as_str()).collect::<Vec<_>>(), ["RecordingFailure"]);
+}
+
+/// What a reclaim does in clusters after its grant may fail for good; the grant stands, and the kind is free for the next reclaim.
+#[test]
+fn no_reclaim_is_parked_by_the_cluster_after_its_grant() {
+    let edges = diagram::<Reclaim>().edges;
+    for state in ["Starting", "Requeueing"] {
+        let leads_on = edges.iter().any(|edge| edge.from == state && edge.label == "failed");
+        assert!(leads_on, "{state} has no way on when it fails");
+    }
+    for code in ["object.missing", "platform.unsupported"] {
+        assert!(edges.iter().any(|edge| edge.from == "Starting" && edge.label == code), "{code}");
+    }
+}
+
+#[test]
+fn a_demand_that_its_cluster_does_not_know_keeps_its_gpus_and_people_are_told() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "train", 8);
+    let missing =
+        RecordFailedStart { tenant: tenant(), workload: "train".into(), problem: StartProblem::NotInCluster };
+    books.decide(|view| missing.record(view, ExecutionId::from_bytes([3; 16])));
+
+    assert!(books.all::<Notification>().iter().any(|one| one.kind == "workload.not_in_cluster"));
+    assert_eq!(pending(&books), None, "it runs when its owner submits it");
+    assert_eq!(books.booked("train", "n-0").len(), 8);
+}
