@@ -2,10 +2,14 @@
 
 use super::{ChangeFacts, ChangeTerms, Direction};
 use crate::{
-    placement::{Constraints, buffer, eligible, usable},
-    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins},
+    placement::{Candidate, Constraints, buffer, usable},
+    policy::{
+        Judgement, PlatformPolicy, PolicyRef, Reason, Verdict,
+        decisions::{ClusterChoiceFacts, eligible_clusters, gpu_layout},
+        pins,
+    },
     quota_change::increase_approval::{amount_fails, increase_asks},
-    tenancy::{Allowance, Gpu, GpuOffer, Gpus, Isolation, Layout, Resource, Tenant, TenantState},
+    tenancy::{Allowance, GpuOffer, Gpus, Layout, Resource, Tenant, TenantState},
 };
 use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
@@ -263,11 +267,19 @@ impl<'a> Judge<'a> {
         if lacking == 0 {
             return;
         }
-        let (allowed, _) = eligible(&self.facts.candidates, constraints);
+        let allowed = self.eligible(constraints);
         let most =
             allowed.iter().map(|c| c.total.saturating_sub(buffer(c, constraints))).max().unwrap_or_default();
         let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
         self.check("capacity.ever_fits", "to", gpus <= most, detail);
+    }
+
+    /// The clusters that may be used, by the decision that `policy explain` and examples show.
+    fn eligible(&self, constraints: &Constraints) -> Vec<&'a Candidate> {
+        let facts = self.facts;
+        let Some(tenant) = &facts.tenant else { return Vec::new() };
+        let choice = ClusterChoiceFacts::of_tenant(constraints.clone(), &tenant.compliance, &facts.candidates);
+        eligible_clusters(&choice, self.policy).answer.among(&facts.candidates)
     }
 
     /// The GPUs that so many pieces of the resource need.
@@ -312,7 +324,7 @@ impl<'a> Judge<'a> {
         let auto =
             share.max(request.resource.gpu().map_or(0, |kind| offer(&kind.model).pieces(rules.auto_gpus)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
-        let (allowed, _) = eligible(&self.facts.candidates, constraints);
+        let allowed = self.eligible(constraints);
         let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
         let taken = self.gpus_for(lacking);
         let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
@@ -358,12 +370,7 @@ impl<'a> Judge<'a> {
 
 /// As the tenant's other nodes.
 fn layout(tenant: &Tenant, resource: &Resource) -> Layout {
-    match tenant.isolation {
-        Isolation::SharedSlices => {
-            resource.gpu().map_or(Layout::Whole, |kind| Gpu::finest_layout(&kind.model))
-        }
-        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
-    }
+    resource.gpu().map_or(Layout::Whole, |kind| gpu_layout(tenant.isolation, &kind.model))
 }
 
 /// A moment as people write it.

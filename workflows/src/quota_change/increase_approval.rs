@@ -27,7 +27,7 @@ pub(super) fn amount_fails(
         kept_back: gpus(stand.earmarked),
         ..QuotaAmountFacts::default()
     };
-    decide_quota_amount(&facts, policy).failed_rules().any(|reason| reason.rule == rule)
+    decide_quota_amount(&facts, policy).fails(rule)
 }
 
 /// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.

@@ -1,4 +1,5 @@
 //! Tests of the crate as a whole.
 
+mod decision_callers;
 mod policy_keys;
 mod policy_retention;

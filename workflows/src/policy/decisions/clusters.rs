@@ -4,7 +4,7 @@ use super::{ReasonCollector, Ruling};
 use crate::{
     placement::{Candidate, ConstraintEffect, Constraints, eligible},
     policy::{ColocationScope, PlatformPolicy},
-    tenancy::{ClusterId, WorkspaceClass},
+    tenancy::{ClusterId, Compliance, WorkspaceClass},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,13 @@ pub struct ClusterChoiceFacts {
     pub constraints: Constraints,
     /// Labels of the work, and compliance tags of its tenant.
     pub labels: BTreeSet<String>,
-    /// The class of its workspace.
-    pub class: WorkspaceClass,
+    /// The class of its workspace; `None` for the nodes of a tenant, which all its workspaces share.
+    #[serde(default)]
+    pub class: Option<WorkspaceClass>,
     /// The clusters there are.
     pub candidates: Vec<Candidate>,
     /// Classes that already run in a cluster.
+    #[serde(default)]
     pub neighbours: BTreeMap<ClusterId, BTreeSet<WorkspaceClass>>,
 }
 
@@ -31,6 +33,29 @@ pub struct EligibleClusters {
     pub clusters: Vec<ClusterId>,
     /// The set before and after each constraint, and why each cluster was left out (S-86, S-87).
     pub considered: Vec<ConstraintEffect>,
+}
+
+impl EligibleClusters {
+    /// Returns the eligible ones among `candidates`, by name.
+    #[must_use]
+    pub fn among<'a>(&self, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
+        let find = |id: &ClusterId| candidates.iter().find(|candidate| candidate.cluster == *id);
+        self.clusters.iter().filter_map(find).collect()
+    }
+}
+
+impl ClusterChoiceFacts {
+    /// Returns the facts about the nodes of a tenant with these tags.
+    #[must_use]
+    pub fn of_tenant(
+        constraints: Constraints,
+        tags: &BTreeSet<Compliance>,
+        candidates: &[Candidate],
+    ) -> Self {
+        let labels = tags.iter().map(|tag| <&str>::from(*tag).to_owned()).collect();
+        let candidates = candidates.to_vec();
+        Self { constraints, labels, class: None, candidates, neighbours: BTreeMap::new() }
+    }
 }
 
 /// Selects the clusters that may be used.
@@ -79,17 +104,20 @@ fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &Platform
         ColocationScope::Cluster => true,
         ColocationScope::Node => false,
     };
+    let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
+    let Some(class) = facts.class else {
+        return ConstraintEffect { constraint: "anti-colocation".into(), before, excluded: BTreeMap::new() };
+    };
     let rules: Vec<_> = policy.lending.anti_colocate.iter().filter(|pair| whole(pair.scope)).collect();
     let mut excluded = BTreeMap::new();
     for candidate in left {
         let there = facts.neighbours.get(&candidate.cluster).into_iter().flatten();
         let mut met = there
-            .filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, facts.class, **other)));
+            .filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, class, **other)));
         if let Some(other) = met.next() {
-            let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(facts.class));
+            let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(class));
             excluded.insert(candidate.cluster.clone(), why);
         }
     }
-    let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
     ConstraintEffect { constraint: "anti-colocation".into(), before, excluded }
 }

@@ -127,8 +127,7 @@ fn too_wide(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Option<String>
 }
 
 /// Weighs how wide a reclaim is (P-4); the answer is whether it is within the guard. A limit is kept when it is met exactly.
-#[must_use]
-pub fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool> {
+fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool> {
     let mut scales = ReasonCollector::new(policy);
     judge_breadth(breadth, &mut scales);
     let within = !scales.reasons.iter().any(Reason::counts);

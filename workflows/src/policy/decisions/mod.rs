@@ -20,17 +20,22 @@ pub use approval::{Approval, ApprovalFor, approval};
 pub use clusters::{ClusterChoiceFacts, EligibleClusters, eligible_clusters};
 pub use exhaustion::{CapacityFacts, has_recovered, is_exhausted, is_scarce};
 pub use failure::{Failure, Remedy, on_failure};
-pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked, breadth};
-pub use isolation::{IsolationFacts, IsolationPart, IsolationRules, isolation};
+pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked};
+pub use isolation::{
+    IsolationFacts, IsolationPart, IsolationRules, gpu_layout, isolation, isolation_probes, scrub_method,
+};
 pub use permission::{
     BorrowRefusal, Borrower, Permission, PermissionFacts, Sharing, borrow_refusals, decide_permission,
 };
 pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use quota_amount::{GrantedAmount, QuotaAmountFacts, decide_quota_amount};
-pub use retention::{RetentionFacts, RetentionRuling, decide_retention};
+pub use retention::{
+    RetentionFacts, RetentionPeriod, RetentionRuling, decide_retention, retention_covers, retention_period,
+};
 pub use schedulers::{
     Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
 };
+pub(in crate::policy) use schedulers::sharing_limits;
 
 use super::{Judgement, PlatformPolicy, Reason};
 

@@ -100,7 +100,7 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
     let (known, mut instead) = (catalogue.get(&facts.model), None);
     match &facts.sharing {
         Sharing::Mig(profile) => {
-            let has = known.is_some_and(|model| model.profile(profile).is_some());
+            let has = catalogue.has_profile(&facts.model, profile);
             let all = known.iter().flat_map(|model| &model.mig).map(|profile| profile.name.as_str());
             let all: Vec<&str> = all.collect();
             let detail = if all.is_empty() {

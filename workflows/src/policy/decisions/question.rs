@@ -102,6 +102,12 @@ impl<T> Ruling<T> {
         Ruling { answer: wrap(self.answer), reasons: self.reasons }
     }
 
+    /// Returns true if `rule` stands in the way.
+    #[must_use]
+    pub fn fails(&self, rule: &str) -> bool {
+        self.failed_rules().any(|reason| reason.rule == rule)
+    }
+
     /// The rules that stand in the way.
     pub fn failed_rules(&self) -> impl Iterator<Item = &crate::policy::Reason> {
         self.reasons.iter().filter(|reason| reason.verdict == Judgement::Failed)

@@ -48,6 +48,14 @@ impl GpuModels {
         self.models.get(model)
     }
 
+    /// Returns true if GPUs of `model` can be cut into slices of `profile`.
+    #[must_use]
+    pub fn has_profile(&self, model: &GpuModel, profile: &str) -> bool {
+        let listed = self.get(model).is_some_and(|model| model.profile(profile).is_some());
+        let smallest = || self.slicing(model, None).ok().flatten();
+        listed || smallest().is_some_and(|slicing| slicing.profile.as_str() == profile)
+    }
+
     /// How to have `part` of a GPU of `model`, for people; `None` for a model that is not known or cannot be sliced.
     #[must_use]
     pub fn advice(&self, model: &GpuModel, part: f64) -> Option<String> {
