@@ -1,7 +1,7 @@
 //! What policy makes of a request: the conditions that an execution then keeps to.
 
 use super::{
-    Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef,
+    GpuPiece, Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef,
     decisions::{gpu_layout, sharing_limits},
 };
 use crate::{
@@ -74,6 +74,9 @@ pub struct OnboardingTerms {
     /// The slices that they are cut into, if any. Quotas of workspaces count these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
+    /// What each GPU or slice has, by the catalogue. `None` for a model that policy does not name, and in earlier decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_piece: Option<GpuPiece>,
     /// Registries from which the tenant's images may come.
     pub registries: Vec<String>,
     /// Whether the tenant's work may be preempted.
@@ -141,6 +144,7 @@ impl OnboardingTerms {
             },
             layout: gpu_layout(request.tenant.isolation, &request.entitlement.gpu_model),
             slicing: slicing(facts, policy).unwrap_or_default(),
+            gpu_piece: policy.gpu_models.piece(&RequestedPieces::of(facts, policy).offer),
             registries: policy.registries.clone(),
             preemptible: request.tenant.allow_preemption,
             priority,

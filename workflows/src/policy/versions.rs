@@ -148,10 +148,11 @@ pub fn check(text: &str) -> Vec<Finding> {
     read.err().map(|invalid| invalid.findings).unwrap_or_default()
 }
 
-/// What a valid request allows and perhaps does not mean; nothing for the other kinds of document.
+/// What a valid request allows and perhaps does not mean, or what a valid policy says without effect.
 #[must_use]
 pub fn warnings(text: &str) -> Vec<String> {
-    OnboardingRequest::from_yaml(text).map(|request| request.warnings()).unwrap_or_default()
+    let of_policy = || PlatformPolicy::from_yaml(text).map(|policy| policy.warnings()).unwrap_or_default();
+    OnboardingRequest::from_yaml(text).map_or_else(|_| of_policy(), |request| request.warnings())
 }
 
 /// One key that two documents say differently.

@@ -288,6 +288,7 @@ pub(crate) fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerm
         patience: gate.within,
         procedure: gate.procedure,
         plans: policy.reclaim.replans.saturating_add(1),
+        steps_within: Some(policy.reclaim.limits.sum()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
         document::Item,
         reader::{Fields, Reader},
     },
-    tenancy::{Gpu, GpuModel, GpuSlicing, Layout, Profile, is_gpu_product, nearest_gpu_model},
+    tenancy::{Gpu, GpuModel, GpuOffer, GpuSlicing, Layout, Profile, is_gpu_product, nearest_gpu_model},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +28,16 @@ pub struct ModelFacts {
     pub mig: Vec<MigProfile>,
 }
 
+/// What each GPU of a tenant has, or each slice where its GPUs are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuPiece {
+    /// Its memory in MiB.
+    pub memory_mib: u64,
+    /// The compute slices of a slice, of 7 (4 on A30); `None` for a whole GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_slices: Option<u32>,
+}
+
 /// One size of slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigProfile {
@@ -46,6 +56,19 @@ impl GpuModels {
     #[must_use]
     pub fn get(&self, model: &GpuModel) -> Option<&ModelFacts> {
         self.models.get(model)
+    }
+
+    /// Returns what each piece of `offer` has; `None` for a model or slice that policy does not name.
+    #[must_use]
+    pub fn piece(&self, offer: &GpuOffer) -> Option<GpuPiece> {
+        let known = self.get(&offer.kind.model)?;
+        match &offer.kind.profile {
+            None => Some(GpuPiece { memory_mib: known.memory_mib, compute_slices: None }),
+            Some(profile) => known.profile(profile.as_str()).map(|slice| GpuPiece {
+                memory_mib: slice.memory_mib,
+                compute_slices: Some(slice.slices),
+            }),
+        }
     }
 
     /// Returns true if GPUs of `model` can be cut into slices of `profile`.
