@@ -39,7 +39,7 @@ pub use platform_policy::{
     ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
 };
 pub use preflight::{ClosedName, Preflight, day, has_ended};
-pub use rules::{RULES, Rule};
+pub use rules::{Rule, RuleName, rules};
 pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
 pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};
 pub use sections::capacity::{CapacityRules, Rung};

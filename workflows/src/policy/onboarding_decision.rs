@@ -3,7 +3,8 @@
 pub(super) mod preflight;
 
 use super::{
-    Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
+    Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, RuleName,
+    Verdict,
     constraints,
     decisions::{
         ClusterChoiceFacts, IsolationFacts, IsolationRules, Ruling, eligible_clusters, isolation,
@@ -143,7 +144,7 @@ impl<'a> Judge<'a> {
         self.check(
             "isolation.sharing_allowed",
             always("tenant.allow_gpu_sharing"),
-            !self.apart().fails("isolation.sharing_allowed"),
+            !self.apart().fails(const { RuleName::known("isolation.sharing_allowed") }),
             detail,
         );
         let borrows = request
@@ -226,7 +227,7 @@ impl<'a> Judge<'a> {
         if request.multitenancy != Some(Multitenancy::Customer) {
             return;
         }
-        let shares = self.apart().fails("multitenancy.sharing");
+        let shares = self.apart().fails(const { RuleName::known("multitenancy.sharing") });
         let borrows = |limit: Option<Gpus>| limit.is_some_and(|limit| limit > Gpus::ZERO);
         let borrows = request.workspaces.iter().any(|w| borrows(w.limits.borrowing_limit));
         let allowed = !shares && (policy.lending.customer_sharing || !borrows);

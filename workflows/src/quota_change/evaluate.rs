@@ -4,7 +4,7 @@ use super::{ChangeFacts, ChangeTerms, Direction};
 use crate::{
     placement::{Candidate, Constraints, buffer, usable},
     policy::{
-        Judgement, PlatformPolicy, PolicyRef, Reason, Verdict,
+        Judgement, PlatformPolicy, PolicyRef, Reason, RuleName, Verdict,
         decisions::{ClusterChoiceFacts, eligible_clusters, gpu_layout},
         pins,
     },
@@ -113,7 +113,7 @@ impl<'a> Judge<'a> {
         if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
             exceeds = more > 0 && self.entitled(more);
             let fails =
-                more > 0 && amount_fails(self.policy, "quota.within_owned", &facts.stand, (more, Gpus::ZERO));
+                more > 0 && amount_fails(self.policy, const { RuleName::known("quota.within_owned") }, &facts.stand, (more, Gpus::ZERO));
             lacking = if fails { facts.stand.lacking(more) } else { 0 };
             self.capacity(lacking, &constraints);
         }
@@ -242,7 +242,7 @@ impl<'a> Judge<'a> {
         let bought = self.facts.bought.unwrap_or_default();
         let asked = stand.nominal.saturating_add(more);
         let detail = format!("the workspaces would have {asked} of the {bought} bought");
-        if !amount_fails(self.policy, "quota.within_entitlement", stand, (more, bought)) {
+        if !amount_fails(self.policy, const { RuleName::known("quota.within_entitlement") }, stand, (more, bought)) {
             self.check("quota.within_entitlement", "to", true, detail);
             return false;
         }
@@ -330,11 +330,11 @@ impl<'a> Judge<'a> {
         let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
         let cut = self.facts.slicing.is_some();
         let automatic = match request.resource.gpu() {
-            Some(_) if !cut => !asks("approval.quota_increase", before.nominal, more),
+            Some(_) if !cut => !asks(const { RuleName::known("approval.quota_increase") }, before.nominal, more),
             Some(_) | None => more <= auto,
         };
         let small = automatic && !limits;
-        let large = taken > Gpus::ZERO && asks("approval.capacity", 0, u64::from(taken.0));
+        let large = taken > Gpus::ZERO && asks(const { RuleName::known("approval.capacity") }, 0, u64::from(taken.0));
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
         self.asks("approval.auto_limit", "by", !small, detail);
         let detail = format!(

@@ -4,7 +4,7 @@ use super::SlaRequest;
 use crate::{
     platform::PriorityClass,
     policy::{
-        Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict,
+        Judgement, PlatformPolicy, PolicyRef, Reason, RuleName, TenantPolicy, Verdict,
         decisions::{
             ApprovalFor, IsolationFacts, SchedulerFacts, SchedulerSettings, approval, gpu_layout, isolation,
             schedulers,
@@ -341,7 +341,7 @@ impl Judge<'_> {
         );
         let (level, sharing) = (<&str>::from(after.isolation), after.allow_gpu_sharing);
         let detail = format!("isolation would be {level}, allow_gpu_sharing {sharing}");
-        let holds = !apart.fails("isolation.sharing_allowed");
+        let holds = !apart.fails(const { RuleName::known("isolation.sharing_allowed") });
         self.check("isolation.sharing_allowed", "allow_gpu_sharing", holds, detail);
         let line = self.facts.request.lines.get("isolation").copied();
         let demanded = apart.reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");

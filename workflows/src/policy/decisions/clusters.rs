@@ -3,7 +3,7 @@
 use super::{ReasonCollector, Ruling};
 use crate::{
     placement::{Candidate, ConstraintEffect, Constraints, eligible},
-    policy::{ColocationScope, PlatformPolicy},
+    policy::{ColocationScope, PlatformPolicy, RuleName},
     tenancy::{ClusterId, Compliance, WorkspaceClass},
 };
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
             _ => "policy",
         };
         scales.check(
-            &format!("placement.{}", step.constraint.replace(' ', "_")),
+            placement_rule(&step.constraint),
             key,
             !step.remaining().is_empty(),
             step.describe(usize::MAX),
@@ -88,7 +88,7 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
     if !apart.excluded.is_empty() {
         clusters.retain(|cluster| !apart.excluded.contains_key(cluster));
         scales.check(
-            "placement.anti_colocate",
+            const { RuleName::known("placement.anti_colocate") },
             "lending.anti_colocate",
             !clusters.is_empty(),
             apart.describe(usize::MAX),
@@ -96,6 +96,20 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
         considered.push(apart);
     }
     scales.finish(EligibleClusters { clusters, considered })
+}
+
+/// The rule of a constraint of placement.
+fn placement_rule(constraint: &str) -> RuleName {
+    match constraint {
+        "gpu model" => const { RuleName::known("placement.gpu_model") },
+        "region" => const { RuleName::known("placement.region") },
+        "data residency" => const { RuleName::known("placement.data_residency") },
+        "isolation" => const { RuleName::known("placement.isolation") },
+        "approved kind" => const { RuleName::known("placement.approved_kind") },
+        "pins" => const { RuleName::known("placement.pins") },
+        "readiness" => const { RuleName::known("placement.readiness") },
+        _ => const { RuleName::known("placement.ever_fits") },
+    }
 }
 
 /// Clusters in which a class runs that may not meet this one.

@@ -37,7 +37,7 @@ pub use schedulers::{
 };
 pub(in crate::policy) use schedulers::sharing_limits;
 
-use super::{Judgement, PlatformPolicy, Reason};
+use super::{Judgement, PlatformPolicy, Reason, RuleName};
 
 /// What was decided, and by which rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,18 +60,18 @@ impl<'a> ReasonCollector<'a> {
     }
 
     /// Notes a rule that stands at `key` in the policy.
-    fn note(&mut self, rule: &str, key: &str, verdict: Judgement, detail: impl Into<String>) {
+    fn note(&mut self, rule: RuleName, key: &str, verdict: Judgement, detail: impl Into<String>) {
         let by = self.policy.provenance.origin(key);
-        self.reasons.push(Reason { rule: rule.into(), verdict, detail: detail.into(), line: None, by });
+        self.reasons.push(Reason { rule: rule.as_str().into(), verdict, detail: detail.into(), line: None, by });
     }
 
     /// Notes whether a rule holds.
-    fn check(&mut self, rule: &str, key: &str, holds: bool, detail: impl Into<String>) {
+    fn check(&mut self, rule: RuleName, key: &str, holds: bool, detail: impl Into<String>) {
         self.note(rule, key, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
     /// Notes whether a rule asks people.
-    fn ask(&mut self, rule: &str, key: &str, asks: bool, detail: impl Into<String>) {
+    fn ask(&mut self, rule: RuleName, key: &str, asks: bool, detail: impl Into<String>) {
         self.note(rule, key, if asks { Judgement::AsksPeople } else { Judgement::Passed }, detail);
     }
 

@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{PlatformPolicy, Retention, Then, duration},
+    policy::{PlatformPolicy, Retention, RuleName, Then, duration},
     tenancy::Compliance,
 };
 use serde::{Deserialize, Serialize};
@@ -117,16 +117,16 @@ pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruli
         let tag = rule.tag.map_or("every tenant", Into::into);
         let most = rule.max.map_or("for ever".into(), |max| format!("at most {}", duration::show(max)));
         let detail = format!("{} of {tag}: at least {}, {most}", rule.class, duration::show(rule.min));
-        scales.check("retention.class", &format!("retention[{n}]"), true, detail);
+        scales.check(const { RuleName::known("retention.class") }, &format!("retention[{n}]"), true, detail);
     }
     if !facts.holds.is_empty() {
         let detail = format!("held by {}", facts.holds.join(", "));
-        scales.check("retention.hold", "guards.destroy_under_hold", false, detail);
+        scales.check(const { RuleName::known("retention.hold") }, "guards.destroy_under_hold", false, detail);
         return scales.finish(RetentionRuling::MustKeep { left: None });
     }
     let Some(period) = retention_period(rules.iter().map(|(_, rule)| (rule.min, rule.max, rule.then))) else {
         let detail = format!("no rule of retention knows the class {}", facts.class);
-        scales.check("retention.class", "retention", false, detail);
+        scales.check(const { RuleName::known("retention.class") }, "retention", false, detail);
         return scales.finish(RetentionRuling::Unclassified);
     };
     scales.finish(period.after(facts.since))
