@@ -228,6 +228,9 @@ impl List<'_> {
         );
         let model = &request.entitlement.gpu_model;
         let key = format!("gpu_models.{model}");
+        for (alias, named) in policy.gpu_models.aliases.iter().filter(|(_, named)| *named == model) {
+            self.key(&format!("aliases.{alias}"), format!("{alias} is another name of {named}"));
+        }
         match policy.gpu_models.get(model) {
             None => self.key("gpu_models", format!("{model} is not in the catalogue")),
             Some(facts) => {

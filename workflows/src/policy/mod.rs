@@ -60,4 +60,6 @@ pub use tenant_request::{
 };
 pub(crate) use terms::pins;
 pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};
-pub use versions::{Difference, Published, check, diff, in_force, publish, version, warnings};
+pub use versions::{
+    Difference, Published, check, diff, in_force, model_named, publish, resource_named, version, warnings,
+};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     placement::{Candidate, buffer},
-    tenancy::{ClusterKind, GpuModel, Gpus, Residency},
+    tenancy::{ClusterKind, Gpus, Residency},
 };
 use engine::Seat;
 use serde::{Deserialize, Serialize};
@@ -290,10 +290,7 @@ impl<'a> Judge<'a> {
                 format!("no cluster has {model}: import nodes that have it")
             }
             None => detail,
-            Some(unknown) => {
-                let all: Vec<_> = known.models.keys().map(GpuModel::as_str).collect();
-                format!("{unknown} (known models: {})", all.join(", "))
-            }
+            Some(unknown) => known.no_model(model).unwrap_or(unknown),
         }
     }
 

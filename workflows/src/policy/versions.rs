@@ -10,7 +10,7 @@ use crate::{
         platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, policy_key},
         tenant_request::{OnboardingRequest, TenantPolicy},
     },
-    tenancy::PolicyRef,
+    tenancy::{GpuKind, GpuModel, PolicyRef, Resource, is_gpu_product},
 };
 use engine::{ActionError, Undecided, View};
 
@@ -23,6 +23,26 @@ pub fn in_force(view: &mut View) -> Result<PlatformPolicy, Undecided> {
         Some(head) => version(view, &head.reference),
         None => Ok(PlatformPolicy::built_in().map_err(|e| ActionError::permanent("policy.invalid", e))?),
     }
+}
+
+/// The model that a name stands for by the aliases of the policy in force: asked wherever a person or a file names a model.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn model_named(view: &mut View, name: &GpuModel) -> Result<GpuModel, Undecided> {
+    if is_gpu_product(name) {
+        return Ok(name.clone());
+    }
+    Ok(in_force(view)?.gpu_models.named(name))
+}
+
+/// The same for what a quota or a workload counts.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn resource_named(view: &mut View, resource: &Resource) -> Result<Resource, Undecided> {
+    let Some(kind) = resource.gpu() else { return Ok(resource.clone()) };
+    Ok(Resource::Gpu(GpuKind { model: model_named(view, &kind.model)?, profile: kind.profile.clone() }))
 }
 
 /// A version by name, so that a decision can be decided again.

@@ -166,7 +166,8 @@ impl<'a> Judge<'a> {
                 if facts.slicing.is_some() && offer.kind != *kind {
                     format!("the tenant's GPUs of {} are cut: ask for {}", kind.model, offer.resource())
                 } else {
-                    format!("{kind} was not bought")
+                    let unknown = self.policy.gpu_models.no_model(&kind.model);
+                    unknown.unwrap_or_else(|| format!("{kind} was not bought"))
                 }
             }
             (None, None) => format!("{} has no limit: there is nothing to change", request.resource),

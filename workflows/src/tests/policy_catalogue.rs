@@ -46,3 +46,23 @@ fn a_key_whose_value_has_no_effect_is_warned_about() {
         assert_eq!(crate::policy::check(&text), [], "it is valid");
     }
 }
+
+/// Other names of models are mapped wherever a model is named, and a name that is none answers with the nearest.
+#[test]
+fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
+    let text = PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {NVIDIA H100 NVL: H100, gpu-big: H200}")]);
+    let policy = PlatformPolicy::from_yaml(&text.unwrap()).unwrap();
+    let named = |name: &str| policy.gpu_models.named(&name.parse().unwrap()).to_string();
+    assert_eq!(["nvidia-h100-nvl", "GPU-BIG", "T4", "h101"].map(named), ["H100", "H200", "T4", "h101"]);
+    let none = |name: &str| policy.gpu_models.no_model(&name.parse().unwrap());
+    let said = none("h101").unwrap();
+    assert!(said.contains("did you mean H100?") && said.contains("known models: A100"), "{said}");
+    assert_eq!(["H100", "L40"].map(none), [None, None], "a model that exists");
+    assert!(PlatformPolicy::built_in().unwrap().gpu_models.aliases.is_empty());
+
+    for alias in ["T4", "L40"] {
+        let text = PlatformPolicy::amended(&[("pins: []", &format!("pins: []\naliases: {{{alias}: H100}}"))]).unwrap();
+        let invalid = PlatformPolicy::from_yaml(&text).unwrap_err().to_string();
+        assert!(invalid.contains(&format!("{alias} is the name of a model")), "{invalid}");
+    }
+}

@@ -62,6 +62,7 @@ fn fuller() -> Value {
             "degrade"
         ]),
     );
+    set(&mut document, "/aliases", json!({ "NVIDIA-H100-NVL": "H100" }));
     let glass = json!({ "any_of": ["breakglass"], "reason_at_least": 30 });
     for gate in ["quota_decrease", "offboard", "sla_change", "incident"] {
         let at = format!("/approvals/{gate}");
@@ -267,6 +268,7 @@ fn decided(policy: &PlatformPolicy, requests: &[OnboardingFacts]) -> String {
             ));
         }
     }
+    told.push(policy.gpu_models.named(&"nvidia-h100-nvl".parse().unwrap()).to_string());
     told.extend(guarded(policy));
     told.extend(asked(policy));
     told.extend(exhausted(policy));

@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 pub struct GpuModels {
     /// By name, as the inventory spells it.
     pub models: BTreeMap<GpuModel, ModelFacts>,
+    /// Other names of models, each with the model that it stands for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub aliases: BTreeMap<GpuModel, GpuModel>,
 }
 
 /// What is known of one model.
@@ -89,6 +92,23 @@ impl GpuModels {
         Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
     }
 
+    /// Returns the model that a name stands for: that of an alias, or the name itself.
+    #[must_use]
+    pub fn named(&self, name: &GpuModel) -> GpuModel {
+        let is = |alias: &GpuModel| alias.as_str().eq_ignore_ascii_case(name.as_str());
+        let found = self.aliases.iter().find(|(alias, _)| is(alias)).map(|(_, model)| model);
+        found.unwrap_or(name).clone()
+    }
+
+    /// Returns that no model has this name, with the nearest known name and all others; `None` for a model that exists, whether or
+    /// not it is listed.
+    #[must_use]
+    pub fn no_model(&self, name: &GpuModel) -> Option<String> {
+        let unknown = self.unknown(name).filter(|_| !is_gpu_product(name))?;
+        let all: Vec<_> = self.models.keys().map(GpuModel::as_str).collect();
+        Some(format!("{unknown} (known models: {})", all.join(", ")))
+    }
+
     /// Returns that `model` is not known, with the known one that is most like it; `None` for a known model.
     #[must_use]
     pub fn unknown(&self, model: &GpuModel) -> Option<String> {
@@ -133,7 +153,9 @@ impl GpuModels {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let item = top.required("gpu_models")?;
         let reader = top.reader();
-        Some(Self { models: reader.by_name(item, |item| facts(reader, item)) })
+        let models = reader.by_name(item, |item| facts(reader, item));
+        let aliases = top.optional("aliases").map(|item| reader.by_name(item, |item| reader.name(item)));
+        Some(Self { models, aliases: aliases.unwrap_or_default() })
     }
 }
 

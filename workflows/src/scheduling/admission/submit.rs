@@ -2,7 +2,7 @@
 
 mod names;
 
-use self::names::canonical;
+use self::names::{by_aliases, canonical};
 use crate::{
     scheduling::admission::{
         AdmissionEffects,
@@ -191,6 +191,8 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     if let Some(flaw) = request.invalid_reason() {
         return Err(ActionError::permanent(codes::INVALID, flaw).into());
     }
+    let requests = by_aliases(view, &request.requests)?;
+    let request = &WorkloadRequest { requests, ..request.clone() };
     let key = Workload::key(&request.tenant, &request.name);
     let line = workspace_key(&request.tenant, &request.workspace);
     let part = RunningList::key(&request.tenant, &request.workspace, RunningList::part_of(&request.name));
@@ -211,6 +213,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     desk.check_name(view, &request.name)?;
     let mut workload = request.workload(desk.now);
     workload.requests = desk.as_named_in_books(workload.requests);
+    desk.check_models(view, &workload.requests)?;
     desk.account(&request.workspace)?;
     desk.prefetch_request(view, &workload)?;
     let decided = desk.decide(view, &workload, DecisionOrigin::New)?;

@@ -1,8 +1,9 @@
 //! Names at the entry: of GPU models as the books have them, and of workloads as their cluster takes them.
 
 use crate::{
+    policy::{in_force, resource_named},
     scheduling::admission::{codes, unit_of_work::AdmissionTx},
-    tenancy::{Amounts, Cluster, ClusterKind, Resource},
+    tenancy::{Amounts, Cluster, ClusterKind, Resource, is_gpu_product},
 };
 use engine::{ActionError, Undecided, View};
 
@@ -13,6 +14,19 @@ pub(super) fn canonical(amounts: &Amounts) -> Amounts {
         (name, *amount)
     };
     amounts.iter().map(named).collect()
+}
+
+/// The amounts by the models that their names stand for by the aliases of policy.
+pub(super) fn by_aliases(view: &mut View, amounts: &Amounts) -> Result<Amounts, Undecided> {
+    let mut requests = Amounts::new();
+    for (resource, amount) in amounts {
+        let named = resource_named(view, resource)?;
+        if requests.insert(named.clone(), *amount).is_some() {
+            let problem = format!("requests: {named} is named twice, once as {resource}: name it once");
+            return Err(ActionError::permanent(codes::INVALID, problem).into());
+        }
+    }
+    Ok(requests)
 }
 
 /// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).
@@ -36,6 +50,25 @@ impl AdmissionTx {
             found.unwrap_or(resource)
         };
         requests.into_iter().map(|(resource, amount)| (own(resource), amount)).collect()
+    }
+
+    /// Refuses a model that does not exist, with the nearest names. One that the tenant has is known, whatever policy lists.
+    pub(in crate::scheduling::admission) fn check_models(
+        &self,
+        view: &mut View,
+        requests: &Amounts,
+    ) -> Result<(), Undecided> {
+        let has = |model| self.cohort.stock.keys().any(|own| own.gpu().is_some_and(|own| own.model == *model));
+        let models = requests.keys().filter_map(Resource::gpu).map(|kind| &kind.model);
+        for model in models.filter(|model| !is_gpu_product(model)) {
+            if has(model) {
+                continue;
+            }
+            if let Some(unknown) = in_force(view)?.gpu_models.no_model(model) {
+                return Err(ActionError::permanent(codes::INVALID, format!("requests: {unknown}")).into());
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a name that no object of the tenant's cluster can have.
