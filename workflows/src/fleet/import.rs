@@ -124,8 +124,12 @@ fn by_aliases(
 ) -> Result<Vec<NodeRow>, Undecided> {
     let known = policy::in_force(view)?.gpu_models;
     let names: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
-    let stands = |name: &&GpuModel| Some((*name, known.named(name))).filter(|(name, model)| *name != model);
-    notes.extend(names.iter().filter_map(stands).map(|(name, model)| format!("{name} is {model}, by an alias")));
+    for name in names {
+        let model = known.named(name);
+        if model != *name {
+            notes.push(format!("{name} is {model}, by an alias of the policy"));
+        }
+    }
     Ok(rows.iter().map(|row| NodeRow { model: known.named(&row.model), ..row.clone() }).collect())
 }
 

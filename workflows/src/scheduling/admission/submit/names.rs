@@ -3,7 +3,7 @@
 use crate::{
     policy::{in_force, resource_named},
     scheduling::admission::{codes, unit_of_work::AdmissionTx},
-    tenancy::{Amounts, Cluster, ClusterKind, Resource, is_gpu_product},
+    tenancy::{Amounts, Cluster, ClusterKind, GpuModel, Resource, is_gpu_product},
 };
 use engine::{ActionError, Undecided, View};
 
@@ -58,7 +58,9 @@ impl AdmissionTx {
         view: &mut View,
         requests: &Amounts,
     ) -> Result<(), Undecided> {
-        let has = |model| self.cohort.stock.keys().any(|own| own.gpu().is_some_and(|own| own.model == *model));
+        let has = |model: &GpuModel| {
+            self.cohort.stock.keys().filter_map(Resource::gpu).any(|own| own.model == *model)
+        };
         let models = requests.keys().filter_map(Resource::gpu).map(|kind| &kind.model);
         for model in models.filter(|model| !is_gpu_product(model)) {
             if has(model) {
