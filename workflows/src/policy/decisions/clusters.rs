@@ -135,3 +135,45 @@ fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &Platform
     }
     ConstraintEffect { constraint: "anti-colocation".into(), before, excluded }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::{ClusterKind, Gpus, Isolation, Residency, Tenancy};
+
+    /// S-86: a constraint of placement that had no rule of its own would be taken for another.
+    #[test]
+    fn every_constraint_of_placement_has_a_rule_of_its_own() {
+        let constraints = Constraints {
+            tenant: "acme".parse().unwrap(),
+            residency: Residency::Any,
+            regions: None,
+            cluster: None,
+            isolation: Isolation::DedicatedNodes,
+            kind: None,
+            simulated: None,
+            buffer: Gpus::ZERO,
+            buffers: BTreeMap::new(),
+            drivers: Vec::new(),
+            pins: BTreeMap::from([("gdpr".to_owned(), "eu-1".parse().unwrap())]),
+        };
+        let candidate = Candidate {
+            cluster: "eu-1".parse().unwrap(),
+            region: "eu-west".parse().unwrap(),
+            jurisdiction: "eu".parse().unwrap(),
+            kind: ClusterKind::Kubernetes,
+            simulated: true,
+            tenancy: Tenancy::Shared,
+            total: Gpus(8),
+            free: Gpus(8),
+            buffer: Gpus::ZERO,
+            unready: vec!["no probe image".to_owned()],
+        };
+        let (_, considered) = eligible(&[candidate], &constraints);
+        assert!(considered.len() >= 7, "{considered:?}");
+        for step in considered {
+            let expected = format!("placement.{}", step.constraint.replace(' ', "_"));
+            assert_eq!(placement_rule(&step.constraint).as_str(), expected);
+        }
+    }
+}
