@@ -261,12 +261,13 @@ fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_ne
     let by_alias = asks("alias", "gpu/BIG-GPU");
     let first = world.submit(&by_alias).unwrap().admission;
     let again = world.submit(&by_alias).unwrap().admission;
-    let refused = world.submit(&asks("typo", "gpu/h101")).unwrap_err();
+    let refused = world.submit(&asks("typo", "gpu/h101")).unwrap().admission;
 
     assert_eq!((first.answer, first.requests.get(&h100())), (AdmissionVerdict::Admit, Some(&1)));
     assert_eq!(again.number, first.number, "the same request again");
-    assert_eq!(refused.code, "workload.invalid");
-    assert!(refused.message.starts_with("requests: unknown model h101; did you mean H100?"), "{}", refused.message);
+    assert_eq!(refused.answer, AdmissionVerdict::Reject);
+    let why = refused.weighed.iter().find(|finding| finding.code == "policy.not_permitted").map(|finding| &finding.why);
+    assert!(why.unwrap().starts_with("requests: unknown model h101; did you mean H100?"), "{why:?}");
 }
 
 /// I-20: the answer is a function of the grounds and the policy, both of which are kept.

@@ -213,7 +213,6 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     desk.check_name(view, &request.name)?;
     let mut workload = request.workload(desk.now);
     workload.requests = desk.as_named_in_books(workload.requests);
-    desk.check_models(view, &workload.requests)?;
     desk.account(&request.workspace)?;
     desk.prefetch_request(view, &workload)?;
     let decided = desk.decide(view, &workload, DecisionOrigin::New)?;

@@ -1,4 +1,4 @@
-//! Which kinds of GPU policy does not let a new workload have, whatever is free.
+//! Which kinds of GPU a new workload cannot have, whatever is free: those that policy does not let it have, and models that do not exist.
 //!
 //! Called once for a new request. Invariant: the answer is that of [`decide_permission`], which `policy explain` and examples show.
 //! What a workload borrows is decided later, from the same rules, when it is known whether it has to.
@@ -9,7 +9,7 @@ use crate::{
         decisions::{PermissionFacts, Sharing, decide_permission},
     },
     scheduling::admission::unit_of_work::AdmissionTx,
-    tenancy::{GpuKind, Isolation, RegionId, Resource, Workload},
+    tenancy::{GpuKind, GpuModel, Isolation, RegionId, Resource, Workload},
 };
 use engine::{Undecided, View};
 use std::{
@@ -47,14 +47,20 @@ impl AdmissionTx {
         workload: &Workload,
     ) -> Result<BTreeMap<Resource, String>, Undecided> {
         let mut refused = BTreeMap::new();
-        // A tenant without nodes has no GPUs yet: its request waits for them, or was never possible.
-        let Some(region) = self.occupancy.as_deref().map(|nodes| nodes.region.clone()) else {
+        if workload.requests.keys().all(|resource| resource.gpu().is_none()) {
             return Ok(refused);
-        };
+        }
         let policy = in_force(view, &self.rules.policy)?;
+        let region = self.occupancy.as_deref().map(|nodes| nodes.region.clone());
         for (resource, amount) in &workload.requests {
             let Some(kind) = resource.gpu() else { continue };
-            let facts = self.permission(workload, resource, kind, *amount, &region)?;
+            if let Some(unknown) = policy.gpu_models.no_model(&kind.model).filter(|_| !self.knows(&kind.model)) {
+                refused.insert(resource.clone(), format!("requests: {unknown}"));
+                continue;
+            }
+            // A tenant without nodes has no GPUs yet: its request waits for them, or was never possible.
+            let Some(region) = &region else { continue };
+            let facts = self.permission(workload, resource, kind, *amount, region)?;
             let ruling = decide_permission(&facts, &policy);
             let why: Vec<String> = ruling.failed_rules().map(crate::policy::Reason::sentence).collect();
             if !why.is_empty() {
@@ -62,6 +68,13 @@ impl AdmissionTx {
             }
         }
         Ok(refused)
+    }
+
+    /// Whether the tenant has GPUs of a model, or a quota of them: then the model exists, whatever policy lists.
+    fn knows(&self, model: &GpuModel) -> bool {
+        let quotas = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
+        let mut kinds = self.cohort.stock.keys().chain(quotas).filter_map(Resource::gpu);
+        kinds.any(|kind| kind.model == *model)
     }
 
     fn permission(

@@ -1,9 +1,9 @@
 //! Names at the entry: of GPU models as the books have them, and of workloads as their cluster takes them.
 
 use crate::{
-    policy::{in_force, resource_named},
+    policy::resource_named,
     scheduling::admission::{codes, unit_of_work::AdmissionTx},
-    tenancy::{Amounts, Cluster, ClusterKind, GpuModel, Resource, is_gpu_product},
+    tenancy::{Amounts, Cluster, ClusterKind, Resource},
 };
 use engine::{ActionError, Undecided, View};
 
@@ -50,27 +50,6 @@ impl AdmissionTx {
             found.unwrap_or(resource)
         };
         requests.into_iter().map(|(resource, amount)| (own(resource), amount)).collect()
-    }
-
-    /// Refuses a model that does not exist, with the nearest names. One that the tenant has is known, whatever policy lists.
-    pub(in crate::scheduling::admission) fn check_models(
-        &self,
-        view: &mut View,
-        requests: &Amounts,
-    ) -> Result<(), Undecided> {
-        let has = |model: &GpuModel| {
-            self.cohort.stock.keys().filter_map(Resource::gpu).any(|own| own.model == *model)
-        };
-        let models = requests.keys().filter_map(Resource::gpu).map(|kind| &kind.model);
-        for model in models.filter(|model| !is_gpu_product(model)) {
-            if has(model) {
-                continue;
-            }
-            if let Some(unknown) = in_force(view)?.gpu_models.no_model(model) {
-                return Err(ActionError::permanent(codes::INVALID, format!("requests: {unknown}")).into());
-            }
-        }
-        Ok(())
     }
 
     /// Refuses a name that no object of the tenant's cluster can have.
