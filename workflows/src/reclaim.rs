@@ -205,6 +205,10 @@ impl Workflow for Reclaim {
                 "evictions": victims,
                 "simulated": self.planned.as_ref().map(|planned| planned.simulated),
         });
+        let steps = self.terms().and_then(|terms| terms.steps_within);
+        if let (Some(steps), Some(decides)) = (steps, decides.as_object_mut()) {
+            decides.insert("steps_within".to_owned(), json!(crate::duration::show(steps)));
+        }
         let others = self.planned.as_ref().map(|planned| &planned.others).filter(|others| !others.is_empty());
         if let (Some(others), Some(decides)) = (others, decides.as_object_mut()) {
             decides.insert("serves_besides".to_owned(), json!(others));

@@ -226,6 +226,50 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
     assert_eq!(try_it(false), (WorkloadState::Admitted, WorkloadState::Waiting));
 }
 
+/// S-49, S-66: the decision that examples and explanations show decides on a workload.
+#[test]
+fn slices_that_policy_does_not_let_a_tenant_have_are_rejected_with_the_rule() {
+    let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
+    for (name, kind, rule) in [
+        ("unlisted", "gpu/H100/9g.99gb", "gpu_models.mig_profile"),
+        ("unshared", "gpu/H100/1g.10gb", "sharing.consent"),
+    ] {
+        let slices = [(kind.parse().unwrap(), 1)].into();
+        let request = WorkloadRequest { requests: slices, ..job("a", name, 1) };
+
+        let admission = world.submit(&request).unwrap().admission;
+
+        assert_eq!(admission.answer, AdmissionVerdict::Reject);
+        let finding = admission.weighed.iter().find(|finding| finding.code == "policy.not_permitted");
+        let why = &finding.unwrap_or_else(|| panic!("{:#?}", admission.weighed)).why;
+        assert!(why.contains(rule) && why.contains("platform@"), "{why}");
+    }
+    assert_eq!(world.submit(&job("a", "whole", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
+}
+
+/// A name of a policy's `aliases` is that of its model; one that no model has is refused with the field and the nearest names.
+#[test]
+fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_nearest() {
+    let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
+    let text = PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {big-gpu: H100}")]).unwrap();
+    world.decide(|view| publish(view, &text, "ada").map(drop)).unwrap();
+    let asks = |name: &str, model: &str| WorkloadRequest {
+        requests: [(model.parse().unwrap(), 1)].into(),
+        ..job("a", name, 1)
+    };
+
+    let by_alias = asks("alias", "gpu/BIG-GPU");
+    let first = world.submit(&by_alias).unwrap().admission;
+    let again = world.submit(&by_alias).unwrap().admission;
+    let refused = world.submit(&asks("typo", "gpu/h101")).unwrap().admission;
+
+    assert_eq!((first.answer, first.requests.get(&h100())), (AdmissionVerdict::Admit, Some(&1)));
+    assert_eq!(again.number, first.number, "the same request again");
+    assert_eq!(refused.answer, AdmissionVerdict::Reject);
+    let why = refused.weighed.iter().find(|finding| finding.code == "policy.not_permitted").map(|finding| &finding.why);
+    assert!(why.unwrap().starts_with("requests: unknown model h101; did you mean H100?"), "{why:?}");
+}
+
 /// I-20: the answer is a function of the grounds and the policy, both of which are kept.
 #[test]
 fn a_decision_can_be_made_again_from_what_is_kept() {

@@ -165,7 +165,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     let place = |label: &str| ClusterChoiceFacts {
         constraints: constraints.clone(),
         labels: [label.to_owned()].into(),
-        class: WorkspaceClass::Production,
+        class: Some(WorkspaceClass::Production),
         candidates: candidates.iter().cloned().chain([us.clone()]).collect(),
         neighbours: BTreeMap::new(),
     };
@@ -247,6 +247,7 @@ fn settings_of_schedulers_differ_by_name_or_not_at_all() {
         tier: Tier::Standard,
         allow_preemption: true,
         model: "H100".parse().unwrap(),
+        slicing: None,
         workspaces,
     };
     let wanted = schedulers(&facts, &built_in()).answer;

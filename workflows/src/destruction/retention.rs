@@ -3,10 +3,18 @@
 //! Where rules disagree, keeping wins: an obligation of law goes before erasure (GDPR art. 17(3)(b)). Who reads the
 //! result is told when that happened.
 
-use crate::{destruction::asset::DataClass, signing::Moment, tenancy::Compliance};
+use crate::{
+    destruction::asset::DataClass,
+    policy::{Then, decisions::retention_period},
+    signing::Moment,
+    tenancy::Compliance,
+};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use strum::VariantArray as _;
 
 /// What becomes of data when it need not be kept any more.
@@ -104,18 +112,37 @@ pub fn resolve(
 }
 
 fn of_rules(rules: &[&RetentionRule], contract_end: Moment) -> ResolvedRetention {
-    let min = rules.iter().map(|rule| rule.min_days).max().unwrap_or(0);
-    let max = rules.iter().filter_map(|rule| rule.max_days).min();
-    let in_conflict = max.is_some_and(|max| max < min);
+    let then = |rule: &RetentionRule| match rule.then {
+        AfterRetention::Destroy => Then::Destroy,
+        AfterRetention::Archive => Then::Archive,
+    };
+    let period =
+        retention_period(rules.iter().map(|rule| (days(rule.min_days), rule.max_days.map(days), then(rule))));
+    let min = period.map_or(0, |period| whole_days(period.min));
+    let in_conflict = period.is_some_and(|period| period.is_contradictory());
+    let max = period.and_then(|period| period.max).filter(|_| !in_conflict).map(whole_days);
     let destroy_at = contract_end.after_days(min);
     ResolvedRetention {
         retain_until: (min > 0).then_some(destroy_at),
         destroy_at,
-        destroy_by: max.filter(|_| !in_conflict).map(|max| contract_end.after_days(max)),
-        then: rules.iter().map(|rule| rule.then).max().unwrap_or(AfterRetention::Destroy),
+        destroy_by: max.map(|max| contract_end.after_days(max)),
+        then: match period.map(|period| period.then) {
+            Some(Then::Archive) => AfterRetention::Archive,
+            Some(Then::Destroy) | None => AfterRetention::Destroy,
+        },
         in_conflict,
         rules: rules.iter().map(|rule| rule.id.clone()).collect(),
     }
+}
+
+const SECONDS_OF_DAY: u64 = 86_400;
+
+fn days(days: u32) -> Duration {
+    Duration::from_secs(SECONDS_OF_DAY.saturating_mul(u64::from(days)))
+}
+
+fn whole_days(span: Duration) -> u32 {
+    u32::try_from(span.as_secs() / SECONDS_OF_DAY).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

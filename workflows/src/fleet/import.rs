@@ -76,6 +76,7 @@ pub fn import_nodes(
 ) -> Result<Import, Undecided> {
     let mut notes = Vec::new();
     let mut home = site(view, cluster, region, &mut notes)?;
+    let rows = &by_aliases(view, rows, &mut notes)?;
     unknown_models(view, rows, &mut notes)?;
     let existing = existing(view, rows, &home)?;
     let mut report = Import {
@@ -113,6 +114,23 @@ pub fn import_nodes(
     }
     keep(view, &home)?;
     Ok(report)
+}
+
+/// The rows with the models that their names stand for by the aliases of policy, each of which is noted.
+fn by_aliases(
+    view: &mut View,
+    rows: &[NodeRow],
+    notes: &mut Vec<String>,
+) -> Result<Vec<NodeRow>, Undecided> {
+    let known = policy::in_force(view)?.gpu_models;
+    let names: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
+    for name in names {
+        let model = known.named(name);
+        if model != *name {
+            notes.push(format!("{name} is {model}, by an alias of the policy"));
+        }
+    }
+    Ok(rows.iter().map(|row| NodeRow { model: known.named(&row.model), ..row.clone() }).collect())
 }
 
 /// Notes models that policy does not know, each with the known one that is most like it.

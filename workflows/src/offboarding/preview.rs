@@ -6,12 +6,16 @@ use crate::{
     },
     offboarding::{Offboarding, assets, ledger},
     platform::TenantResource,
+    policy::{
+        self,
+        decisions::{RetentionFacts, decide_retention},
+    },
     signing::Moment,
     tenancy::{NodeId, TenantId},
 };
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What would happen.
 #[derive(Clone, Debug, Serialize)]
@@ -50,7 +54,13 @@ pub fn preview(
     others.extend(ledger::blocked_by_use(view, tenant, &checked.leaver.workspaces)?);
     let now = Moment::from(view.now());
     let kept = resolve(&checked.terms.retention, &checked.leaver.compliance, now);
-    let kept = kept.into_iter().filter(|(_, retention)| retention.keeps(now)).collect();
+    let policy = policy::in_force(view)?;
+    let keeps = |class: DataClass| {
+        let (class, compliance) = (<&str>::from(class).to_owned(), checked.leaver.compliance.clone());
+        let facts = RetentionFacts { class, compliance, since: Duration::ZERO, holds: Vec::new() };
+        decide_retention(&facts, &policy).answer.keeps()
+    };
+    let kept = kept.into_iter().filter(|(class, _)| keeps(*class)).collect();
     let things = assets::expected(&checked.leaver);
     let nodes = checked.leaver.nodes.keys().cloned().collect();
     let mut offboarding = Offboarding::new(tenant.clone(), basis, String::new(), now, reason.to_owned());

@@ -2,20 +2,16 @@
 
 use crate::{
     destruction::{AfterRetention, DataClass, RetentionRule},
-    policy,
+    policy::{self, decisions::retention_covers},
 };
 use std::time::Duration;
-
-/// What policy calls the tenant's own data: whatever its work read and wrote.
-const TENANT_DATA: &str = "tenant_data";
+use strum::VariantArray as _;
 
 /// One rule for each class that a rule of policy speaks of.
 pub(super) fn rules(policy: &[policy::Retention]) -> Vec<RetentionRule> {
     let of = |(number, rule): (usize, &policy::Retention)| {
-        let classes = match rule.class.as_str() {
-            TENANT_DATA => vec![DataClass::Workload, DataClass::Model],
-            class => class.parse().into_iter().collect(),
-        };
+        let classes =
+            DataClass::VARIANTS.iter().copied().filter(|class| retention_covers(&rule.class, (*class).into()));
         let made = |data_class: DataClass| RetentionRule {
             id: format!("retention.{number}.{data_class}"),
             data_class,
@@ -27,7 +23,7 @@ pub(super) fn rules(policy: &[policy::Retention]) -> Vec<RetentionRule> {
                 policy::Then::Archive => AfterRetention::Archive,
             },
         };
-        classes.into_iter().map(made).collect::<Vec<_>>()
+        classes.map(made).collect::<Vec<_>>()
     };
     policy.iter().enumerate().flat_map(of).collect()
 }

@@ -13,7 +13,7 @@ pub(super) fn of(me: &Onboarding) -> Plan {
     };
     let regions: Vec<_> = terms.constraints.regions.iter().flatten().map(ToString::to_string).collect();
     let title = format!("{title} in {}", regions.join(" or "));
-    let decides = json!({
+    let mut decides = json!({
         "kind": "onboarding",
         "tenant": request.name,
         "tier": request.tenant.tier,
@@ -35,6 +35,9 @@ pub(super) fn of(me: &Onboarding) -> Plan {
         "policy": terms.policy,
         "approvals": if terms.waived { Vec::new() } else { terms.seats.clone() },
     });
+    if let (Some(piece), Value::Object(decides)) = (terms.gpu_piece, &mut decides) {
+        decides.insert("gpu_piece".into(), json!(piece));
+    }
     let placement = json!({ "proposed": me.proposal, "short": me.short, "claimed": me.claim });
     Plan { title, decides, placement }
 }

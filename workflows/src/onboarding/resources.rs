@@ -6,10 +6,10 @@ use crate::{
     placement::{Constraints, NodeRequest},
     platform::{
         Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        DiagnosisLevel, FlavorQuota, IsolateNetwork, IsolationKind, OpenQueue, ProbeIsolation, QualifyNode,
+        DiagnosisLevel, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, QualifyNode,
         ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
     },
-    policy::{PolicyRef, WorkspaceTerms},
+    policy::{PolicyRef, WorkspaceTerms, decisions::isolation_probes},
     tenancy::{
         ClusterId, ClusterKind, GpuOffer, GpuSlicing, Gpus, Isolation, Layout, QuotaLimits, WorkspaceName,
         quotas::limit_names,
@@ -20,7 +20,6 @@ use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
 };
-use strum::VariantArray;
 
 /// How many nodes a step works on at once: what the engine does unless told otherwise.
 const NODES_AT_ONCE: usize = 16;
@@ -342,16 +341,13 @@ impl Onboarding {
             kind,
         };
         let Some(kind) = self.kind() else { return Vec::new() };
-        match kind {
-            ClusterKind::Kubernetes => {
-                let all = |workspace| IsolationKind::VARIANTS.iter().map(move |kind| probe(workspace, *kind));
-                self.request.workspaces.iter().flat_map(|workspace| all(&workspace.name)).collect()
-            }
-            ClusterKind::Slurm | ClusterKind::BareMetal => {
-                let one = self.request.workspaces.iter().take(1);
-                one.map(|workspace| probe(&workspace.name, IsolationKind::ForeignKey)).collect()
-            }
-        }
+        let workspaces = match kind {
+            ClusterKind::Kubernetes => self.request.workspaces.len(),
+            ClusterKind::Slurm | ClusterKind::BareMetal => 1,
+        };
+        let probes = isolation_probes(kind);
+        let each = self.request.workspaces.iter().take(workspaces);
+        each.flat_map(|workspace| probes.iter().map(|kind| probe(&workspace.name, *kind))).collect()
     }
 
     pub(super) fn openings(&self) -> Vec<OpenQueue> {

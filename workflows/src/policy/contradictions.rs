@@ -1,10 +1,13 @@
 //! What cannot be right in a policy although each value can be read: promises that its own rules break.
 
-use crate::policy::{
-    PlatformPolicy, Rung,
-    duration::show,
-    parsing::{finding::Finding, provenance::Provenance},
-    sections::procedures::doubts as doubts_of,
+use crate::{
+    policy::{
+        PlatformPolicy, Rung,
+        duration::show,
+        parsing::{finding::Finding, provenance::Provenance},
+        sections::procedures::doubts as doubts_of,
+    },
+    tenancy::is_gpu_product,
 };
 use engine::Seat;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,9 +200,15 @@ fn destruction(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     }
 }
 
-/// A label is pinned to one cluster.
+/// A label is pinned to one cluster, and an alias is no model.
 fn places(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let mut seen = BTreeMap::new();
+    for alias in policy.gpu_models.aliases.keys() {
+        if policy.gpu_models.get(alias).is_some() || is_gpu_product(alias) {
+            let problem = format!("{alias} is the name of a model, so it cannot be another name of one");
+            doubts.add(&format!("aliases.{alias}"), problem, "leave the alias out");
+        }
+    }
     for (n, pin) in policy.pins.iter().enumerate() {
         let first = seen.entry(&pin.label).or_insert(&pin.cluster);
         if **first != pin.cluster {

@@ -93,6 +93,15 @@ pub struct Reason {
 }
 
 impl Reason {
+    /// Returns what was found, and where the policy says so.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match &self.by {
+            Some(by) => format!("{} ({}, {by})", self.detail, self.rule),
+            None => format!("{} ({})", self.detail, self.rule),
+        }
+    }
+
     /// Whether it had a part in the verdict.
     #[must_use]
     pub fn counts(&self) -> bool {

@@ -4,11 +4,11 @@ use crate::{
     policy::{
         GuardName, Multitenancy, OnboardingFacts, OnboardingRequest, Origin, PlatformPolicy, TenantPolicy,
         constraints,
-        decisions::{IsolationFacts, IsolationRules, isolation},
+        decisions::{IsolationFacts, IsolationRules, isolation, scrub_method},
         duration::show,
         sections::procedures::describe,
     },
-    tenancy::{ClusterKind, Compliance, Entitlement, Gpus, Tenant},
+    tenancy::{ClusterKind, Entitlement, Gpus, Tenant},
 };
 use engine::{Procedure, Seat};
 use serde::Serialize;
@@ -154,6 +154,7 @@ impl List<'_> {
             multitenancy: request.multitenancy,
             compliance: request.compliance.clone(),
             model: request.entitlement.gpu_model.clone(),
+            slice_profile: request.entitlement.slice_profile.clone(),
             kind: ClusterKind::Kubernetes,
         };
         let ruling = isolation(&facts, policy);
@@ -227,6 +228,9 @@ impl List<'_> {
         );
         let model = &request.entitlement.gpu_model;
         let key = format!("gpu_models.{model}");
+        for (alias, named) in policy.gpu_models.aliases.iter().filter(|(_, named)| *named == model) {
+            self.key(&format!("aliases.{alias}"), format!("{alias} is another name of {named}"));
+        }
         match policy.gpu_models.get(model) {
             None => self.key("gpu_models", format!("{model} is not in the catalogue")),
             Some(facts) => {
@@ -252,12 +256,7 @@ impl List<'_> {
             }
         }
         self.key("images.registries", policy.registries.join(", "));
-        let sensitive = is_sensitive(&request.compliance, policy);
-        let (key, scrub) = if sensitive {
-            ("reclaim.scrub.sensitive", policy.reclaim.scrub.sensitive)
-        } else {
-            ("reclaim.scrub.cross_workspace", policy.reclaim.scrub.cross_workspace)
-        };
+        let (scrub, key) = scrub_method(&request.compliance, false, policy);
         self.key(key, format!("GPU memory between workspaces: at least {}", <&str>::from(scrub)));
         for (n, rule) in policy.retention.iter().enumerate() {
             if rule.tag.is_none_or(|tag| request.compliance.contains(&tag)) {
@@ -333,10 +332,6 @@ impl List<'_> {
             self.key(&format!("sanitisation.minimum.{medium}"), <&str>::from(method));
         }
     }
-}
-
-fn is_sensitive(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> bool {
-    tags.intersection(&policy.reclaim.scrub.sensitive_tags).next().is_some()
 }
 
 fn limit(limit: Option<Gpus>) -> String {

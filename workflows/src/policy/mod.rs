@@ -15,12 +15,12 @@ pub(crate) mod parsing;
 mod platform_policy;
 mod platform_policy_reader;
 mod preflight;
-mod request_warnings;
 mod rules;
 pub(crate) mod sections;
 mod tenant_request;
 mod terms;
 mod versions;
+mod warnings;
 
 pub use crate::duration;
 pub use crate::tenancy::PolicyRef;
@@ -39,11 +39,11 @@ pub use platform_policy::{
     ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
 };
 pub use preflight::{ClosedName, Preflight, day, has_ended};
-pub use rules::{RULES, Rule};
+pub use rules::{Rule, RuleName, rules};
 pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
 pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};
 pub use sections::capacity::{CapacityRules, Rung};
-pub use sections::gpu_models::{GpuModels, MigProfile, ModelFacts};
+pub use sections::gpu_models::{GpuModels, GpuPiece, MigProfile, ModelFacts};
 pub use sections::guards::{GuardMode, GuardName, Guards};
 pub use sections::lending::{AntiColocate, ColocationScope, LendingRules, ThrashRules};
 pub use sections::offboarding::OffboardingRules;
@@ -60,4 +60,6 @@ pub use tenant_request::{
 };
 pub(crate) use terms::pins;
 pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};
-pub use versions::{Difference, Published, check, diff, in_force, publish, version, warnings};
+pub use versions::{
+    Difference, Published, check, diff, in_force, model_named, publish, resource_named, version, warnings,
+};

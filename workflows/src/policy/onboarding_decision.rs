@@ -3,13 +3,18 @@
 pub(super) mod preflight;
 
 use super::{
-    Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, Verdict,
-    constraints, has_ended,
+    Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, RuleName,
+    Verdict,
+    constraints,
+    decisions::{
+        ClusterChoiceFacts, IsolationFacts, IsolationRules, Ruling, eligible_clusters, isolation,
+    },
+    has_ended,
     terms::{ClusterChoice, RequestedPieces, slicing},
 };
 use crate::{
-    placement::{Candidate, buffer, eligible},
-    tenancy::{GpuModel, Gpus, Isolation, Residency},
+    placement::{Candidate, buffer},
+    tenancy::{ClusterKind, Gpus, Residency},
 };
 use engine::Seat;
 use serde::{Deserialize, Serialize};
@@ -131,7 +136,6 @@ impl<'a> Judge<'a> {
         for warning in request.warnings() {
             self.note("quota.unpromised", always("workspaces"), Judgement::Warns, warning);
         }
-        let slices = tenant.isolation == Isolation::SharedSlices;
         let detail = format!(
             "isolation is {}, allow_gpu_sharing is {}",
             <&str>::from(tenant.isolation),
@@ -140,7 +144,7 @@ impl<'a> Judge<'a> {
         self.check(
             "isolation.sharing_allowed",
             always("tenant.allow_gpu_sharing"),
-            !slices || tenant.allow_gpu_sharing,
+            !self.apart().fails(const { RuleName::known("isolation.sharing_allowed") }),
             detail,
         );
         let borrows = request
@@ -196,15 +200,25 @@ impl<'a> Judge<'a> {
                 let about = RuleTarget { field: "tenant.data_residency", key: &key };
                 self.check("compliance.residency", about, inside, detail);
             }
-            if let Some(isolation) = &demands.isolation {
-                let all: Vec<&str> = isolation.iter().map(|level| (*level).into()).collect();
-                let detail = format!("{tag} demands isolation {}", all.join(" or "));
-                let key = format!("compliance.{tag}.isolation");
-                let about = RuleTarget { field: "tenant.isolation", key: &key };
-                let one_of = isolation.contains(&request.tenant.isolation);
-                self.check("compliance.isolation", about, one_of, detail);
-            }
         }
+        let line = request.lines.get("tenant.isolation").copied();
+        let demanded = self.apart().reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");
+        self.reasons.extend(demanded.map(|reason| Reason { line, ..reason }));
+    }
+
+    /// What keeps the tenant apart, on the kind of cluster that needs most.
+    fn apart(&self) -> Ruling<IsolationRules> {
+        let request = &self.facts.request;
+        let facts = IsolationFacts {
+            isolation: request.tenant.isolation,
+            allow_gpu_sharing: request.tenant.allow_gpu_sharing,
+            multitenancy: request.multitenancy,
+            compliance: request.compliance.clone(),
+            model: request.entitlement.gpu_model.clone(),
+            slice_profile: request.entitlement.slice_profile.clone(),
+            kind: ClusterKind::Kubernetes,
+        };
+        isolation(&facts, self.policy)
     }
 
     /// What holds for tenants who sell to customers of their own.
@@ -213,10 +227,10 @@ impl<'a> Judge<'a> {
         if request.multitenancy != Some(Multitenancy::Customer) {
             return;
         }
-        let shares = request.tenant.isolation == Isolation::SharedSlices || request.tenant.allow_gpu_sharing;
+        let shares = self.apart().fails(const { RuleName::known("multitenancy.sharing") });
         let borrows = |limit: Option<Gpus>| limit.is_some_and(|limit| limit > Gpus::ZERO);
         let borrows = request.workspaces.iter().any(|w| borrows(w.limits.borrowing_limit));
-        let allowed = policy.lending.customer_sharing || !(shares || borrows);
+        let allowed = !shares && (policy.lending.customer_sharing || !borrows);
         let detail = "its customers do not share GPUs, nor borrow from each other".into();
         let about = RuleTarget { field: "multitenancy", key: "lending.customer_sharing" };
         self.check("multitenancy.sharing", about, allowed, detail);
@@ -236,8 +250,10 @@ impl<'a> Judge<'a> {
     fn clusters(&mut self) -> Option<ClusterChoice<'a>> {
         let (facts, constraints) = (self.facts, constraints(self.facts, self.policy));
         let asked = facts.request.entitlement.gpus;
-        let (allowed, considered) = eligible(&facts.candidates, &constraints);
-        for step in &considered {
+        let tags = &facts.request.compliance;
+        let choice = ClusterChoiceFacts::of_tenant(constraints.clone(), tags, &facts.candidates);
+        let eligible = eligible_clusters(&choice, self.policy).answer;
+        for step in &eligible.considered {
             let after = step.remaining().len();
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
             let key = if step.constraint == "pins" { "pins" } else { "" };
@@ -251,6 +267,7 @@ impl<'a> Judge<'a> {
                 return None;
             }
         }
+        let allowed = eligible.among(&facts.candidates);
         let most = |c: &&Candidate| c.total.saturating_sub(buffer(c, &constraints));
         let largest = allowed.iter().map(most).max().unwrap_or_default();
         let detail = format!(
@@ -273,10 +290,7 @@ impl<'a> Judge<'a> {
                 format!("no cluster has {model}: import nodes that have it")
             }
             None => detail,
-            Some(unknown) => {
-                let all: Vec<_> = known.models.keys().map(GpuModel::as_str).collect();
-                format!("{unknown} (known models: {})", all.join(", "))
-            }
+            Some(unknown) => known.no_model(model).unwrap_or(unknown),
         }
     }
 

@@ -37,7 +37,7 @@ use std::{
 };
 use strum::VariantArray as _;
 
-const TOP: [&str; 25] = [
+const TOP: [&str; 26] = [
     "policy",
     "version",
     "self_service",
@@ -59,6 +59,7 @@ const TOP: [&str; 25] = [
     "offboarding",
     "guards",
     "gpu_models",
+    "aliases",
     "priorities",
     "sweeps",
     "scheduling",

@@ -1,6 +1,10 @@
-//! Every rule by which policy judges a request: what it asks for, and what to do where it fails.
+//! Every rule by which policy judges: what it asks for, and what to do where it fails.
 //!
-//! Shown by `tenure explain RULE`. A test compares the list with the rules that the decisions note.
+//! Shown by `tenure explain RULE`. Invariant: a decision point names a rule by [`RuleName`], and a name that is not explained here does
+//! not compile. A test compares the rules with the names that decisions note.
+
+mod of_decisions;
+mod of_requests;
 
 /// A rule of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,206 +23,101 @@ const fn rule(name: &'static str, means: &'static str, remedy: &'static str) -> 
 
 const APPROVERS: &str = "nothing: the roles that the request names decide";
 
-/// All rules, by name.
-pub const RULES: &[Rule] = &[
-    rule("approval.auto_limit", "an increase up to the limit of the policy needs no people", APPROVERS),
-    rule(
-        "approval.capacity_share",
-        "a large share of the free capacity is a question for the capacity manager",
-        APPROVERS,
-    ),
-    rule("approval.compliance", "a request with compliance tags is a question for security", APPROVERS),
-    rule("approval.in_use", "a quota below what is in use is a question for people", APPROVERS),
-    rule("approval.other_limits", "other lending or borrowing limits are a question for people", APPROVERS),
-    rule("approval.price", "a price above the threshold is a question for finance", APPROVERS),
-    rule("approval.self_service", "a small request of a tier with self-service needs no people", APPROVERS),
-    rule("approval.sla_change", "another service level is a question for people", APPROVERS),
-    rule(
-        "capacity.ever_fits",
-        "the GPUs that are lacking exist in the tenant's cluster",
-        "ask for fewer GPUs, or add nodes",
-    ),
-    rule("capacity.owned", "what the tenant owns and what is lacking; it never fails", "nothing"),
-    rule(
-        "compliance.isolation",
-        "the isolation is one that the compliance tags demand",
-        "ask for one of the isolation levels that the detail names",
-    ),
-    rule(
-        "compliance.residency",
-        "the data residency lies within what the compliance tags demand",
-        "narrow `tenant.data_residency`",
-    ),
-    rule(
-        "entitlement.not_ended",
-        "the contract ends after today",
-        "set `entitlement.to` to a later day; it is the day after the last",
-    ),
-    rule(
-        "gpu_models.ecc",
-        "customers of a tenant get a GPU model whose memory corrects errors",
-        "ask for another model, or add the model to `gpu_models`",
-    ),
-    rule(
-        "gpu_models.mig_profile",
-        "the GPUs can be cut into the slices that were asked for",
-        "ask for a profile that the model has in `gpu_models`, or for whole GPUs",
-    ),
-    rule(
-        "isolation.sharing_allowed",
-        "slices are shared only where GPU sharing is allowed",
-        "set `allow_gpu_sharing: true`, or another isolation",
-    ),
-    rule(
-        "multitenancy.sharing",
-        "customers of a tenant share no GPU and borrow nothing",
-        "ask for nodes or a cluster, and no borrowing limit",
-    ),
-    rule(
-        "placement.approved_kind",
-        "the cluster is of the kind that was approved",
-        "ask again, so that the other kind is approved",
-    ),
-    rule(
-        "placement.data_residency",
-        "a cluster lies where the data may be",
-        "widen `tenant.data_residency`, or add a cluster there",
-    ),
-    rule(
-        "placement.ever_fits",
-        "the GPUs fit in one cluster, beside what its region keeps back",
-        "ask for fewer GPUs, add nodes to a cluster, or lower `capacity.buffer_gpus`",
-    ),
-    rule(
-        "placement.gpu_model",
-        "a cluster has GPUs of the model",
-        "check the spelling with `tenure clusters list`, or import nodes with the model",
-    ),
-    rule(
-        "placement.isolation",
-        "a cluster has the tenancy that the isolation needs",
-        "ask for another isolation, or add a cluster of that tenancy",
-    ),
-    rule(
-        "placement.pins",
-        "the cluster is the one that the tenant's labels are pinned to",
-        "see `pins` in the policy",
-    ),
-    rule(
-        "placement.readiness",
-        "the target of the cluster has what an onboarding needs",
-        "set what the detail names in the file of targets, then restart the server",
-    ),
-    rule("placement.region", "a cluster lies in the region", "ask for another region, or none"),
-    rule(
-        "preemption.needed_to_borrow",
-        "only work that may be preempted borrows",
-        "set `allow_preemption: true`, or no borrowing limit",
-    ),
-    rule(
-        "quota.covers_reservations",
-        "the quota is not below what is reserved",
-        "end reservations first, or lower the quota less",
-    ),
-    rule("quota.ended", "an exception has ended, and the quota goes back to what was agreed", "nothing"),
-    rule(
-        "quota.ends_later",
-        "an end lies in the future, and only an increase has one",
-        "name a later moment, or none",
-    ),
-    rule(
-        "quota.lends_its_own",
-        "a workspace lends at most its own quota",
-        "set `lending_limit` to at most the quota",
-    ),
-    rule(
-        "quota.lowers",
-        "a decrease leads to less than there is",
-        "name a smaller amount, or ask for an increase",
-    ),
-    rule(
-        "quota.one_end",
-        "a quota has one end at a time",
-        "wait until the other exception ends, or end it first",
-    ),
-    rule(
-        "quota.raises",
-        "an increase leads to more than there is",
-        "name a larger amount, or ask for a decrease",
-    ),
-    rule(
-        "quota.resource",
-        "the resource is one that the tenant bought or that quotas limit",
-        "check the spelling with `tenure quotas list`",
-    ),
-    rule(
-        "quota.slices",
-        "quotas count slices only where the tenant's GPUs are cut into slices",
-        "ask for `gpus`, or for isolation `shared_slices` on a model that can be cut",
-    ),
-    rule(
-        "quota.unpromised",
-        "GPUs that are bought and promised to no workspace are the tenant's pool (a warning)",
-        "nothing, or raise the quotas of workspaces to promise them",
-    ),
-    rule(
-        "quota.whole",
-        "quotas in slices come to whole GPUs when the GPUs are no longer cut",
-        "change the quotas to multiples of the slices of one GPU first",
-    ),
-    rule(
-        "quota.within_entitlement",
-        "all quotas together are at most what was bought",
-        "ask for less, lower another quota first, or ask for an exception with an end",
-    ),
-    rule("sla.changes", "the request changes something", "name what is to change"),
-    rule(
-        "sla.same_cluster",
-        "a tenant stays in its cluster",
-        "onboard a new tenant in the other kind of cluster",
-    ),
-    rule(
-        "tenant.active",
-        "the tenant is in use",
-        "finish its onboarding first; a closed tenant does not come back",
-    ),
-    rule(
-        "tenant.name_free",
-        "no tenant has or had the name",
-        "choose another name; that of a closed tenant is not used again",
-    ),
-    rule(
-        "workspace.known",
-        "the tenant has the workspace",
-        "check the spelling with `tenure workspaces list`",
-    ),
-];
+/// All rules.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    of_requests::RULES.iter().chain(of_decisions::RULES)
+}
+
+/// The name of a rule that is explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleName(&'static str);
+
+impl RuleName {
+    /// Returns the name of a rule. Called in a `const` block, so a name that no rule has does not compile.
+    #[must_use]
+    pub const fn known(name: &'static str) -> Self {
+        assert!(
+            has(of_requests::RULES, name) || has(of_decisions::RULES, name),
+            "explain the rule in policy/rules/of_decisions.rs first"
+        );
+        Self(name)
+    }
+
+    /// Returns the name as reasons have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+const fn has(mut rules: &[Rule], name: &str) -> bool {
+    while let [first, rest @ ..] = rules {
+        if is_same(first.name.as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        rules = rest;
+    }
+    false
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([a, one_rest @ ..], [b, other_rest @ ..]) = (one, other) {
+        if *a != *b {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
+    }
+    one.is_empty() && other.is_empty()
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{collections::BTreeSet, fs, path::Path};
 
-    const DECISIONS: [&str; 3] = [
+    /// The decisions on requests, which note rules by their text.
+    const OF_REQUESTS: [&str; 3] = [
         include_str!("onboarding_decision.rs"),
         include_str!("../quota_change/evaluate.rs"),
         include_str!("../sla_change/evaluate.rs"),
     ];
 
-    /// The rules that a source notes by name.
-    fn noted(source: &str) -> Vec<&str> {
-        let calls = ["self.check(", "self.note(", "self.asks("];
-        let after = calls.into_iter().flat_map(|call| source.split(call).skip(1));
-        let named = after.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
-        named.filter(|name| name.contains('.')).collect()
+    /// The texts after each of `calls`, as far as they name a rule.
+    fn noted<'a>(source: &'a str, calls: &[&str]) -> Vec<&'a str> {
+        let after = calls.iter().flat_map(|call| source.split(call).skip(1).collect::<Vec<_>>());
+        after.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
     }
 
     #[test]
     fn every_rule_that_a_decision_notes_is_explained() {
-        let all: Vec<&str> = DECISIONS.into_iter().flat_map(noted).collect();
+        let calls = ["self.check(", "self.note(", "self.asks("];
+        let all: Vec<&str> = OF_REQUESTS.into_iter().flat_map(|source| noted(source, &calls)).collect();
+        let all: Vec<&str> = all.into_iter().filter(|name| name.contains('.')).collect();
         assert!(all.len() > 25, "{all:?}");
         for name in all {
-            assert!(RULES.iter().any(|rule| rule.name == name), "{name} is not explained");
+            assert!(rules().any(|rule| rule.name == name), "{name} is not explained");
         }
-        assert!(RULES.is_sorted_by_key(|rule| rule.name), "by name");
+        for table in [of_requests::RULES, of_decisions::RULES] {
+            assert!(table.is_sorted_by_key(|rule| rule.name), "by name");
+        }
+        let names: BTreeSet<&str> = rules().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), rules().count(), "each name once");
+    }
+
+    /// The decision points make a reason of a [`RuleName`] alone, and each rule of theirs is the name of a reason.
+    #[test]
+    fn the_rules_of_decision_points_are_those_that_they_note() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy/decisions");
+        let sources = fs::read_dir(folder).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+        let sources: Vec<String> = sources.collect();
+        let named: BTreeSet<&str> =
+            sources.iter().flat_map(|source| noted(source, &["RuleName::known("])).collect();
+        assert!(named.len() > 40, "{named:?}");
+        for rule in of_decisions::RULES {
+            assert!(named.contains(rule.name), "no decision point notes {}", rule.name);
+        }
+        for source in &sources {
+            assert!(!source.contains("rule: format!(") && !source.contains("rule: \""), "a name that is not known");
+        }
     }
 }

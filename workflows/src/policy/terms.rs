@@ -1,11 +1,14 @@
 //! What policy makes of a request: the conditions that an execution then keeps to.
 
-use super::{Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef};
+use super::{
+    GpuPiece, Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef,
+    decisions::{gpu_layout, sharing_limits},
+};
 use crate::{
     placement::{Candidate, Constraints},
     tenancy::PriorityClass,
     tenancy::{
-        Cents, ClusterId, ClusterKind, Compliance, Gpu, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
+        Cents, ClusterId, ClusterKind, Compliance, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
         QuotaLimits, RegionId, WorkspaceClass, WorkspaceName, quotas::limit_names,
     },
 };
@@ -71,6 +74,9 @@ pub struct OnboardingTerms {
     /// The slices that they are cut into, if any. Quotas of workspaces count these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
+    /// What each GPU or slice has, by the catalogue. `None` for a model that policy does not name, and in earlier decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_piece: Option<GpuPiece>,
     /// Registries from which the tenant's images may come.
     pub registries: Vec<String>,
     /// Whether the tenant's work may be preempted.
@@ -136,8 +142,9 @@ impl OnboardingTerms {
                 simulated: Some(chosen.shape.simulated),
                 ..constraints(facts, policy)
             },
-            layout: layout(facts),
+            layout: gpu_layout(request.tenant.isolation, &request.entitlement.gpu_model),
             slicing: slicing(facts, policy).unwrap_or_default(),
+            gpu_piece: policy.gpu_models.piece(&RequestedPieces::of(facts, policy).offer),
             registries: policy.registries.clone(),
             preemptible: request.tenant.allow_preemption,
             priority,
@@ -173,15 +180,6 @@ pub(crate) fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTre
     let tagged = |label: &str| tags.iter().any(|tag| <&str>::from(*tag) == label);
     let pins = policy.pins.iter().filter(|pin| tagged(&pin.label));
     pins.map(|pin| (pin.label.clone(), pin.cluster.clone())).collect()
-}
-
-/// Slices only where the tenant shares its GPUs among its workspaces; whole GPUs otherwise.
-fn layout(facts: &OnboardingFacts) -> Layout {
-    let tenant = &facts.request.tenant;
-    match tenant.isolation {
-        Isolation::SharedSlices => Gpu::finest_layout(&facts.request.entitlement.gpu_model),
-        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
-    }
 }
 
 /// The slices that the tenant's GPUs are cut into; `None` where they stay whole.
@@ -240,21 +238,14 @@ fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<Workspace
     // of a tenant from each other, unless policy says so.
     let customers = request.multitenancy == Some(Multitenancy::Customer) && !policy.lending.customer_sharing;
     let borrows = request.tenant.allow_preemption && !customers;
-    let whole = |gpus: Option<Gpus>| gpus.map(|gpus| as_gpus(offer.pieces(gpus)));
-    let limits = |workspace: &super::WorkspaceRequest, nominal: Gpus| QuotaLimits {
-        nominal,
-        borrowing_limit: if borrows {
-            workspace
-                .pieces(offer, workspace.limits.borrowing_limit)
-                .or_else(|| whole(policy.borrowing_limit))
-        } else {
-            Some(Gpus::ZERO)
-        },
-        lending_limit: workspace
-            .pieces(offer, workspace.limits.lending_limit)
-            .or_else(|| whole(policy.lending_limit))
-            .map(|limit| limit.min(nominal)),
-        ..workspace.limits.clone()
+    let limits = |workspace: &super::WorkspaceRequest, nominal: Gpus| {
+        let named = QuotaLimits {
+            nominal,
+            borrowing_limit: workspace.pieces(offer, workspace.limits.borrowing_limit),
+            lending_limit: workspace.pieces(offer, workspace.limits.lending_limit),
+            ..workspace.limits.clone()
+        };
+        sharing_limits(&named, offer, borrows, policy)
     };
     let terms = request.workspaces.iter().map(|workspace| WorkspaceTerms {
         name: workspace.name.clone(),
@@ -262,8 +253,4 @@ fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<Workspace
         limits: limits(workspace, workspace.pieces(offer, workspace.nominal).unwrap_or_else(&mut shared)),
     });
     terms.collect()
-}
-
-fn as_gpus(pieces: u64) -> Gpus {
-    Gpus(u32::try_from(pieces).unwrap_or(u32::MAX))
 }

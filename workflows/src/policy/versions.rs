@@ -10,7 +10,7 @@ use crate::{
         platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, policy_key},
         tenant_request::{OnboardingRequest, TenantPolicy},
     },
-    tenancy::PolicyRef,
+    tenancy::{GpuKind, GpuModel, PolicyRef, Resource, is_gpu_product},
 };
 use engine::{ActionError, Undecided, View};
 
@@ -23,6 +23,26 @@ pub fn in_force(view: &mut View) -> Result<PlatformPolicy, Undecided> {
         Some(head) => version(view, &head.reference),
         None => Ok(PlatformPolicy::built_in().map_err(|e| ActionError::permanent("policy.invalid", e))?),
     }
+}
+
+/// The model that a name stands for by the aliases of the policy in force: asked wherever a person or a file names a model.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn model_named(view: &mut View, name: &GpuModel) -> Result<GpuModel, Undecided> {
+    if is_gpu_product(name) {
+        return Ok(name.clone());
+    }
+    Ok(in_force(view)?.gpu_models.named(name))
+}
+
+/// The same for what a quota or a workload counts.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn resource_named(view: &mut View, resource: &Resource) -> Result<Resource, Undecided> {
+    let Some(kind) = resource.gpu() else { return Ok(resource.clone()) };
+    Ok(Resource::Gpu(GpuKind { model: model_named(view, &kind.model)?, profile: kind.profile.clone() }))
 }
 
 /// A version by name, so that a decision can be decided again.
@@ -148,10 +168,11 @@ pub fn check(text: &str) -> Vec<Finding> {
     read.err().map(|invalid| invalid.findings).unwrap_or_default()
 }
 
-/// What a valid request allows and perhaps does not mean; nothing for the other kinds of document.
+/// What a valid request allows and perhaps does not mean, or what a valid policy says without effect.
 #[must_use]
 pub fn warnings(text: &str) -> Vec<String> {
-    OnboardingRequest::from_yaml(text).map(|request| request.warnings()).unwrap_or_default()
+    let of_policy = || PlatformPolicy::from_yaml(text).map(|policy| policy.warnings()).unwrap_or_default();
+    OnboardingRequest::from_yaml(text).map_or_else(|_| of_policy(), |request| request.warnings())
 }
 
 /// One key that two documents say differently.

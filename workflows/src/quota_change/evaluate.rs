@@ -2,10 +2,14 @@
 
 use super::{ChangeFacts, ChangeTerms, Direction};
 use crate::{
-    placement::{Constraints, buffer, eligible, usable},
-    policy::{Judgement, PlatformPolicy, PolicyRef, Reason, Verdict, pins},
+    placement::{Candidate, Constraints, buffer, usable},
+    policy::{
+        Judgement, PlatformPolicy, PolicyRef, Reason, RuleName, Verdict,
+        decisions::{ClusterChoiceFacts, eligible_clusters, gpu_layout},
+        pins,
+    },
     quota_change::increase_approval::{amount_fails, increase_asks},
-    tenancy::{Allowance, Gpu, GpuOffer, Gpus, Isolation, Layout, Resource, Tenant, TenantState},
+    tenancy::{Allowance, GpuOffer, Gpus, Layout, Resource, Tenant, TenantState},
 };
 use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
@@ -109,7 +113,7 @@ impl<'a> Judge<'a> {
         if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
             exceeds = more > 0 && self.entitled(more);
             let fails =
-                more > 0 && amount_fails(self.policy, "quota.within_owned", &facts.stand, (more, Gpus::ZERO));
+                more > 0 && amount_fails(self.policy, const { RuleName::known("quota.within_owned") }, &facts.stand, (more, Gpus::ZERO));
             lacking = if fails { facts.stand.lacking(more) } else { 0 };
             self.capacity(lacking, &constraints);
         }
@@ -162,7 +166,8 @@ impl<'a> Judge<'a> {
                 if facts.slicing.is_some() && offer.kind != *kind {
                     format!("the tenant's GPUs of {} are cut: ask for {}", kind.model, offer.resource())
                 } else {
-                    format!("{kind} was not bought")
+                    let unknown = self.policy.gpu_models.no_model(&kind.model);
+                    unknown.unwrap_or_else(|| format!("{kind} was not bought"))
                 }
             }
             (None, None) => format!("{} has no limit: there is nothing to change", request.resource),
@@ -238,7 +243,7 @@ impl<'a> Judge<'a> {
         let bought = self.facts.bought.unwrap_or_default();
         let asked = stand.nominal.saturating_add(more);
         let detail = format!("the workspaces would have {asked} of the {bought} bought");
-        if !amount_fails(self.policy, "quota.within_entitlement", stand, (more, bought)) {
+        if !amount_fails(self.policy, const { RuleName::known("quota.within_entitlement") }, stand, (more, bought)) {
             self.check("quota.within_entitlement", "to", true, detail);
             return false;
         }
@@ -263,11 +268,19 @@ impl<'a> Judge<'a> {
         if lacking == 0 {
             return;
         }
-        let (allowed, _) = eligible(&self.facts.candidates, constraints);
+        let allowed = self.eligible(constraints);
         let most =
             allowed.iter().map(|c| c.total.saturating_sub(buffer(c, constraints))).max().unwrap_or_default();
         let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
         self.check("capacity.ever_fits", "to", gpus <= most, detail);
+    }
+
+    /// The clusters that may be used, by the decision that `policy explain` and examples show.
+    fn eligible(&self, constraints: &Constraints) -> Vec<&'a Candidate> {
+        let facts = self.facts;
+        let Some(tenant) = &facts.tenant else { return Vec::new() };
+        let choice = ClusterChoiceFacts::of_tenant(constraints.clone(), &tenant.compliance, &facts.candidates);
+        eligible_clusters(&choice, self.policy).answer.among(&facts.candidates)
     }
 
     /// The GPUs that so many pieces of the resource need.
@@ -312,17 +325,17 @@ impl<'a> Judge<'a> {
         let auto =
             share.max(request.resource.gpu().map_or(0, |kind| offer(&kind.model).pieces(rules.auto_gpus)));
         let limits = request.borrowing_limit.is_some() || request.lending_limit.is_some();
-        let (allowed, _) = eligible(&self.facts.candidates, constraints);
+        let allowed = self.eligible(constraints);
         let free: Gpus = allowed.iter().map(|c| usable(c, &self.facts.candidates, constraints)).sum();
         let taken = self.gpus_for(lacking);
         let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
         let cut = self.facts.slicing.is_some();
         let automatic = match request.resource.gpu() {
-            Some(_) if !cut => !asks("approval.quota_increase", before.nominal, more),
+            Some(_) if !cut => !asks(const { RuleName::known("approval.quota_increase") }, before.nominal, more),
             Some(_) | None => more <= auto,
         };
         let small = automatic && !limits;
-        let large = taken > Gpus::ZERO && asks("approval.capacity", 0, u64::from(taken.0));
+        let large = taken > Gpus::ZERO && asks(const { RuleName::known("approval.capacity") }, 0, u64::from(taken.0));
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
         self.asks("approval.auto_limit", "by", !small, detail);
         let detail = format!(
@@ -358,12 +371,7 @@ impl<'a> Judge<'a> {
 
 /// As the tenant's other nodes.
 fn layout(tenant: &Tenant, resource: &Resource) -> Layout {
-    match tenant.isolation {
-        Isolation::SharedSlices => {
-            resource.gpu().map_or(Layout::Whole, |kind| Gpu::finest_layout(&kind.model))
-        }
-        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
-    }
+    resource.gpu().map_or(Layout::Whole, |kind| gpu_layout(tenant.isolation, &kind.model))
 }
 
 /// A moment as people write it.

@@ -2,7 +2,7 @@
 
 use crate::{
     policy::{
-        PlatformPolicy,
+        PlatformPolicy, RuleName,
         decisions::{ApprovalFor, QuotaAmountFacts, approval, decide_quota_amount},
     },
     quota_change::GpuHoldings,
@@ -16,7 +16,7 @@ fn gpus(amount: u64) -> Gpus {
 /// Returns true if `rule` refuses `more` GPUs to a tenant that bought `bought`.
 pub(super) fn amount_fails(
     policy: &PlatformPolicy,
-    rule: &str,
+    rule: RuleName,
     stand: &GpuHoldings,
     (more, bought): (u64, Gpus),
 ) -> bool {
@@ -27,12 +27,12 @@ pub(super) fn amount_fails(
         kept_back: gpus(stand.earmarked),
         ..QuotaAmountFacts::default()
     };
-    decide_quota_amount(&facts, policy).failed_rules().any(|reason| reason.rule == rule)
+    decide_quota_amount(&facts, policy).fails(rule)
 }
 
 /// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.
-pub(super) fn increase_asks(policy: &PlatformPolicy, rule: &str, from: u64, more: u64, free: Gpus) -> bool {
+pub(super) fn increase_asks(policy: &PlatformPolicy, rule: RuleName, from: u64, more: u64, free: Gpus) -> bool {
     let (from, to) = (gpus(from), gpus(from.saturating_add(more)));
     let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
-    ruling.reasons.iter().any(|reason| reason.rule == rule && reason.counts())
+    ruling.reasons.iter().any(|reason| reason.rule == rule.as_str() && reason.counts())
 }

@@ -56,6 +56,7 @@ fn planned(cause: ReclaimCause) -> Option<Reclaim> {
             patience: 10 * MINUTE,
             procedure: engine::Procedure::default(),
             plans: 4,
+            steps_within: None,
         },
         victims: vec![victim],
         breaches: Vec::new(),

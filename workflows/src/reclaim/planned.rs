@@ -27,6 +27,9 @@ pub struct ReclaimTerms {
     pub procedure: Procedure,
     /// How often it is planned at most.
     pub plans: u32,
+    /// How long all steps may take together, beside the victims' grace. `None` in terms of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_within: Option<Duration>,
 }
 
 /// What planning came to.

@@ -4,7 +4,7 @@ use crate::{
     platform::{GpuSet, ObservedGpus, ScrubLevel, WorkloadRef},
     policy::{
         PlatformPolicy, ScrubMethod,
-        decisions::{ApprovalFor, ReclaimBreadth, approval},
+        decisions::{ApprovalFor, ReclaimBreadth, approval, scrub_method},
         in_force,
     },
     reclaim::{
@@ -292,6 +292,7 @@ pub(crate) fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerm
         patience: gate.within,
         procedure: gate.procedure,
         plans: policy.reclaim.replans.saturating_add(1),
+        steps_within: Some(policy.reclaim.limits.sum()),
     }
 }
 
@@ -313,13 +314,8 @@ pub(crate) fn terms_of_eviction(
     tags: &BTreeSet<Compliance>,
     same_workspace: bool,
 ) -> EvictionTerms {
-    let (rules, limits) = (&policy.reclaim.scrub, &policy.reclaim.limits);
-    let sensitive = tags.iter().any(|tag| rules.sensitive_tags.contains(tag));
-    let method = match (sensitive, same_workspace) {
-        (_, true) => rules.same_workspace,
-        (true, false) => rules.sensitive,
-        (false, false) => rules.cross_workspace,
-    };
+    let limits = &policy.reclaim.limits;
+    let (method, _) = scrub_method(tags, same_workspace, policy);
     EvictionTerms {
         grace,
         notify: limits.notify,

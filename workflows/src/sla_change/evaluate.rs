@@ -4,13 +4,16 @@ use super::SlaRequest;
 use crate::{
     platform::PriorityClass,
     policy::{
-        Judgement, PlatformPolicy, PolicyRef, Reason, TenantPolicy, Verdict,
-        decisions::{ApprovalFor, approval},
+        Judgement, PlatformPolicy, PolicyRef, Reason, RuleName, TenantPolicy, Verdict,
+        decisions::{
+            ApprovalFor, IsolationFacts, SchedulerFacts, SchedulerSettings, approval, gpu_layout, isolation,
+            schedulers,
+        },
         sha256,
     },
     tenancy::{
-        Allowance, ClusterId, ClusterKind, Gpu, GpuModel, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
-        NodeId, Tenant, TenantState, Tier, WorkspaceClass, WorkspaceName,
+        Allowance, ClusterId, ClusterKind, GpuModel, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
+        NodeId, QuotaLimits, Tenant, TenantState, Tier, WorkspaceClass, WorkspaceName,
     },
 };
 use engine::{Entity, Procedure, Seat};
@@ -222,7 +225,7 @@ impl Judge<'_> {
         let cluster = tenant.cluster.clone()?;
         let before = promise(tenant);
         let after = request.apply_to(&before);
-        self.promises(tenant, &before, &after, policy);
+        self.promises(tenant, &before, &after, (policy, kind, &model));
         let cut = || match after.isolation {
             Isolation::SharedSlices => policy.gpu_models.slicing(&model, None).unwrap_or_default(),
             Isolation::DedicatedCluster | Isolation::DedicatedNodes => None,
@@ -232,22 +235,23 @@ impl Judge<'_> {
         let slicing = if same { facts.slicing.clone() } else { cut() };
         let offers = (GpuOffer::of(&model, facts.slicing.as_ref()), GpuOffer::of(&model, slicing.as_ref()));
         self.whole(&offers);
-        let borrows = policy.borrowing_limit.map(|limit| offers.0.pieces(limit));
+        let settings = self.settings(&after, &model, policy);
         let workspaces: Vec<_> = facts
             .workspaces
             .iter()
             .map(|workspace| {
-                let borrowing_limit = match (before.allow_preemption, after.allow_preemption) {
-                    (true, false) => Some(0),
-                    (false, true) => borrows,
-                    (true, true) | (false, false) => workspace.before.borrowing_limit,
+                let queue = settings.queues.get(&workspace.name);
+                let changes = before.allow_preemption != after.allow_preemption;
+                let borrowing_limit = match queue.filter(|_| changes) {
+                    Some(queue) => queue.quota.borrowing_limit,
+                    None => workspace.before.borrowing_limit,
                 };
                 let after = recut(Allowance { borrowing_limit, ..workspace.before }, &offers);
                 SlaWorkspace { after, ..workspace.clone() }
             })
             .collect();
-        let (old, new) = (layout(before.isolation, &model), layout(after.isolation, &model));
-        let priority = |tier| policy.priorities.get(&tier).copied().unwrap_or_default();
+        let (old, new) = (gpu_layout(before.isolation, &model), gpu_layout(after.isolation, &model));
+        let priority = |tier| settings.priority_classes.get(&tier).copied().unwrap_or_default();
         let asked = approval(&ApprovalFor::SlaChange { lower: false }, policy).answer.gate();
         let gate = asked.unwrap_or_else(|| policy.approvals.sla_change.clone());
         Some(SlaTerms {
@@ -274,6 +278,23 @@ impl Judge<'_> {
         })
     }
 
+    /// The settings that schedulers get for the tenant under the new promise, in pieces as its GPUs are cut now.
+    fn settings(&self, after: &TenantPolicy, model: &GpuModel, policy: &PlatformPolicy) -> SchedulerSettings {
+        let facts = self.facts;
+        let named = |workspace: &SlaWorkspace| {
+            let nominal = Gpus(u32::try_from(workspace.before.nominal).unwrap_or(u32::MAX));
+            (workspace.name.clone(), QuotaLimits { nominal, ..QuotaLimits::default() })
+        };
+        let of = SchedulerFacts {
+            tier: after.tier,
+            allow_preemption: after.allow_preemption,
+            model: model.clone(),
+            slicing: facts.slicing.clone(),
+            workspaces: facts.workspaces.iter().map(named).collect(),
+        };
+        schedulers(&of, policy).answer
+    }
+
     /// Slices become whole GPUs only where every quota comes to whole ones.
     fn whole(&mut self, (before, after): &(GpuOffer, GpuOffer)) {
         let whole = |amount: u64| {
@@ -298,7 +319,7 @@ impl Judge<'_> {
         tenant: &Tenant,
         before: &TenantPolicy,
         after: &TenantPolicy,
-        policy: &PlatformPolicy,
+        (policy, kind, model): (&PlatformPolicy, ClusterKind, &GpuModel),
     ) {
         self.check("sla.changes", "", before != after, "something has to change".into());
         let own = |promise: &TenantPolicy| promise.isolation == Isolation::DedicatedCluster;
@@ -306,18 +327,25 @@ impl Judge<'_> {
                       under another name, and offboard this one";
         self.check("sla.same_cluster", "isolation", own(before) == own(after), detail.into());
         let slices = after.isolation == Isolation::SharedSlices;
-        let (isolation, sharing) = (<&str>::from(after.isolation), after.allow_gpu_sharing);
-        let detail = format!("isolation would be {isolation}, allow_gpu_sharing {sharing}");
-        self.check("isolation.sharing_allowed", "allow_gpu_sharing", !slices || sharing, detail);
-        for tag in &tenant.compliance {
-            let Some(demanded) = policy.compliance.get(tag).and_then(|demands| demands.isolation.as_ref())
-            else {
-                continue;
-            };
-            let all: Vec<&str> = demanded.iter().map(|level| (*level).into()).collect();
-            let detail = format!("{} demands isolation {}", <&str>::from(*tag), all.join(" or "));
-            self.check("compliance.isolation", "isolation", demanded.contains(&after.isolation), detail);
-        }
+        let apart = isolation(
+            &IsolationFacts {
+                isolation: after.isolation,
+                allow_gpu_sharing: after.allow_gpu_sharing,
+                multitenancy: None,
+                compliance: tenant.compliance.clone(),
+                model: model.clone(),
+                slice_profile: None,
+                kind,
+            },
+            policy,
+        );
+        let (level, sharing) = (<&str>::from(after.isolation), after.allow_gpu_sharing);
+        let detail = format!("isolation would be {level}, allow_gpu_sharing {sharing}");
+        let holds = !apart.fails(const { RuleName::known("isolation.sharing_allowed") });
+        self.check("isolation.sharing_allowed", "allow_gpu_sharing", holds, detail);
+        let line = self.facts.request.lines.get("isolation").copied();
+        let demanded = apart.reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");
+        self.reasons.extend(demanded.map(|reason| Reason { line, ..reason }));
         let lowers = rank(after.tier) < rank(before.tier) || slices && before.isolation != after.isolation;
         let detail = if lowers { "it promises less than before" } else { "it promises no less than before" };
         self.note("approval.sla_change", "tier", Judgement::AsksPeople, detail.into());
@@ -342,14 +370,6 @@ pub(super) fn recut(line: Allowance, (before, after): &(GpuOffer, GpuOffer)) -> 
         nominal: turn(line.nominal),
         borrowing_limit: line.borrowing_limit.map(turn),
         lending_limit: line.lending_limit.map(turn),
-    }
-}
-
-/// Slices only where the tenant shares its GPUs among its workspaces.
-fn layout(isolation: Isolation, model: &GpuModel) -> Layout {
-    match isolation {
-        Isolation::SharedSlices => Gpu::finest_layout(model),
-        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     reclaim::{planner_settings, planning},
     scheduling::admission::Rules,
     tenancy::{ClusterKind, Compliance, Gpus, Tenancy, Tier},
+    tests::policy_catalogue::decided_on_models,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
@@ -61,6 +62,7 @@ fn fuller() -> Value {
             "degrade"
         ]),
     );
+    set(&mut document, "/aliases", json!({ "NVIDIA-H100-NVL": "H100" }));
     let glass = json!({ "any_of": ["breakglass"], "reason_at_least": 30 });
     for gate in ["quota_decrease", "offboard", "sla_change", "incident"] {
         let at = format!("/approvals/{gate}");
@@ -75,18 +77,16 @@ fn fuller() -> Value {
 }
 
 /// Keys that have only one valid value, or whose reader is not part of a workflow's decision; each with the reason.
-const WITHOUT_A_CASE: [(&str, &str); 11] = [
+const WITHOUT_A_CASE: [(&str, &str); 9] = [
     ("/policy", "the only name"),
     ("/version", "left out: no decision depends on it"),
     ("/guards/mig_change_on_busy_gpu", "`block` is the only value: nobody may approve it"),
     ("/guards/node_release_unsanitised", "`block` is the only value: nobody may approve it"),
     ("/guards/destroy_under_hold", "`block` is the only value: nobody may approve it"),
-    ("/gpu_models/", "the catalogue: `ecc` is tried below; the rest advises, and is explained"),
     ("/sanitisation/minimum/ssd", "no backend erases a drive that is not NVMe: its node ends in quarantine"),
     ("/sanitisation/minimum/hdd", "no backend erases a drive that is not NVMe: its node ends in quarantine"),
-    ("/sanitisation/minimum/memory", "the reset of a node cleans memory in one way"),
-    ("/sanitisation/minimum/firmware", "the reset of a node restores firmware in one way"),
-    ("/reclaim/limits/", "`plan`, `fence` and `grant` bound the promise when the policy is published"),
+    ("/sanitisation/minimum/memory", "the reset of a node clears memory in one way: the check of the policy warns"),
+    ("/sanitisation/minimum/firmware", "the reset of a node restores firmware in one way: the check of the policy warns"),
 ];
 
 fn leaves(value: &Value, at: &str, into: &mut Vec<(String, Value)>) {
@@ -270,6 +270,7 @@ fn decided(policy: &PlatformPolicy, requests: &[OnboardingFacts]) -> String {
             ));
         }
     }
+    told.push(policy.gpu_models.named(&"nvidia-h100-nvl".parse().unwrap()).to_string());
     told.extend(guarded(policy));
     told.extend(asked(policy));
     told.extend(exhausted(policy));
@@ -339,7 +340,8 @@ fn exhausted(policy: &PlatformPolicy) -> Vec<String> {
 fn every_key_of_the_policy_given_another_value_changes_what_is_decided() {
     let document = fuller();
     let requests = requests();
-    let before = decided(&read(&document).expect("the fuller policy is valid"), &requests);
+    let policy = read(&document).expect("the fuller policy is valid");
+    let before = [decided(&policy, &requests), decided_on_models(&policy, &requests[0])];
     let mut all = Vec::new();
     leaves(&document, "", &mut all);
     assert!(all.len() > 250, "{}", all.len());
@@ -352,7 +354,10 @@ fn every_key_of_the_policy_given_another_value_changes_what_is_decided() {
         let mut changed = document.clone();
         let changes = others(value).into_iter().any(|other| {
             *changed.pointer_mut(key).unwrap() = other;
-            read(&changed).is_some_and(|policy| decided(&policy, &requests) != before)
+            read(&changed).is_some_and(|policy| match key.starts_with("/gpu_models/") {
+                true => decided_on_models(&policy, &requests[0]) != before[1],
+                false => decided(&policy, &requests) != before[0],
+            })
         });
         if !changes {
             dead.push(key.as_str());

@@ -12,6 +12,7 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
+use strum::VariantArray as _;
 
 /// What destruction resolves, and what examples and explanations of the policy say, is the same at every moment.
 #[test]
@@ -40,4 +41,35 @@ fn destruction_keeps_data_for_as_long_as_the_policy_says() {
             }
         }
     }
+}
+
+/// The same for every class of data that an inventory knows, the tenant's own too, and for what becomes of it then.
+#[test]
+fn every_class_of_an_inventory_is_kept_as_policy_decides() {
+    let text = PlatformPolicy::amended(&[(
+        "{class: tenant_data, min: 0d, max: 30d, then: destroy}",
+        "{class: tenant_data, min: 3d, max: 30d, then: archive}\n  - {class: model, tag: pci, min: 9d, then: destroy}",
+    )])
+    .unwrap();
+    let policy = PlatformPolicy::from_yaml(&text).unwrap();
+    let end = Moment::from(Timestamp(0));
+    let mut kept = 0;
+    for compliance in [BTreeSet::new(), BTreeSet::from([Compliance::Pci])] {
+        let rules = OffboardingTerms::from_policy(&policy, Tier::Standard).retention;
+        let resolved = resolve(&rules, &compliance, end);
+        for class in DataClass::VARIANTS {
+            for days in [0, 2, 3, 8, 9, 30, 365, 3_650] {
+                let facts = RetentionFacts {
+                    class: <&str>::from(*class).into(),
+                    compliance: compliance.clone(),
+                    since: Duration::from_secs(86_400 * u64::from(days)),
+                    holds: Vec::new(),
+                };
+                let says = decide_retention(&facts, &policy).answer.keeps();
+                assert_eq!(resolved[class].keeps(end.after_days(days)), says, "{class} after {days} days");
+                kept += usize::from(says);
+            }
+        }
+    }
+    assert!(kept > 16, "workloads and models are archived: {kept}");
 }

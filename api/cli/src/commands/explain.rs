@@ -83,7 +83,7 @@ fn all() -> Vec<Explained> {
     all.extend(table(OPERATIONS, "## Codes", "failure"));
     all.extend(table(OPERATIONS, "## Parked", "parked"));
     all.extend(table(CLI, "## Exit codes", "exit"));
-    all.extend(workflows::policy::RULES.iter().map(|rule| Explained {
+    all.extend(workflows::policy::rules().map(|rule| Explained {
         code: rule.name.to_owned(),
         of: "rule",
         means: rule.means.to_owned(),

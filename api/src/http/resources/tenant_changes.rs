@@ -15,7 +15,7 @@ use crate::{
 use engine::{Started, Undecided, View};
 use serde_json::{Value, json};
 use workflows::{
-    policy::in_force,
+    policy::{in_force, resource_named},
     quota_change::{
         Change, Direction, QuotaRequest,
         decrease::{self, QuotaDecrease},
@@ -72,6 +72,8 @@ enum Unmet {
     Unknown(&'static str, String),
     /// The tenant did not buy the model; which it bought.
     NotBought(Resource, GpuModel),
+    /// There is no such model, with the nearest names.
+    NoModel(String),
 }
 
 impl Unmet {
@@ -79,13 +81,16 @@ impl Unmet {
         match self {
             Self::Unknown(kind, name) => Problem::not_found(kind, &name),
             Self::NotBought(resource, bought) => {
-                let message = format!("{resource} was not bought; the tenant bought gpu/{bought}");
-                let fault =
-                    Fault { pointer: "/resource".into(), message: message.clone(), line: None, column: None };
-                Problem::new(ProblemCode::DocumentInvalid, format!("resource: {message}")).at(vec![fault])
+                at_resource(format!("{resource} was not bought; the tenant bought gpu/{bought}"))
             }
+            Self::NoModel(message) => at_resource(message),
         }
     }
+}
+
+fn at_resource(message: String) -> Problem {
+    let fault = Fault { pointer: "/resource".into(), message: message.clone(), line: None, column: None };
+    Problem::new(ProblemCode::DocumentInvalid, format!("resource: {message}")).at(vec![fault])
 }
 
 impl QuotaChangeRequest {
@@ -101,7 +106,15 @@ impl QuotaChangeRequest {
         }
         let bought = view.get::<Entitlement>(request.tenant.as_str())?.map(|bought| bought.gpu_model);
         let other = request.resource.gpu().zip(bought).filter(|(kind, bought)| kind.model != *bought);
-        Ok(other.map(|(_, bought)| Unmet::NotBought(request.resource.clone(), bought)))
+        let Some((kind, bought)) = other else { return Ok(None) };
+        let unknown = in_force(view)?.gpu_models.no_model(&kind.model).map(Unmet::NoModel);
+        Ok(unknown.or_else(|| Some(Unmet::NotBought(request.resource.clone(), bought))))
+    }
+
+    /// The request with the model that its name stands for by the aliases of policy.
+    fn named(&self, view: &mut View) -> Result<Self, Undecided> {
+        let resource = resource_named(view, &self.request.resource)?;
+        Ok(Self { request: QuotaRequest { resource, ..self.request.clone() }, direction: self.direction })
     }
 
     fn way(&self, view: &mut View) -> Result<Direction, Undecided> {
@@ -138,21 +151,22 @@ impl StartRequest for QuotaChangeRequest {
     }
 
     async fn start(self, app: &ServerState, _: &Caller, asked: engine::Request) -> Result<Started, Problem> {
-        let unmet = app.engine.transact(false, |view| self.unmet(view)).await?;
+        let change = app.engine.transact(false, |view| self.named(view)).await?;
+        let unmet = app.engine.transact(false, |view| change.unmet(view)).await?;
         if let Some(problem) = unmet {
             return Err(problem.into_problem());
         }
-        Ok(match app.engine.transact(false, |view| self.way(view)).await? {
-            Direction::Increase => app.engine.start(QuotaIncrease::new(self.request), asked).await?,
-            Direction::Decrease => app.engine.start(QuotaDecrease::new(self.request), asked).await?,
+        Ok(match app.engine.transact(false, |view| change.way(view)).await? {
+            Direction::Increase => app.engine.start(QuotaIncrease::new(change.request), asked).await?,
+            Direction::Decrease => app.engine.start(QuotaDecrease::new(change.request), asked).await?,
         })
     }
 
     fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
-        let policy = in_force(view)?;
-        Ok(match self.way(view)? {
-            Direction::Increase => json!(increase::preview(view, &self.request, &policy)?),
-            Direction::Decrease => json!(decrease::preview(view, &self.request, &policy)?),
+        let (policy, change) = (in_force(view)?, self.named(view)?);
+        Ok(match change.way(view)? {
+            Direction::Increase => json!(increase::preview(view, &change.request, &policy)?),
+            Direction::Decrease => json!(decrease::preview(view, &change.request, &policy)?),
         })
     }
 }

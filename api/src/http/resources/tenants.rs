@@ -32,7 +32,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
-use engine::ActionError;
+use engine::{ActionError, Undecided, View};
 use program::token::Token;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use store::Filter;
 use workflows::{
     onboarding::{Onboarding, preview},
-    policy::{OnboardingRequest, in_force},
+    policy::{OnboardingRequest, in_force, model_named},
     tenancy::{Entitlement, Isolation, NodeAllocation, Tenant},
 };
 
@@ -150,7 +150,7 @@ async fn plan(
     let previewed = async move {
         let preview = planning.engine.transact(false, |view| {
             let policy = in_force(view)?;
-            preview(view, &request, &policy)
+            preview(view, &by_aliases(view, &request)?, &policy)
         });
         preview.await.map(|preview| json!(preview))
     };
@@ -179,6 +179,7 @@ pub(in crate::http) async fn start(
     labels: &[String],
 ) -> Result<Response, Problem> {
     own(caller, request.name.as_str())?;
+    let request = app.engine.transact(false, |view| by_aliases(view, &request)).await?;
     let secret = cluster_secret(&request)?;
     let onboarding = Onboarding::new(request, secret.as_ref().map(Token::hash));
     let asked = labels.iter().fold(engine::Request::by(&caller.person()), engine::Request::with_label);
@@ -197,6 +198,13 @@ pub(in crate::http) async fn start(
         answer.extensions_mut().insert(ContainsSecret);
     }
     Ok(answer)
+}
+
+/// The request with the model that its name stands for by the aliases of policy.
+fn by_aliases(view: &mut View, request: &OnboardingRequest) -> Result<OnboardingRequest, Undecided> {
+    let mut named = request.clone();
+    named.entitlement.gpu_model = model_named(view, &request.entitlement.gpu_model)?;
+    Ok(named)
 }
 
 /// A tenant with a cluster of its own gets a key for it; only the hash goes on.

@@ -3,8 +3,8 @@
 use super::{ReasonCollector, Ruling};
 use crate::{
     placement::{Candidate, ConstraintEffect, Constraints, eligible},
-    policy::{ColocationScope, PlatformPolicy},
-    tenancy::{ClusterId, WorkspaceClass},
+    policy::{ColocationScope, PlatformPolicy, RuleName},
+    tenancy::{ClusterId, Compliance, WorkspaceClass},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,13 @@ pub struct ClusterChoiceFacts {
     pub constraints: Constraints,
     /// Labels of the work, and compliance tags of its tenant.
     pub labels: BTreeSet<String>,
-    /// The class of its workspace.
-    pub class: WorkspaceClass,
+    /// The class of its workspace; `None` for the nodes of a tenant, which all its workspaces share.
+    #[serde(default)]
+    pub class: Option<WorkspaceClass>,
     /// The clusters there are.
     pub candidates: Vec<Candidate>,
     /// Classes that already run in a cluster.
+    #[serde(default)]
     pub neighbours: BTreeMap<ClusterId, BTreeSet<WorkspaceClass>>,
 }
 
@@ -31,6 +33,29 @@ pub struct EligibleClusters {
     pub clusters: Vec<ClusterId>,
     /// The set before and after each constraint, and why each cluster was left out (S-86, S-87).
     pub considered: Vec<ConstraintEffect>,
+}
+
+impl EligibleClusters {
+    /// Returns the eligible ones among `candidates`, by name.
+    #[must_use]
+    pub fn among<'a>(&self, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
+        let find = |id: &ClusterId| candidates.iter().find(|candidate| candidate.cluster == *id);
+        self.clusters.iter().filter_map(find).collect()
+    }
+}
+
+impl ClusterChoiceFacts {
+    /// Returns the facts about the nodes of a tenant with these tags.
+    #[must_use]
+    pub fn of_tenant(
+        constraints: Constraints,
+        tags: &BTreeSet<Compliance>,
+        candidates: &[Candidate],
+    ) -> Self {
+        let labels = tags.iter().map(|tag| <&str>::from(*tag).to_owned()).collect();
+        let candidates = candidates.to_vec();
+        Self { constraints, labels, class: None, candidates, neighbours: BTreeMap::new() }
+    }
 }
 
 /// Selects the clusters that may be used.
@@ -53,7 +78,7 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
             _ => "policy",
         };
         scales.check(
-            &format!("placement.{}", step.constraint.replace(' ', "_")),
+            placement_rule(&step.constraint),
             key,
             !step.remaining().is_empty(),
             step.describe(usize::MAX),
@@ -63,7 +88,7 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
     if !apart.excluded.is_empty() {
         clusters.retain(|cluster| !apart.excluded.contains_key(cluster));
         scales.check(
-            "placement.anti_colocate",
+            const { RuleName::known("placement.anti_colocate") },
             "lending.anti_colocate",
             !clusters.is_empty(),
             apart.describe(usize::MAX),
@@ -73,23 +98,82 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
     scales.finish(EligibleClusters { clusters, considered })
 }
 
+/// The rule of a constraint of placement.
+fn placement_rule(constraint: &str) -> RuleName {
+    match constraint {
+        "gpu model" => const { RuleName::known("placement.gpu_model") },
+        "region" => const { RuleName::known("placement.region") },
+        "data residency" => const { RuleName::known("placement.data_residency") },
+        "isolation" => const { RuleName::known("placement.isolation") },
+        "approved kind" => const { RuleName::known("placement.approved_kind") },
+        "pins" => const { RuleName::known("placement.pins") },
+        "readiness" => const { RuleName::known("placement.readiness") },
+        _ => const { RuleName::known("placement.ever_fits") },
+    }
+}
+
 /// Clusters in which a class runs that may not meet this one.
 fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &PlatformPolicy) -> ConstraintEffect {
     let whole = |scope| match scope {
         ColocationScope::Cluster => true,
         ColocationScope::Node => false,
     };
+    let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
+    let Some(class) = facts.class else {
+        return ConstraintEffect { constraint: "anti-colocation".into(), before, excluded: BTreeMap::new() };
+    };
     let rules: Vec<_> = policy.lending.anti_colocate.iter().filter(|pair| whole(pair.scope)).collect();
     let mut excluded = BTreeMap::new();
     for candidate in left {
         let there = facts.neighbours.get(&candidate.cluster).into_iter().flatten();
         let mut met = there
-            .filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, facts.class, **other)));
+            .filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, class, **other)));
         if let Some(other) = met.next() {
-            let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(facts.class));
+            let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(class));
             excluded.insert(candidate.cluster.clone(), why);
         }
     }
-    let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
     ConstraintEffect { constraint: "anti-colocation".into(), before, excluded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::{ClusterKind, Gpus, Isolation, Residency, Tenancy};
+
+    /// S-86: a constraint of placement that had no rule of its own would be taken for another.
+    #[test]
+    fn every_constraint_of_placement_has_a_rule_of_its_own() {
+        let constraints = Constraints {
+            tenant: "acme".parse().unwrap(),
+            residency: Residency::Any,
+            regions: None,
+            cluster: None,
+            isolation: Isolation::DedicatedNodes,
+            kind: None,
+            simulated: None,
+            buffer: Gpus::ZERO,
+            buffers: BTreeMap::new(),
+            drivers: Vec::new(),
+            pins: BTreeMap::from([("gdpr".to_owned(), "eu-1".parse().unwrap())]),
+        };
+        let candidate = Candidate {
+            cluster: "eu-1".parse().unwrap(),
+            region: "eu-west".parse().unwrap(),
+            jurisdiction: "eu".parse().unwrap(),
+            kind: ClusterKind::Kubernetes,
+            simulated: true,
+            tenancy: Tenancy::Shared,
+            total: Gpus(8),
+            free: Gpus(8),
+            buffer: Gpus::ZERO,
+            unready: vec!["no probe image".to_owned()],
+        };
+        let (_, considered) = eligible(&[candidate], &constraints);
+        assert!(considered.len() >= 7, "{considered:?}");
+        for step in considered {
+            let expected = format!("placement.{}", step.constraint.replace(' ', "_"));
+            assert_eq!(placement_rule(&step.constraint).as_str(), expected);
+        }
+    }
 }

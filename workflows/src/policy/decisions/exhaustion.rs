@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{PlatformPolicy, duration},
+    policy::{PlatformPolicy, RuleName, duration},
     tenancy::Gpus,
 };
 use serde::{Deserialize, Serialize};
@@ -47,13 +47,13 @@ pub fn is_exhausted(facts: &CapacityFacts, policy: &PlatformPolicy) -> Ruling<bo
     let rules = &policy.capacity;
     let scarce = is_scarce(facts.total, facts.free, policy);
     let detail = format!("{} of {} are free; the threshold is {}", facts.free, facts.total, rules.threshold);
-    scales.ask("capacity.threshold", "capacity.threshold", scarce, detail);
+    scales.ask(const { RuleName::known("capacity.threshold") }, "capacity.threshold", scarce, detail);
     let lasts = scarce && facts.scarce_for >= rules.lasting;
     let (since, limit) = (duration::show(facts.scarce_for), duration::show(rules.lasting));
-    scales.ask("capacity.lasting", "capacity.lasting", lasts, format!("for {since}; the limit is {limit}"));
+    scales.ask(const { RuleName::known("capacity.lasting") }, "capacity.lasting", lasts, format!("for {since}; the limit is {limit}"));
     let waits = !facts.oldest_waits.is_zero() && facts.oldest_waits >= rules.oldest_waiter;
     let (since, limit) = (duration::show(facts.oldest_waits), duration::show(rules.oldest_waiter));
     let detail = format!("the oldest request has waited for {since}; the limit is {limit}");
-    scales.ask("capacity.oldest_waiter", "capacity.oldest_waiter", waits, detail);
+    scales.ask(const { RuleName::known("capacity.oldest_waiter") }, "capacity.oldest_waiter", waits, detail);
     scales.finish(lasts || waits)
 }

@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{PlatformPolicy, Rung, duration},
+    policy::{PlatformPolicy, RuleName, Rung, duration},
     tenancy::Tier,
 };
 use engine::Seat;
@@ -92,14 +92,14 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
         Failure::NodeUnfit { replaced } => {
             let most = policy.max_replacements;
             let detail = format!("{replaced} of {most} replacements used");
-            scales.ask("limits.max_replacements", "limits.max_replacements", *replaced >= most, detail);
+            scales.ask(const { RuleName::known("limits.max_replacements") }, "limits.max_replacements", *replaced >= most, detail);
             if *replaced < most { Remedy::Replace } else { Remedy::TakeBack }
         }
         Failure::NoCapacity { waited } => no_capacity(*waited, policy, &mut scales),
         Failure::ReclaimStale { replans } => {
             let most = policy.reclaim.replans;
             scales.ask(
-                "reclaim.replans",
+                const { RuleName::known("reclaim.replans") },
                 "reclaim.replans",
                 *replans >= most,
                 format!("{replans} of {most} used"),
@@ -110,14 +110,14 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
             let deadline = policy.reclaim.deadline;
             let detail =
                 format!("{} waited; the deadline is {}", duration::show(*waited), duration::show(deadline));
-            scales.ask("reclaim.deadline", "reclaim.deadline", *waited > deadline, detail);
+            scales.ask(const { RuleName::known("reclaim.deadline") }, "reclaim.deadline", *waited > deadline, detail);
             let left = deadline.checked_sub(*waited);
             left.map_or(Remedy::Escalate, |left| Remedy::Wait { left })
         }
         Failure::NotSanitised { attempts } => {
             let most = policy.sanitisation.attempts;
             let detail = format!("{attempts} of {most} attempts made");
-            scales.ask("sanitisation.attempts", "sanitisation.attempts", *attempts >= most, detail);
+            scales.ask(const { RuleName::known("sanitisation.attempts") }, "sanitisation.attempts", *attempts >= most, detail);
             if *attempts < most { Remedy::TryAgain } else { Remedy::Quarantine }
         }
         Failure::Exhausted { tier, tried } => exhausted(*tier, tried, policy, &mut scales),
@@ -128,7 +128,7 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
 fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut ReasonCollector<'_>) -> Remedy {
     let left = policy.waitlist.checked_sub(waited).filter(|left| !left.is_zero());
     let detail = format!("{} of {} waited", duration::show(waited), duration::show(policy.waitlist));
-    scales.ask("waits.waitlist", "waits.waitlist", left.is_none(), detail);
+    scales.ask(const { RuleName::known("waits.waitlist") }, "waits.waitlist", left.is_none(), detail);
     let ask = || Remedy::AskPeople { seats: policy.onboarding.seats.clone(), within: policy.patience };
     left.map_or_else(ask, |left| Remedy::Wait { left })
 }
@@ -145,6 +145,6 @@ fn exhausted(
     let next = rungs.iter().copied().find(|rung| !tried.contains(rung));
     let names: Vec<&str> = rungs.iter().map(|rung| (*rung).into()).collect();
     let detail = format!("{} of {} tried: {}", tried.len(), rungs.len(), names.join(", "));
-    scales.ask("capacity.ladder", &key, next.is_none(), detail);
+    scales.ask(const { RuleName::known("capacity.ladder") }, &key, next.is_none(), detail);
     next.map_or(Remedy::Accept, Remedy::Climb)
 }

@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{GuardMode, GuardName, Judgement, PlatformPolicy, Reason, duration},
+    policy::{GuardMode, GuardName, Judgement, PlatformPolicy, Reason, RuleName, duration},
     tenancy::Gpus,
 };
 use serde::{Deserialize, Serialize};
@@ -111,13 +111,24 @@ pub fn blocked(deed: &GuardedAction, policy: &PlatformPolicy) -> Option<Blocked>
     };
     let detail = unsafe_because?;
     let (mode, name) = (policy.guards.mode(guard), <&str>::from(guard));
+    let rule = guard_rule(guard).as_str().to_owned();
     let verdict = match mode {
         GuardMode::Block => Judgement::Failed,
         GuardMode::Approve => Judgement::AsksPeople,
     };
     let by = policy.provenance.origin(&format!("guards.{name}"));
-    let reason = Reason { rule: format!("guard.{name}"), verdict, detail, line: None, by };
+    let reason = Reason { rule, verdict, detail, line: None, by };
     Some(Blocked { guard, mode, reason })
+}
+
+fn guard_rule(guard: GuardName) -> RuleName {
+    match guard {
+        GuardName::EndOfTenantInUse => const { RuleName::known("guard.end_of_tenant_in_use") },
+        GuardName::MigChangeOnBusyGpu => const { RuleName::known("guard.mig_change_on_busy_gpu") },
+        GuardName::NodeReleaseUnsanitised => const { RuleName::known("guard.node_release_unsanitised") },
+        GuardName::DestroyUnderHold => const { RuleName::known("guard.destroy_under_hold") },
+        GuardName::ReclaimWiderThanGuard => const { RuleName::known("guard.reclaim_wider_than_guard") },
+    }
 }
 
 fn too_wide(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Option<String> {
@@ -127,8 +138,7 @@ fn too_wide(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Option<String>
 }
 
 /// Weighs how wide a reclaim is (P-4); the answer is whether it is within the guard. A limit is kept when it is met exactly.
-#[must_use]
-pub fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool> {
+fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool> {
     let mut scales = ReasonCollector::new(policy);
     judge_breadth(breadth, &mut scales);
     let within = !scales.reasons.iter().any(Reason::counts);
@@ -140,14 +150,14 @@ pub(super) fn judge_breadth(breadth: &ReclaimBreadth, scales: &mut ReasonCollect
     let ReclaimBreadth { asked, victims, tenant, largest, oldest_unsaved } = *breadth;
     let over = guard.ratio.is_exceeded(victims, asked);
     let detail = format!("{victims} GPUs of victims for {asked} asked for; the ratio is {}", guard.ratio);
-    scales.ask("reclaim.guard.ratio", "reclaim.guard.ratio", over, detail);
+    scales.ask(const { RuleName::known("reclaim.guard.ratio") }, "reclaim.guard.ratio", over, detail);
     let over = guard.share.is_exceeded(victims, tenant);
     let detail = format!("{victims} of the tenant's {tenant} GPUs; the share is {}", guard.share);
-    scales.ask("reclaim.guard.share", "reclaim.guard.share", over, detail);
+    scales.ask(const { RuleName::known("reclaim.guard.share") }, "reclaim.guard.share", over, detail);
     let detail = format!("the largest victim has {largest} GPUs; the limit is {}", guard.victim_gpus);
-    scales.ask("reclaim.guard.victim_gpus", "reclaim.guard.victim_gpus", largest > guard.victim_gpus, detail);
+    scales.ask(const { RuleName::known("reclaim.guard.victim_gpus") }, "reclaim.guard.victim_gpus", largest > guard.victim_gpus, detail);
     let (age, limit) = (duration::show(oldest_unsaved), duration::show(guard.victim_age));
     let detail = format!("the oldest victim that cannot save its work is {age} old; the limit is {limit}");
     let over = oldest_unsaved > guard.victim_age;
-    scales.ask("reclaim.guard.victim_age", "reclaim.guard.victim_age", over, detail);
+    scales.ask(const { RuleName::known("reclaim.guard.victim_age") }, "reclaim.guard.victim_age", over, detail);
 }

@@ -2,9 +2,9 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{Multitenancy, PlatformPolicy, ScrubMethod},
+    policy::{Multitenancy, PlatformPolicy, RuleName, ScrubMethod},
     tenancy::IsolationKind,
-    tenancy::{ClusterKind, Compliance, Gpu, GpuModel, Isolation, Layout},
+    tenancy::{ClusterKind, Compliance, Gpu, GpuModel, GpuSlicing, Isolation, Layout, Profile},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -26,6 +26,9 @@ pub struct IsolationFacts {
     pub compliance: BTreeSet<Compliance>,
     /// The model of its GPUs.
     pub model: GpuModel,
+    /// The slices that were asked for; `None` for the smallest, where GPUs are cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_profile: Option<Profile>,
     /// What schedules its work.
     pub kind: ClusterKind,
 }
@@ -112,30 +115,51 @@ pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<Isol
         let tag = <&str>::from(*tag);
         let all: Vec<&str> = levels.iter().map(|level| (*level).into()).collect();
         let holds = levels.contains(&facts.isolation);
-        let detail = format!("{tag} demands {}", all.join(" or "));
-        scales.check("compliance.isolation", &format!("compliance.{tag}.isolation"), holds, detail);
+        let detail = format!("{tag} demands isolation {}", all.join(" or "));
+        scales.check(const { RuleName::known("compliance.isolation") }, &format!("compliance.{tag}.isolation"), holds, detail);
     }
     let sliced = facts.isolation == Isolation::SharedSlices;
     let consent = !sliced || facts.allow_gpu_sharing;
-    scales.check("isolation.sharing_allowed", "lending", consent, "shared slices need allow_gpu_sharing");
+    scales.check(const { RuleName::known("isolation.sharing_allowed") }, "lending", consent, "shared slices need allow_gpu_sharing");
     let customers = facts.multitenancy == Some(Multitenancy::Customer);
     let apart = policy.lending.customer_sharing || !(customers && (sliced || facts.allow_gpu_sharing));
     let detail = "customers of a tenant do not share GPUs";
-    scales.check("multitenancy.sharing", "lending.customer_sharing", apart, detail);
-    let (scrub, key) = scrub(facts, policy);
-    scales.check("reclaim.scrub", key, true, format!("at least {}", <&str>::from(scrub)));
+    scales.check(const { RuleName::known("multitenancy.sharing") }, "lending.customer_sharing", apart, detail);
+    let (scrub, key) = scrub_method(&facts.compliance, false, policy);
+    scales.check(const { RuleName::known("reclaim.scrub") }, key, true, format!("at least {}", <&str>::from(scrub)));
     if scales.failed() {
         return scales.finish(IsolationRules::Insufficient);
     }
-    let layout = if sliced { Gpu::finest_layout(&facts.model) } else { Layout::Whole };
-    let layout = layout.profile(&facts.model).to_owned();
-    let rules = IsolationRules::Apart { parts: parts(facts), probes: probes(facts.kind), scrub, layout };
-    scales.finish(rules)
+    let cut = policy.gpu_models.slicing(&facts.model, facts.slice_profile.as_ref());
+    let cut = cut.unwrap_or_default().filter(|_| sliced);
+    let otherwise = || gpu_layout(facts.isolation, &facts.model).profile(&facts.model).to_owned();
+    let layout = cut.as_ref().map_or_else(otherwise, GpuSlicing::layout);
+    let (parts, probes) = (parts(facts), isolation_probes(facts.kind));
+    scales.finish(IsolationRules::Apart { parts, probes, scrub, layout })
 }
 
-fn scrub(facts: &IsolationFacts, policy: &PlatformPolicy) -> (ScrubMethod, &'static str) {
+/// Returns how GPUs of `model` are cut at this level: only a tenant that shares its GPUs among its workspaces has them cut.
+#[must_use]
+pub fn gpu_layout(isolation: Isolation, model: &GpuModel) -> Layout {
+    match isolation {
+        Isolation::SharedSlices => Gpu::finest_layout(model),
+        Isolation::DedicatedCluster | Isolation::DedicatedNodes => Layout::Whole,
+    }
+}
+
+/// Returns the least that is done to GPU memory before GPUs of a tenant with these tags go to the same or another workspace, and
+/// the key that says so.
+#[must_use]
+pub fn scrub_method(
+    tags: &BTreeSet<Compliance>,
+    same_workspace: bool,
+    policy: &PlatformPolicy,
+) -> (ScrubMethod, &'static str) {
     let rules = &policy.reclaim.scrub;
-    if facts.compliance.intersection(&rules.sensitive_tags).next().is_some() {
+    if same_workspace {
+        return (rules.same_workspace, "reclaim.scrub.same_workspace");
+    }
+    if tags.intersection(&rules.sensitive_tags).next().is_some() {
         return (rules.sensitive, "reclaim.scrub.sensitive");
     }
     (rules.cross_workspace, "reclaim.scrub.cross_workspace")
@@ -167,8 +191,9 @@ fn parts(facts: &IsolationFacts) -> BTreeSet<IsolationPart> {
     parts
 }
 
-/// Elsewhere than on Kubernetes there are no namespaces to probe from.
-fn probes(kind: ClusterKind) -> Vec<IsolationKind> {
+/// Returns the probes that try the isolation of a tenant. Elsewhere than on Kubernetes there are no namespaces to probe from.
+#[must_use]
+pub fn isolation_probes(kind: ClusterKind) -> Vec<IsolationKind> {
     match kind {
         ClusterKind::Kubernetes => IsolationKind::VARIANTS.to_vec(),
         ClusterKind::Slurm | ClusterKind::BareMetal => vec![IsolationKind::ForeignKey],

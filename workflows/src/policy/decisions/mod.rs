@@ -20,19 +20,24 @@ pub use approval::{Approval, ApprovalFor, approval};
 pub use clusters::{ClusterChoiceFacts, EligibleClusters, eligible_clusters};
 pub use exhaustion::{CapacityFacts, has_recovered, is_exhausted, is_scarce};
 pub use failure::{Failure, Remedy, on_failure};
-pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked, breadth};
-pub use isolation::{IsolationFacts, IsolationPart, IsolationRules, isolation};
+pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked};
+pub use isolation::{
+    IsolationFacts, IsolationPart, IsolationRules, gpu_layout, isolation, isolation_probes, scrub_method,
+};
 pub use permission::{
     BorrowRefusal, Borrower, Permission, PermissionFacts, Sharing, borrow_refusals, decide_permission,
 };
 pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use quota_amount::{GrantedAmount, QuotaAmountFacts, decide_quota_amount};
-pub use retention::{RetentionFacts, RetentionRuling, decide_retention};
+pub use retention::{
+    RetentionFacts, RetentionPeriod, RetentionRuling, decide_retention, retention_covers, retention_period,
+};
 pub use schedulers::{
     Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
 };
+pub(in crate::policy) use schedulers::sharing_limits;
 
-use super::{Judgement, PlatformPolicy, Reason};
+use super::{Judgement, PlatformPolicy, Reason, RuleName};
 
 /// What was decided, and by which rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,18 +60,18 @@ impl<'a> ReasonCollector<'a> {
     }
 
     /// Notes a rule that stands at `key` in the policy.
-    fn note(&mut self, rule: &str, key: &str, verdict: Judgement, detail: impl Into<String>) {
+    fn note(&mut self, rule: RuleName, key: &str, verdict: Judgement, detail: impl Into<String>) {
         let by = self.policy.provenance.origin(key);
-        self.reasons.push(Reason { rule: rule.into(), verdict, detail: detail.into(), line: None, by });
+        self.reasons.push(Reason { rule: rule.as_str().into(), verdict, detail: detail.into(), line: None, by });
     }
 
     /// Notes whether a rule holds.
-    fn check(&mut self, rule: &str, key: &str, holds: bool, detail: impl Into<String>) {
+    fn check(&mut self, rule: RuleName, key: &str, holds: bool, detail: impl Into<String>) {
         self.note(rule, key, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
     /// Notes whether a rule asks people.
-    fn ask(&mut self, rule: &str, key: &str, asks: bool, detail: impl Into<String>) {
+    fn ask(&mut self, rule: RuleName, key: &str, asks: bool, detail: impl Into<String>) {
         self.note(rule, key, if asks { Judgement::AsksPeople } else { Judgement::Passed }, detail);
     }
 

@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{Judgement, Multitenancy, PlatformPolicy, Ratio},
+    policy::{Judgement, Multitenancy, PlatformPolicy, Ratio, RuleName},
     tenancy::{GpuModel, Isolation, RegionId, WorkloadClass, WorkspaceClass},
 };
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
     let (known, mut instead) = (catalogue.get(&facts.model), None);
     match &facts.sharing {
         Sharing::Mig(profile) => {
-            let has = known.is_some_and(|model| model.profile(profile).is_some());
+            let has = catalogue.has_profile(&facts.model, profile);
             let all = known.iter().flat_map(|model| &model.mig).map(|profile| profile.name.as_str());
             let all: Vec<&str> = all.collect();
             let detail = if all.is_empty() {
@@ -108,7 +108,7 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
             } else {
                 format!("profile {profile} of {}; it has {}", facts.model, all.join(", "))
             };
-            scales.check("gpu_models.mig_profile", &key, has && whole, detail);
+            scales.check(const { RuleName::known("gpu_models.mig_profile") }, &key, has && whole, detail);
         }
         Sharing::Full | Sharing::TimeSliced { .. } => {
             if !whole {
@@ -118,7 +118,7 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
                 }));
             }
             let detail = format!("{} GPUs of {}; GPUs are asked for whole", facts.count, facts.model);
-            scales.check("gpu_models.whole", &key, whole, detail);
+            scales.check(const { RuleName::known("gpu_models.whole") }, &key, whole, detail);
         }
     }
     instead
@@ -138,7 +138,7 @@ fn sharing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
         }
     };
     let verdict = if holds { Judgement::Passed } else { Judgement::Failed };
-    scales.note("sharing.consent", "lending.customer_sharing", verdict, detail);
+    scales.note(const { RuleName::known("sharing.consent") }, "lending.customer_sharing", verdict, detail);
 }
 
 /// S-46, S-107: customers share nothing, and get memory that corrects errors.
@@ -149,10 +149,10 @@ fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let shares = facts.sharing != Sharing::Full || facts.borrows;
     let allowed = scales.policy.lending.customer_sharing || !shares;
     let detail = "customers of a tenant do not share GPUs, nor borrow from each other";
-    scales.check("multitenancy.sharing", "lending.customer_sharing", allowed, detail);
+    scales.check(const { RuleName::known("multitenancy.sharing") }, "lending.customer_sharing", allowed, detail);
     let ecc = scales.policy.gpu_models.get(&facts.model).is_some_and(|model| model.ecc);
     let key = format!("gpu_models.{}.ecc", facts.model);
-    scales.check("gpu_models.ecc", &key, ecc, format!("memory of {} must correct errors", facts.model));
+    scales.check(const { RuleName::known("gpu_models.ecc") }, &key, ecc, format!("memory of {} must correct errors", facts.model));
 }
 
 /// Who asks to borrow.
@@ -213,11 +213,11 @@ fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let barred = [BorrowRefusal::NotPreemptible, BorrowRefusal::NoPreemption];
     let recallable = !barred.iter().any(|barred| refusals.contains(barred));
     let detail = "what may not be preempted could not be called back, so it never borrows";
-    scales.check("lending.preemptible", "lending", recallable, detail);
-    scales.check("lending.class", "lending.classes", by_class, format!("the workspace is {class}"));
-    scales.check("lending.workload", "lending.workloads", by_workload, format!("the work is {workload}"));
+    scales.check(const { RuleName::known("lending.preemptible") }, "lending", recallable, detail);
+    scales.check(const { RuleName::known("lending.class") }, "lending.classes", by_class, format!("the workspace is {class}"));
+    scales.check(const { RuleName::known("lending.workload") }, "lending.workloads", by_workload, format!("the work is {workload}"));
     let key = apart.map_or("lending.anti_colocate".to_owned(), |n| format!("lending.anti_colocate[{n}]"));
     let lender = facts.lender.map_or("nobody", Into::into);
     let detail = format!("{class} on what {lender} lends in {}", facts.region);
-    scales.check("lending.anti_colocate", &key, apart.is_none(), detail);
+    scales.check(const { RuleName::known("lending.anti_colocate") }, &key, apart.is_none(), detail);
 }

@@ -1,7 +1,7 @@
 //! Any decision as data: asked, ruled on, kept, and decided again.
 
 use crate::policy::{
-    Judgement, OnboardingEvaluation, OnboardingFacts, PlatformPolicy, PolicyRef,
+    Judgement, OnboardingEvaluation, OnboardingFacts, PlatformPolicy, PolicyRef, RuleName,
     decisions::{
         Approval, ApprovalFor, Blocked, CapacityFacts, ClusterChoiceFacts, EligibleClusters, Failure,
         GrantedAmount, GuardedAction, IsolationFacts, IsolationRules, Permission, PermissionFacts,
@@ -100,6 +100,12 @@ pub fn rule(question: &PolicyQuestion, policy: &PlatformPolicy) -> Ruling<Policy
 impl<T> Ruling<T> {
     fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Ruling<U> {
         Ruling { answer: wrap(self.answer), reasons: self.reasons }
+    }
+
+    /// Returns true if `rule` stands in the way.
+    #[must_use]
+    pub fn fails(&self, rule: RuleName) -> bool {
+        self.failed_rules().any(|reason| reason.rule == rule.as_str())
     }
 
     /// The rules that stand in the way.

@@ -2,9 +2,9 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{PlatformPolicy, ReclaimWithin, WithinQueue},
+    policy::{PlatformPolicy, ReclaimWithin, RuleName, WithinQueue},
     tenancy::FlavorQuota,
-    tenancy::{GpuModel, Gpus, QuotaLimits, Tier, WorkspaceName},
+    tenancy::{GpuModel, GpuOffer, GpuSlicing, Gpus, QuotaLimits, Tier, WorkspaceName},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,7 +20,10 @@ pub struct SchedulerFacts {
     pub allow_preemption: bool,
     /// The model of its GPUs.
     pub model: GpuModel,
-    /// Its workspaces' quotas.
+    /// The slices that they are cut into, if any. Quotas count these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slicing: Option<GpuSlicing>,
+    /// Its workspaces' quotas; a limit that is absent is what policy says of workspaces that name none.
     pub workspaces: BTreeMap<WorkspaceName, QuotaLimits>,
 }
 
@@ -48,6 +51,30 @@ pub struct QueueSettings {
     pub borrow_within_cohort: ReclaimWithin,
 }
 
+/// Returns the limits of a workspace with those that it leaves out filled in, in pieces of `offer`: `named` where it names them,
+/// policy's otherwise. Work that may not be called back borrows nothing (I-11), and no workspace lends more than its own.
+#[must_use]
+pub(in crate::policy) fn sharing_limits(
+    named: &QuotaLimits,
+    offer: &GpuOffer,
+    borrows: bool,
+    policy: &PlatformPolicy,
+) -> QuotaLimits {
+    let pieces = |gpus: Gpus| Gpus(u32::try_from(offer.pieces(gpus)).unwrap_or(u32::MAX));
+    QuotaLimits {
+        borrowing_limit: if borrows {
+            named.borrowing_limit.or_else(|| policy.borrowing_limit.map(pieces))
+        } else {
+            Some(Gpus::ZERO)
+        },
+        lending_limit: named
+            .lending_limit
+            .or_else(|| policy.lending_limit.map(pieces))
+            .map(|limit| limit.min(named.nominal)),
+        ..named.clone()
+    }
+}
+
 /// What policy makes of the schedulers for one tenant. Work that may not be preempted borrows nothing (I-11), and does not
 /// preempt its own.
 #[must_use]
@@ -56,33 +83,31 @@ pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<Sch
     let rules = &policy.scheduling;
     let within = if facts.allow_preemption { rules.within_cluster_queue } else { WithinQueue::Never };
     let whole = |gpus: Gpus| u64::from(gpus.0);
-    let queue = |limits: &QuotaLimits| QueueSettings {
-        quota: FlavorQuota {
-            model: facts.model.to_string(),
-            profile: None,
-            nominal: whole(limits.nominal),
-            borrowing_limit: if facts.allow_preemption {
-                limits.borrowing_limit.or(policy.borrowing_limit).map(whole)
-            } else {
-                Some(0)
+    let offer = GpuOffer::of(&facts.model, facts.slicing.as_ref());
+    let queue = |named: &QuotaLimits| {
+        let limits = sharing_limits(named, &offer, facts.allow_preemption, policy);
+        QueueSettings {
+            quota: FlavorQuota {
+                model: facts.model.to_string(),
+                profile: offer.kind.profile.clone().map(Into::into),
+                nominal: whole(limits.nominal),
+                borrowing_limit: limits.borrowing_limit.map(whole),
+                lending_limit: limits.lending_limit.map(whole),
             },
-            lending_limit: limits
-                .lending_limit
-                .or(policy.lending_limit)
-                .map(|limit| whole(limit.min(limits.nominal))),
-        },
-        within_cluster_queue: within,
-        reclaim_within_cohort: rules.reclaim_within_cohort,
-        borrow_within_cohort: rules.borrow_within_cohort.policy,
+            within_cluster_queue: within,
+            reclaim_within_cohort: rules.reclaim_within_cohort,
+            borrow_within_cohort: rules.borrow_within_cohort.policy,
+        }
     };
     let queues = facts.workspaces.iter().map(|(name, limits)| (name.clone(), queue(limits))).collect();
     let preempts: &str = within.into();
-    scales.check("scheduling.within_cluster_queue", "scheduling.within_cluster_queue", true, preempts);
+    scales.check(const { RuleName::known("scheduling.within_cluster_queue") }, "scheduling.within_cluster_queue", true, preempts);
     let reclaims: &str = rules.reclaim_within_cohort.into();
-    scales.check("scheduling.reclaim_within_cohort", "scheduling.reclaim_within_cohort", true, reclaims);
+    scales.check(const { RuleName::known("scheduling.reclaim_within_cohort") }, "scheduling.reclaim_within_cohort", true, reclaims);
     let detail = format!("tier {}", <&str>::from(facts.tier));
-    scales.check("priorities", &format!("priorities.{}", <&str>::from(facts.tier)), true, detail);
-    let slurm_gpus = facts.workspaces.values().map(|limits| limits.nominal).sum();
+    scales.check(const { RuleName::known("priorities") }, &format!("priorities.{}", <&str>::from(facts.tier)), true, detail);
+    let nominal: u64 = facts.workspaces.values().map(|limits| whole(limits.nominal)).sum();
+    let slurm_gpus = offer.gpus_for(nominal);
     scales.finish(SchedulerSettings { queues, priority_classes: policy.priorities.clone(), slurm_gpus })
 }
 

@@ -5,7 +5,7 @@ use crate::{
         document::Item,
         reader::{Fields, Reader},
     },
-    tenancy::{Gpu, GpuModel, GpuSlicing, Layout, Profile, is_gpu_product, nearest_gpu_model},
+    tenancy::{Gpu, GpuModel, GpuOffer, GpuSlicing, Layout, Profile, is_gpu_product, nearest_gpu_model},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 pub struct GpuModels {
     /// By name, as the inventory spells it.
     pub models: BTreeMap<GpuModel, ModelFacts>,
+    /// Other names of models, each with the model that it stands for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub aliases: BTreeMap<GpuModel, GpuModel>,
 }
 
 /// What is known of one model.
@@ -26,6 +29,16 @@ pub struct ModelFacts {
     pub ecc: bool,
     /// The slices it can be cut into in hardware; empty if it cannot.
     pub mig: Vec<MigProfile>,
+}
+
+/// What each GPU of a tenant has, or each slice where its GPUs are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuPiece {
+    /// Its memory in MiB.
+    pub memory_mib: u64,
+    /// The compute slices of a slice, of 7 (4 on A30); `None` for a whole GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_slices: Option<u32>,
 }
 
 /// One size of slice.
@@ -48,6 +61,27 @@ impl GpuModels {
         self.models.get(model)
     }
 
+    /// Returns what each piece of `offer` has; `None` for a model or slice that policy does not name.
+    #[must_use]
+    pub fn piece(&self, offer: &GpuOffer) -> Option<GpuPiece> {
+        let known = self.get(&offer.kind.model)?;
+        match &offer.kind.profile {
+            None => Some(GpuPiece { memory_mib: known.memory_mib, compute_slices: None }),
+            Some(profile) => known.profile(profile.as_str()).map(|slice| GpuPiece {
+                memory_mib: slice.memory_mib,
+                compute_slices: Some(slice.slices),
+            }),
+        }
+    }
+
+    /// Returns true if GPUs of `model` can be cut into slices of `profile`.
+    #[must_use]
+    pub fn has_profile(&self, model: &GpuModel, profile: &str) -> bool {
+        let listed = self.get(model).is_some_and(|model| model.profile(profile).is_some());
+        let smallest = || self.slicing(model, None).ok().flatten();
+        listed || smallest().is_some_and(|slicing| slicing.profile.as_str() == profile)
+    }
+
     /// How to have `part` of a GPU of `model`, for people; `None` for a model that is not known or cannot be sliced.
     #[must_use]
     pub fn advice(&self, model: &GpuModel, part: f64) -> Option<String> {
@@ -56,6 +90,23 @@ impl GpuModels {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let profile = self.get(model)?.at_least(thousandths.clamp(0.0, 1_000.0) as u32)?;
         Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
+    }
+
+    /// Returns the model that a name stands for: that of an alias, or the name itself.
+    #[must_use]
+    pub fn named(&self, name: &GpuModel) -> GpuModel {
+        let is = |alias: &GpuModel| alias.as_str().eq_ignore_ascii_case(name.as_str());
+        let found = self.aliases.iter().find(|(alias, _)| is(alias)).map(|(_, model)| model);
+        found.unwrap_or(name).clone()
+    }
+
+    /// Returns that no model has this name, with the nearest known name and all others; `None` for a model that exists, whether or
+    /// not it is listed.
+    #[must_use]
+    pub fn no_model(&self, name: &GpuModel) -> Option<String> {
+        let unknown = self.unknown(name).filter(|_| !is_gpu_product(name))?;
+        let all: Vec<_> = self.models.keys().map(GpuModel::as_str).collect();
+        Some(format!("{unknown} (known models: {})", all.join(", ")))
     }
 
     /// Returns that `model` is not known, with the known one that is most like it; `None` for a known model.
@@ -102,7 +153,9 @@ impl GpuModels {
     pub(in crate::policy) fn read(top: &Fields<'_>) -> Option<Self> {
         let item = top.required("gpu_models")?;
         let reader = top.reader();
-        Some(Self { models: reader.by_name(item, |item| facts(reader, item)) })
+        let models = reader.by_name(item, |item| facts(reader, item));
+        let aliases = top.optional("aliases").map(|item| reader.by_name(item, |item| reader.name(item)));
+        Some(Self { models, aliases: aliases.unwrap_or_default() })
     }
 }
 

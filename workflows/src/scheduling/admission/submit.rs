@@ -2,7 +2,7 @@
 
 mod names;
 
-use self::names::canonical;
+use self::names::{by_aliases, canonical};
 use crate::{
     scheduling::admission::{
         AdmissionEffects,
@@ -193,6 +193,8 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     if let Some(flaw) = request.invalid_reason() {
         return Err(ActionError::permanent(codes::INVALID, flaw).into());
     }
+    let requests = by_aliases(view, &request.requests)?;
+    let request = &WorkloadRequest { requests, ..request.clone() };
     let key = Workload::key(&request.tenant, &request.name);
     let line = workspace_key(&request.tenant, &request.workspace);
     let part = RunningList::key(&request.tenant, &request.workspace, RunningList::part_of(&request.name));

@@ -149,6 +149,9 @@ pub struct AdmissionFacts {
     pub queued: bool,
     /// How long ago the platform was seen; `None` for never.
     pub seen: Option<Duration>,
+    /// The kinds of GPU that policy does not let it have, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<Resource, String>,
     /// By resource asked for.
     pub resources: BTreeMap<Resource, ResourceFacts>,
 }

@@ -108,6 +108,10 @@ impl AdmissionTx {
         };
         let part = RunningList::part_of(&workload.name);
         let listable = self.running_list(view, &workload.workspace, part)?.running.len() < RunningList::MOST;
+        let refused = match turn {
+            DecisionOrigin::New => self.refused_kinds(view, workload)?,
+            DecisionOrigin::Queued { .. } | DecisionOrigin::Granted => BTreeMap::new(),
+        };
         let account = self.account(&workload.workspace)?;
         let occupancy = self.occupancy.as_deref();
         let tags = self.tenant.compliance.iter().map(|tag| <&str>::from(*tag).to_owned());
@@ -128,6 +132,7 @@ impl AdmissionTx {
                 DecisionOrigin::Queued { .. } | DecisionOrigin::Granted => true,
             },
             seen: self.seen_at.map(|at| self.now.since(at)),
+            refused,
             resources,
         })
     }

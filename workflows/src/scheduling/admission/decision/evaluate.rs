@@ -291,6 +291,9 @@ fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
         let why = "the workspace runs as many workloads as can be listed".to_owned();
         weighed.push(rule(AdmissionVerdict::Queue, None, "roster.full", why));
     }
+    for (resource, why) in &grounds.refused {
+        weighed.push(rule(AdmissionVerdict::Reject, Some(resource), "policy.not_permitted", why.clone()));
+    }
     for pin in rules.pins.iter().filter(|pin| grounds.labels.contains(&pin.label)) {
         if let Some((_, cluster)) = grounds.place.as_ref().filter(|(_, cluster)| *cluster != pin.cluster) {
             let (label, only) = (&pin.label, &pin.cluster);

@@ -3,4 +3,5 @@
 pub(crate) mod aging;
 pub(crate) mod decide;
 pub(crate) mod evaluate;
+mod permission;
 pub(crate) mod rules;

@@ -1,6 +1,7 @@
 //! Names at the entry: of GPU models as the books have them, and of workloads as their cluster takes them.
 
 use crate::{
+    policy::resource_named,
     scheduling::admission::{codes, unit_of_work::AdmissionTx},
     tenancy::{Amounts, Cluster, ClusterKind, Resource},
 };
@@ -13,6 +14,19 @@ pub(super) fn canonical(amounts: &Amounts) -> Amounts {
         (name, *amount)
     };
     amounts.iter().map(named).collect()
+}
+
+/// The amounts by the models that their names stand for by the aliases of policy.
+pub(super) fn by_aliases(view: &mut View, amounts: &Amounts) -> Result<Amounts, Undecided> {
+    let mut requests = Amounts::new();
+    for (resource, amount) in amounts {
+        let named = resource_named(view, resource)?;
+        if requests.insert(named.clone(), *amount).is_some() {
+            let problem = format!("requests: {named} is named twice, once as {resource}: name it once");
+            return Err(ActionError::permanent(codes::INVALID, problem).into());
+        }
+    }
+    Ok(requests)
 }
 
 /// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).

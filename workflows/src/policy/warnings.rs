@@ -1,0 +1,64 @@
+//! What a request for a tenant allows and perhaps does not mean, and what a platform policy says without effect.
+
+use crate::{
+    policy::{Medium, Method, OnboardingRequest, PlatformPolicy},
+    tenancy::Gpus,
+};
+
+impl OnboardingRequest {
+    /// GPUs that the workspaces ask for by number.
+    fn nominal(&self) -> Gpus {
+        self.workspaces.iter().filter_map(|workspace| workspace.nominal).sum()
+    }
+
+    /// GPUs that are bought and promised to no workspace; none where a workspace without a quota gets what the others leave, or where
+    /// quotas count slices.
+    #[must_use]
+    pub fn unpromised(&self) -> Gpus {
+        let all = self.workspaces.iter().all(|workspace| workspace.nominal.is_some() && !workspace.in_slices);
+        if all { self.entitlement.gpus.saturating_sub(self.nominal()) } else { Gpus::ZERO }
+    }
+
+    /// What the request allows and perhaps does not mean, for a person who checks it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let (unpromised, bought) = (self.unpromised(), self.entitlement.gpus);
+        let warning = || {
+            format!(
+                "{unpromised} of the {bought} GPUs bought are promised to no workspace: they are the tenant's pool, which its workspaces \
+                 borrow from; raise quotas to promise them"
+            )
+        };
+        (unpromised > Gpus::ZERO).then(warning).into_iter().collect()
+    }
+}
+
+/// Media that the reset of a node cleans in one way, which is `clear` of NIST SP 800-88.
+const RESET: [Medium; 2] = [Medium::Memory, Medium::Firmware];
+
+impl PlatformPolicy {
+    /// Returns what the policy says without effect, for a person who checks it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let rules = &self.sanitisation;
+        let minimum = RESET.into_iter().map(|medium| {
+            let key = format!("sanitisation.minimum.{}", <&str>::from(medium));
+            (key, medium, rules.minimum.get(&medium))
+        });
+        let by_tier = rules.by_tier.iter().flat_map(|(tier, methods)| {
+            RESET.into_iter().map(move |medium| {
+                let key = format!("sanitisation.by_tier.{}.{}", <&str>::from(*tier), <&str>::from(medium));
+                (key, medium, methods.get(&medium))
+            })
+        });
+        let stronger = |(key, medium, method): (String, Medium, Option<&Method>)| {
+            let method = method.filter(|method| **method != Method::Clear)?;
+            let by = self.provenance.origin(&key).map(|by| format!(" ({by})")).unwrap_or_default();
+            let (method, medium) = (<&str>::from(*method), <&str>::from(medium));
+            Some(format!(
+                "{key}{by}: `{method}` has no effect: the reset of a node clears {medium} in one way; write `clear`"
+            ))
+        };
+        minimum.chain(by_tier).filter_map(stronger).collect()
+    }
+}

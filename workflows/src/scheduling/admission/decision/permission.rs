@@ -1,0 +1,107 @@
+//! Which kinds of GPU a new workload cannot have, whatever is free: those that policy does not let it have, and models that do not exist.
+//!
+//! Called once for a new request. Invariant: the answer is that of [`decide_permission`], which `policy explain` and examples show.
+//! What a workload borrows is decided later, from the same rules, when it is known whether it has to.
+
+use crate::{
+    policy::{
+        self, PlatformPolicy, PolicyRef, Ratio,
+        decisions::{PermissionFacts, Sharing, decide_permission},
+    },
+    scheduling::admission::unit_of_work::AdmissionTx,
+    tenancy::{GpuKind, GpuModel, Isolation, RegionId, Resource, Workload},
+};
+use engine::{Undecided, View};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// Policies that were read lately: a version never changes.
+static READ: Mutex<Vec<Arc<PlatformPolicy>>> = Mutex::new(Vec::new());
+/// The number of policies that are kept.
+const KEPT: usize = 4;
+/// The most pieces that a decision is asked about: whether they are whole does not depend on their number.
+const MOST: u64 = 1_000_000;
+
+/// The policy in force, which is the one of `reference`.
+fn in_force(view: &mut View, reference: &PolicyRef) -> Result<Arc<PlatformPolicy>, Undecided> {
+    if let Ok(kept) = READ.lock()
+        && let Some(policy) = kept.iter().find(|policy| policy.reference == *reference)
+    {
+        return Ok(policy.clone());
+    }
+    let policy = Arc::new(policy::in_force(view)?);
+    if let Ok(mut kept) = READ.lock() {
+        kept.insert(0, policy.clone());
+        kept.truncate(KEPT);
+    }
+    Ok(policy)
+}
+
+impl AdmissionTx {
+    /// Returns the kinds of GPU that policy does not let a new workload have, each with the reason.
+    pub(in crate::scheduling::admission) fn refused_kinds(
+        &self,
+        view: &mut View,
+        workload: &Workload,
+    ) -> Result<BTreeMap<Resource, String>, Undecided> {
+        let mut refused = BTreeMap::new();
+        if workload.requests.keys().all(|resource| resource.gpu().is_none()) {
+            return Ok(refused);
+        }
+        let policy = in_force(view, &self.rules.policy)?;
+        let region = self.occupancy.as_deref().map(|nodes| nodes.region.clone());
+        for (resource, amount) in &workload.requests {
+            let Some(kind) = resource.gpu() else { continue };
+            if let Some(unknown) = policy.gpu_models.no_model(&kind.model).filter(|_| !self.knows(&kind.model)) {
+                refused.insert(resource.clone(), format!("requests: {unknown}"));
+                continue;
+            }
+            // A tenant without nodes has no GPUs yet: its request waits for them, or was never possible.
+            let Some(region) = &region else { continue };
+            let facts = self.permission(workload, resource, kind, *amount, region)?;
+            let ruling = decide_permission(&facts, &policy);
+            let why: Vec<String> = ruling.failed_rules().map(crate::policy::Reason::sentence).collect();
+            if !why.is_empty() {
+                refused.insert(resource.clone(), why.join("; "));
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Whether the tenant has GPUs of a model, or a quota of them: then the model exists, whatever policy lists.
+    fn knows(&self, model: &GpuModel) -> bool {
+        let quotas = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
+        let mut kinds = self.cohort.stock.keys().chain(quotas).filter_map(Resource::gpu);
+        kinds.any(|kind| kind.model == *model)
+    }
+
+    fn permission(
+        &self,
+        workload: &Workload,
+        resource: &Resource,
+        kind: &GpuKind,
+        amount: u64,
+        region: &RegionId,
+    ) -> Result<PermissionFacts, Undecided> {
+        // A tenant whose GPUs are cut agreed to that when they were cut. Which workspaces then meet on one GPU is a matter of room.
+        let is_cut = kind.profile.is_some() && self.cohort.stock.contains_key(resource);
+        let pieces = u32::try_from(amount.min(MOST)).unwrap_or(u32::MAX);
+        Ok(PermissionFacts {
+            isolation: if is_cut { Isolation::SharedSlices } else { self.tenant.isolation },
+            allow_preemption: self.tenant.allow_preemption,
+            allow_gpu_sharing: is_cut || self.tenant.allow_gpu_sharing,
+            multitenancy: None,
+            class: self.account(&workload.workspace)?.class,
+            workload: workload.class,
+            preemptible: workload.preemptible,
+            model: kind.model.clone(),
+            count: Ratio::thousandths(pieces.saturating_mul(1_000)),
+            sharing: kind.profile.as_ref().map_or(Sharing::Full, |profile| Sharing::Mig(profile.to_string())),
+            borrows: false,
+            lender: None,
+            region: region.clone(),
+        })
+    }
+}
