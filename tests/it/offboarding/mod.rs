@@ -4,6 +4,7 @@ mod books;
 mod credentials;
 mod guarded;
 mod holds;
+mod keys;
 mod leaving;
 mod nodes;
 mod sealed;
