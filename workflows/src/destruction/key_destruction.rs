@@ -50,7 +50,7 @@ pub(crate) fn is_lost<'a>(
     match encrypted_by {
         EncryptedBy::Key(name) => match destroyed.get(name) {
             Some(facts) => match counts(facts.as_ref()) {
-                Ok(()) => Ok(name),
+                Ok(()) => Ok(name.as_str()),
                 Err(why) => Err(format!("it is under key {name}: {why}")),
             },
             None => Err(format!("it is under key {name}, which was not destroyed, so it stays readable")),
@@ -77,7 +77,7 @@ pub(crate) fn is_kept<'a>(
         Some(EncryptedBy::Key(name)) if destroyed.contains_key(name) => {
             Err(format!("it was still under the tenant's key {name}, which was destroyed"))
         }
-        Some(EncryptedBy::Key(name)) => Ok(name),
+        Some(EncryptedBy::Key(name)) => Ok(name.as_str()),
         Some(EncryptedBy::Nothing) => Err("it was seen not to be encrypted with a key of the provider".into()),
         Some(EncryptedBy::Unknown) => Err("its store does not say under which key it is".into()),
     }

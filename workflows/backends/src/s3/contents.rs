@@ -81,10 +81,11 @@ impl Contents {
     /// Says in a bucket's `spec` with which key its locked versions are encrypted, where they are not all under `own`, the
     /// store's name of the tenant's key: with none of a key store's, or with keys of which nothing is known.
     pub(super) fn say_encryption(&self, spec: &mut Value, own: &str) {
-        let Some(spec) = spec.as_object_mut() else { return };
         if self.locked_under.contains(&None) {
-            spec.insert("encrypted".into(), json!(false));
-        } else if self.locked_under.iter().flatten().any(|key| key != own) {
+            say_unencrypted(spec);
+        } else if self.locked_under.iter().flatten().any(|key| key != own)
+            && let Some(spec) = spec.as_object_mut()
+        {
             spec.insert("key".into(), Value::Null);
         }
     }
@@ -94,6 +95,13 @@ impl Contents {
         // RFC 3339 in one zone with one precision: the later is the greater.
         self.locked_until = self.locked_until.take().max(Some(lock.until));
         self.locked_under.insert(lock.under);
+    }
+}
+
+/// Says in a bucket's `spec` that what it holds is encrypted with no key of a key store.
+pub(super) fn say_unencrypted(spec: &mut Value) {
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("encrypted".into(), json!(false));
     }
 }
 

@@ -4,12 +4,12 @@ use crate::s3::{
     Encryption, S3,
     bucket::{BucketState, changed},
     client::{Client, S3Request},
+    contents::say_unencrypted,
     tags::TagState,
     until,
 };
 use async_trait::async_trait;
 use engine::ActionError;
-use serde_json::json;
 use tokio::time::Instant;
 use workflows::platform::{
     AccessMode, CallMetadata, EmptyProgress, LOOK_AGAIN, ObservedResource, Observer, ProbeFinding,
@@ -132,10 +132,10 @@ impl S3 {
             Err(error) => return Err(error),
         };
         held.add_to(&mut found.spec);
-        match (self.target.encryption, found.spec.as_object_mut()) {
+        match self.target.encryption {
             // The tag only names the key: the store encrypts nothing with it.
-            (Encryption::Recorded, Some(spec)) => drop(spec.insert("encrypted".into(), json!(false))),
-            (Encryption::Kms | Encryption::Recorded, _) => {
+            Encryption::Recorded => say_unencrypted(&mut found.spec),
+            Encryption::Kms => {
                 let own = standing.marks.as_ref().map(|marks| self.kms_key(&marks.key)).unwrap_or_default();
                 held.say_encryption(&mut found.spec, &own);
             }

@@ -105,9 +105,20 @@ impl Action for DestroyTenantKey {
             return Ok(Removal::left(&name, &found, &stamp));
         }
         on.keys.destroy(&name, &found, &stamp).await?;
+        let Some((left, _)) = on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? else {
+            return Ok(Removal::Gone);
+        };
+        if !left.terminating {
+            return Err(look_again(codes::TERMINATING));
+        }
+        // Its store keeps it recoverable: the second deletion is the final one.
+        on.keys.destroy(&name, &left, &stamp.for_part("finally")).await?;
         match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),
-            Some(_) => Err(look_again(codes::TERMINATING)),
+            Some(_) => {
+                let why = format!("key {name} is softly deleted and still there: purge it in its key store");
+                Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why))
+            }
         }
     }
 
