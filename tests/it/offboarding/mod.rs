@@ -9,6 +9,7 @@ mod leaving;
 mod nodes;
 mod sealed;
 mod stage;
+mod vault;
 
 use engine::{Workflow, check, diagram};
 use std::{env, fs};
