@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tests::servers::vault::{Rights, StandIn};
 use workflows::{
     offboarding::Offboarding,
-    platform::{CallMetadata, Keys},
+    platform::{CallMetadata, Keys, TenantResources},
 };
 
 const NAME: &str = "t-acme";
@@ -101,7 +101,8 @@ impl Store {
         let ready = ready("A100", 1).await.unwrap();
         left_behind(&ready.world, "acme");
         Stage::on(&ready, Arc::new(Memory::new()), |mut platform, _| {
-            let served = BTreeMap::from([(("keys", String::new()), self.vault.clone() as _)]);
+            let keys: Arc<dyn TenantResources> = self.vault.clone();
+            let served = BTreeMap::from([(("keys", String::new()), keys)]);
             platform.tenant_resources = Estates::over(served, BTreeSet::new(), platform.tenant_resources);
             platform.keys = self.vault.clone();
             platform
