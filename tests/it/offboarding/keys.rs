@@ -21,7 +21,12 @@ fn bucket() -> TenantResource {
 
 async fn leaving(more: impl Fn(&LocalWorld)) -> Stage {
     let stage = Stage::slurm(more).await;
-    assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction", "{}", stage.trouble().await);
+    assert_eq!(
+        stage.until("AwaitingDestruction").await.0,
+        "AwaitingDestruction",
+        "{}",
+        stage.trouble().await
+    );
     stage
 }
 
@@ -104,9 +109,15 @@ async fn a_backup_of_the_key_that_is_taken_after_people_agreed_is_an_exception_a
 async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encrypt_it() {
     let cases = [
         (json!({}), "it is encrypted with key t-acme, which is destroyed"),
-        (json!({ "encrypted": false }), "it is not encrypted with a key that was destroyed, so it stays readable"),
+        (
+            json!({ "encrypted": false }),
+            "it is not encrypted with a key that was destroyed, so it stays readable",
+        ),
         (json!({ "key": "" }), "it is not encrypted with a key that was destroyed, so it stays readable"),
-        (json!({ "key": "another" }), "it is under key another, which was not destroyed, so it stays readable"),
+        (
+            json!({ "key": "another" }),
+            "it is under key another, which was not destroyed, so it stays readable",
+        ),
         (json!({ "key": null }), "does not say with which key it is encrypted, so it may stay readable"),
     ];
     for (more, said) in cases {

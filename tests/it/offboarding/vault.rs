@@ -34,8 +34,7 @@ struct Store {
 
 impl Store {
     async fn new() -> Self {
-        let server =
-            StandIn::start(&[("platform", Rights::All), ("verifier", Rights::Read)]).await.unwrap();
+        let server = StandIn::start(&[("platform", Rights::All), ("verifier", Rights::Read)]).await.unwrap();
         let tokens = TempDir::new().unwrap();
         let token = |name: &str| {
             let path = tokens.path().join(name);
@@ -71,7 +70,9 @@ impl Store {
     }
 
     async fn decrypts(&self, ciphertext: &Value) -> bool {
-        self.ask(Method::POST, &format!("decrypt/{NAME}"), json!({ "ciphertext": ciphertext })).await.is_some()
+        self.ask(Method::POST, &format!("decrypt/{NAME}"), json!({ "ciphertext": ciphertext }))
+            .await
+            .is_some()
     }
 
     /// Something of the tenant's, encrypted with its key.
@@ -112,7 +113,12 @@ impl Store {
 }
 
 async fn exceptions_shown(stage: &Stage) -> String {
-    assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction", "{}", stage.trouble().await);
+    assert_eq!(
+        stage.until("AwaitingDestruction").await.0,
+        "AwaitingDestruction",
+        "{}",
+        stage.trouble().await
+    );
     let body = stage.engine.execution(stage.id).await.unwrap().1.body;
     let me: Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
     engine::Workflow::plan(&me).decides["destroys"]["exceptions"].to_string()

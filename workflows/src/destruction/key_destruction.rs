@@ -78,7 +78,9 @@ pub(crate) fn is_kept<'a>(
             Err(format!("it was still under the tenant's key {name}, which was destroyed"))
         }
         Some(EncryptedBy::Key(name)) => Ok(name.as_str()),
-        Some(EncryptedBy::Nothing) => Err("it was seen not to be encrypted with a key of the provider".into()),
+        Some(EncryptedBy::Nothing) => {
+            Err("it was seen not to be encrypted with a key of the provider".into())
+        }
         Some(EncryptedBy::Unknown) => Err("its store does not say under which key it is".into()),
     }
 }

@@ -20,10 +20,7 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         None => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
         Some(digest) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
     };
-    let destroys = me
-        .inventory
-        .as_ref()
-        .map(|digest| destroys(me, digest));
+    let destroys = me.inventory.as_ref().map(|digest| destroys(me, digest));
     let decides = json!({
         "kind": "offboarding",
         "tenant": me.tenant,

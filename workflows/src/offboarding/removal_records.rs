@@ -75,7 +75,8 @@ impl LedgerAction for FileRecords {
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
             // It is looked at when keys are destroyed, and what was written then stands.
-            let known = view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
+            let known =
+                view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
             if self.shredded.is_empty() && known.is_some() {
                 continue;
             }
@@ -123,7 +124,9 @@ fn of_kept(
     match key_destruction::is_kept(seen, destroyed) {
         Ok(key) => SanitisationOutcome::NotApplicable {
             rule: "retained_by_law".into(),
-            reason: format!("a retention rule keeps it; it was seen under key {key}, which is not the tenant's"),
+            reason: format!(
+                "a retention rule keeps it; it was seen under key {key}, which is not the tenant's"
+            ),
             destroy_by: target.keep_until,
         },
         Err(why) => SanitisationOutcome::Failed { reason: format!("a retention rule keeps it, and {why}") },

@@ -11,9 +11,9 @@ use crate::{
     },
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
-        AccessMode, CheckRewrap, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission, ReturnNode,
-        RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifiedSystems, VerifyAbsent,
-        VerifyNothingLeft,
+        AccessMode, CheckRewrap, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission,
+        ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifiedSystems,
+        VerifyAbsent, VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,

@@ -190,7 +190,10 @@ pub const ALL: &[(&str, &str)] = &[
         KEY_SURVIVES,
         "look for copies of the key: bins of the key store, replicas, backups; destroy them, then retry",
     ),
-    (KEY_UNSAFE, "the key can come back after its destruction, as the message says: destroy it and let the step make another"),
+    (
+        KEY_UNSAFE,
+        "the key can come back after its destruction, as the message says: destroy it and let the step make another",
+    ),
     (
         NAME_INVALID,
         "use a tenant, workspace or model name of a-z, 0-9 and single inner hyphens, short enough for a DNS label",

@@ -6,8 +6,8 @@
 use super::rejection::NotClean;
 use crate::{
     destruction::{
-        key_destruction,
         asset::{Asset, AssetId, AssetType, DataClass},
+        key_destruction,
         sanitisation::{
             gpu_scrub::{BETWEEN_TENANTS, GpuScrub},
             parts::{

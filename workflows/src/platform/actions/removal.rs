@@ -134,8 +134,7 @@ impl Action for ShredKey {
         };
         same(&seen, &self.tenant, &self.uid)?;
         self.removed(on, &seen, &stamp).await?;
-        let can_come_back =
-            if self.is_volume() { BTreeSet::new() } else { seen.key_safety().can_come_back };
+        let can_come_back = if self.is_volume() { BTreeSet::new() } else { seen.key_safety().can_come_back };
         Ok(Shredded { kept, can_come_back, ..self.probed(on, &stamp).await? })
     }
 

@@ -10,8 +10,8 @@ use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
     AccessMode, CallMetadata, Devices, DriveTechnique, EmptyProgress, Environment, FilledGpu, FoundObject,
-    KeySafety, Machines, ObservedResource, Observer, ProbeFinding, Reset, Samples, SanitiseLog, Segment, TenantResource,
-    TenantResources, VerifiedAs, codes,
+    KeySafety, Machines, ObservedResource, Observer, ProbeFinding, Reset, Samples, SanitiseLog, Segment,
+    TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 fn system(name: &str) -> Result<System, ActionError> {
