@@ -66,6 +66,7 @@ impl KeySafety {
     pub const FIELD: &'static str = "can_come_back";
 
     /// The ways whose condition holds.
+    #[must_use]
     pub fn of(ways: impl IntoIterator<Item = (bool, WayBack)>) -> Self {
         Self { can_come_back: ways.into_iter().filter_map(|(holds, way)| holds.then_some(way)).collect() }
     }
