@@ -112,15 +112,16 @@ function price(price) {
   return `${number(price.cents_per_month / 100, 2)} a month, by the policy’s prices${class_}`;
 }
 
-/** What `destroys` and `nodes` of a plan say is gone for good. */
+/** What `destroys` and `nodes` of a plan say is gone for good, after what is known not to count. */
 function destroyed({ destroys, nodes = [], sanitise }) {
+  const exceptions = (destroys?.exceptions ?? []).map((why) => line('~', 'will not count', why));
   const things = (destroys?.things ?? []).map((thing) => line('×', 'destroy', thing.thing ?? told(thing), thing.uid));
   const wiped = [...(Array.isArray(nodes) ? nodes : []), { sanitise }]
     .filter((node) => node?.sanitise)
     .map(({ sanitise }) =>
       line('×', 'sanitise', sanitise.node, `drives: ${sanitise.drives}, GPU memory: ${sanitise.gpu_memory}`),
     );
-  return [...things, ...wiped];
+  return [...exceptions, ...things, ...wiped];
 }
 
 /** Whether something is gone for good when this plan is carried out. */

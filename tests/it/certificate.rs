@@ -96,6 +96,7 @@ fn record(asset: &Asset) -> SanitisationRecord {
             observed_absent: true,
             decrypt_fails: true,
             snapshots_until: Some(at(900_000)),
+            can_come_back: BTreeSet::new(),
         }),
         verification: Some(verification()),
         validation: Some(Validation {

@@ -332,6 +332,7 @@ const LEAVING: &[&str] = &[
     "AwaitDrained",
     "AwaitIdle",
     "BeginSanitise",
+    "CheckRewrap",
     "DestroyRecordKey",
     "DiagnoseRemoval",
     "EnterScrub",

@@ -77,6 +77,7 @@ pub enum State {
     Surveying,
     ReadingNodes,
     TakingInventory,
+    CheckingRetention,
     AwaitingClassification,
     AwaitingDestruction,
     ExportExtended,
@@ -198,6 +199,11 @@ impl Workflow for Offboarding {
                 .nothing_to_undo()
                 .record(Self::record_inventory)
                 .on_failure(destruction_codes::INVENTORY_OPEN, AwaitingClassification)
+                .then(CheckingRetention),
+            // What cannot be moved to a key of the provider is known before people agree to destroy the tenant's.
+            CheckingRetention => act_each(self.rewrap_questions())
+                .nothing_to_undo()
+                .on_failure(actuator_codes::UNSUPPORTED, AwaitingClassification)
                 .then(AwaitingDestruction),
             AwaitingClassification => {
                 await_signal(ASSETS_CLASSIFIED).within(DAY).then(Surveying).expired(Surveying)

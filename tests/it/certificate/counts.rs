@@ -48,6 +48,11 @@ fn only_what_was_done_verified_and_accepted_by_another_counts() {
     ));
     assert_eq!(fails(Key, &|it| it.key = None), NotClean::NoKeyFacts);
     assert_eq!(fails(Key, &|it| it.key.as_mut().unwrap().exportable = true), NotClean::KeyCouldLeave);
+    for way in <workflows::platform::WayBack as strum::VariantArray>::VARIANTS {
+        let ways = BTreeSet::from([*way]);
+        let came_back = fails(Key, &|it| it.key.as_mut().unwrap().can_come_back = ways.clone());
+        assert_eq!(came_back, NotClean::KeyCanComeBack { ways });
+    }
     assert_eq!(fails(Key, &|it| it.key.as_mut().unwrap().observed_absent = false), NotClean::KeyNotProbed);
 }
 

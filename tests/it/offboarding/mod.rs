@@ -4,10 +4,12 @@ mod books;
 mod credentials;
 mod guarded;
 mod holds;
+mod keys;
 mod leaving;
 mod nodes;
 mod sealed;
 mod stage;
+mod vault;
 
 use engine::{Workflow, check, diagram};
 use std::{env, fs};

@@ -3,7 +3,10 @@
 //! It is not Vault, and says so in the header `x-stand-in`. What it does is really done, encryption with AES-256-GCM among it;
 //! what it answers, and with which words, is as Vault's documentation and sources have it: 404 with an empty list of errors
 //! where there is nothing, 404 with words where there is no engine, 400 for what transit refuses, 403 without a fitting token,
-//! 503 while sealed. It has no policies beyond three kinds of token, no leases, no storage, no replication.
+//! 503 while sealed. Keys can be imported, backed up, restored and, as in OpenBao, deleted softly: `backup.rs` says how. It has no
+//! policies beyond three kinds of token, no leases, no storage, no replication.
+
+mod backup;
 
 use axum::{
     Json, Router,
@@ -16,6 +19,7 @@ use ring::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     rand::{SecureRandom, SystemRandom},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -51,15 +55,21 @@ struct Held {
     keys: BTreeMap<String, Key>,
     metadata: BTreeMap<String, BTreeMap<String, String>>,
     sealed: bool,
+    /// Whether a deletion only hides a key: it is then shown as softly deleted for ever.
+    keeps_deleted: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Key {
     material: [u8; 32],
     made: u64,
     exportable: bool,
     allow_plaintext_backup: bool,
     deletion_allowed: bool,
+    imported: bool,
+    backup_info: Option<Value>,
+    restore_info: Option<Value>,
+    soft_deleted: bool,
 }
 
 impl StandIn {
@@ -112,6 +122,11 @@ impl StandIn {
         lock(&self.held).keys.insert(name.to_owned(), Key::new(exportable, false));
     }
 
+    /// From now on no deletion is final.
+    pub fn keep_deleted(&self) {
+        lock(&self.held).keeps_deleted = true;
+    }
+
     /// Removes a key behind everybody's back.
     pub fn vanish(&self, name: &str) {
         lock(&self.held).keys.remove(name);
@@ -128,8 +143,21 @@ impl Key {
     fn new(exportable: bool, allow_plaintext_backup: bool) -> Self {
         let mut material = [0; 32];
         SystemRandom::new().fill(&mut material).expect("the system has randomness");
-        let made = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        Self { material, made, exportable, allow_plaintext_backup, deletion_allowed: false }
+        Self::of(material, exportable, allow_plaintext_backup)
+    }
+
+    fn of(material: [u8; 32], exportable: bool, allow_plaintext_backup: bool) -> Self {
+        Self {
+            material,
+            made: now(),
+            exportable,
+            allow_plaintext_backup,
+            deletion_allowed: false,
+            imported: false,
+            backup_info: None,
+            restore_info: None,
+            soft_deleted: false,
+        }
     }
 
     fn cipher(&self) -> LessSafeKey {
@@ -163,14 +191,28 @@ impl Key {
     }
 
     fn described(&self, name: &str) -> Value {
-        json!({ "data": {
+        let mut described = json!({ "data": {
             "name": name, "type": "aes256-gcm96", "derived": false, "latest_version": 1,
             "deletion_allowed": self.deletion_allowed, "exportable": self.exportable,
             "allow_plaintext_backup": self.allow_plaintext_backup, "min_available_version": 0,
-            "min_decryption_version": 1, "min_encryption_version": 0, "imported_key": false,
+            "min_decryption_version": 1, "min_encryption_version": 0, "imported_key": self.imported,
             "supports_encryption": true, "supports_decryption": true, "keys": { "1": self.made },
-        } })
+        } });
+        // Told only where there is something to tell.
+        for (field, told) in [("backup_info", &self.backup_info), ("restore_info", &self.restore_info)] {
+            if let Some(told) = told {
+                described["data"][field] = told.clone();
+            }
+        }
+        if self.soft_deleted {
+            described["data"]["soft_deleted"] = json!(true);
+        }
+        described
     }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
@@ -216,6 +258,15 @@ async fn answer(
         ("GET", ["transit", "keys"]) => listed(&held, space),
         (_, ["transit", "keys", name]) => key(&mut held, &method, name, &within(name), &body),
         ("POST", ["transit", "keys", name, "config"]) => configured(&mut held, name, &within(name), &body),
+        ("POST", ["transit", "keys", name, "import"]) => backup::import(&mut held, &within(name), &body),
+        ("DELETE", ["transit", "keys", name, "soft-delete"]) => {
+            backup::hide(&mut held, name, &within(name), true)
+        }
+        ("POST", ["transit", "keys", name, "soft-delete-restore"]) => {
+            backup::hide(&mut held, name, &within(name), false)
+        }
+        ("GET", ["transit", "backup", name]) => backup::taken(&mut held, name, &within(name)),
+        ("POST", ["transit", "restore", name]) => backup::restored(&mut held, name, &within(name), &body),
         ("POST", ["transit", verb @ ("encrypt" | "decrypt"), name]) => {
             crypted(&held, verb, &within(name), &body)
         }
@@ -256,7 +307,10 @@ fn key(held: &mut Held, method: &Method, name: &str, at: &str, body: &Value) -> 
             say(StatusCode::OK, &described)
         }
         ("DELETE", Some(key)) if key.deletion_allowed => {
-            held.keys.remove(at);
+            match held.keys.get_mut(at).filter(|_| held.keeps_deleted) {
+                Some(key) => key.soft_deleted = true,
+                None => drop(held.keys.remove(at)),
+            }
             nothing()
         }
         ("DELETE", there) => {
@@ -288,6 +342,7 @@ fn crypted(held: &Held, verb: &str, at: &str, body: &Value) -> Response {
     let refused = |said| errors(StatusCode::BAD_REQUEST, &[said]);
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     match (verb, held.keys.get(at)) {
+        (_, Some(key)) if key.soft_deleted => refused("unable to use key: it is soft-deleted"),
         ("encrypt", Some(key)) => {
             say(StatusCode::OK, &json!({ "data": { "ciphertext": key.encrypt(&text("plaintext")) } }))
         }

@@ -8,6 +8,7 @@ mod asset;
 pub mod certificate;
 pub mod codes;
 mod inventory;
+pub(crate) mod key_destruction;
 mod ledger;
 mod legal_hold;
 mod retention;

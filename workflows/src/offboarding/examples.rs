@@ -71,6 +71,7 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         uid: "uid".into(),
         safe: true,
         revivable_until: None,
+        can_come_back: BTreeSet::new(),
     };
     let things: Vec<TenantResource> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
     let door =

@@ -3,17 +3,17 @@
 use super::{LeavingTenant, RemovalTarget, assets};
 use crate::{
     destruction::{
-        Asset, AssetId, DataClass, Inventory, ResolvedRetention, RetentionRule, Scan,
+        Asset, AssetId, AssetType, DataClass, Inventory, ResolvedRetention, RetentionRule, Scan,
         codes as destruction_codes, resolve,
     },
     ledger::codes,
-    platform::{Devices, NodeDevices, ObservedResource},
+    platform::{Devices, NodeDevices, ObservedResource, WayBack},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What people said of an asset that the two scans do not agree on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,13 +139,21 @@ impl TakeInventory {
     ) -> Option<RemovalTarget> {
         let seen = self.seen.iter().find(|seen| seen.thing.to_string() == asset.locator);
         let rule = asset.data_class.and_then(|class| kept.get(&class)).filter(|rule| rule.keeps(at));
+        // Of a key that nobody saw nobody knows whether it can come back.
+        let unseen = || BTreeSet::from([WayBack::Unknown]);
+        let can_come_back = if asset.kind == AssetType::Key {
+            seen.map_or_else(unseen, |seen| seen.key_safety().can_come_back)
+        } else {
+            BTreeSet::new()
+        };
         Some(RemovalTarget {
             kind: asset.kind,
             thing: asset.locator.parse().ok()?,
             uid: asset.serial.clone().unwrap_or_default(),
             keep_until: rule.filter(|_| assets::holds_data(asset.kind)).map(|rule| rule.destroy_at),
-            safe: seen.is_none_or(|seen| seen.spec.get("exportable") == Some(&false.into())),
+            safe: can_come_back.is_empty(),
             revivable_until: seen.and_then(|seen| seen.text("snapshot_until")).map(str::to_owned),
+            can_come_back,
         })
     }
 

@@ -1,7 +1,7 @@
 //! What people decide on: before the inventory, that the tenant leaves; after it, the exact list of what is destroyed.
 
-use super::{Offboarding, record::OffboardingTerms};
-use crate::policy::duration::show;
+use super::{Offboarding, RemovalTarget, record::OffboardingTerms};
+use crate::{destruction::key_destruction, policy::duration::show, signing::Digest};
 use engine::Plan;
 use serde_json::{Value, json};
 
@@ -20,10 +20,7 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         None => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
         Some(digest) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
     };
-    let destroys = me
-        .inventory
-        .as_ref()
-        .map(|digest| json!({ "inventory": digest, "assets": me.assets, "things": things(me) }));
+    let destroys = me.inventory.as_ref().map(|digest| destroys(me, digest));
     let decides = json!({
         "kind": "offboarding",
         "tenant": me.tenant,
@@ -60,11 +57,34 @@ pub(super) fn steps(terms: &OffboardingTerms) -> Vec<String> {
     ]
 }
 
+/// What is destroyed, with what is known to become an exception in the certificate.
+fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
+    let mut destroys = json!({ "inventory": inventory, "assets": me.assets, "things": things(me) });
+    let exceptions = exceptions(&me.targets);
+    // Absent where there is none, so that plans of earlier versions keep their digest.
+    if let Some(fields) = destroys.as_object_mut().filter(|_| !exceptions.is_empty()) {
+        fields.insert("exceptions".into(), json!(exceptions));
+    }
+    destroys
+}
+
+/// What cannot be promised, in sentences: each thing whose destruction will not count, and why.
+fn exceptions(targets: &[RemovalTarget]) -> Vec<String> {
+    let cannot = |target: &RemovalTarget| {
+        let why = key_destruction::will_count(&target.can_come_back).err()?;
+        Some(format!("{}: {why}", target.thing))
+    };
+    targets.iter().filter_map(cannot).collect()
+}
+
 /// Each thing with what will be done to it.
 fn things(me: &Offboarding) -> Vec<Value> {
-    let fate = |target: &super::RemovalTarget| match target.keep_until {
+    let fate = |target: &RemovalTarget| match target.keep_until {
         Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
-        None => json!({ "thing": target.thing, "uid": target.uid }),
+        None if target.can_come_back.is_empty() => json!({ "thing": target.thing, "uid": target.uid }),
+        None => {
+            json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })
+        }
     };
     me.targets.iter().map(fate).collect()
 }

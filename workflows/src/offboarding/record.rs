@@ -6,7 +6,9 @@ use crate::{
         certificate::{AssembledCertificate, CertificateSignature, LegalBasis},
     },
     offboarding::node_sanitisation::SanitisationDemands,
-    platform::{NodeDevices, ObservedResource, ResourceAdmission, Shredded, TenantResource, VerifiedSystems},
+    platform::{
+        NodeDevices, ObservedResource, ResourceAdmission, Shredded, TenantResource, VerifiedSystems, WayBack,
+    },
     policy::{ApprovalGate, PolicyRef},
     signing::{Digest, Moment},
     tenancy::{
@@ -87,6 +89,9 @@ pub struct RemovalTarget {
     pub safe: bool,
     /// For keys: until when a snapshot of the key store exists.
     pub revivable_until: Option<String>,
+    /// For keys: every way in which it can come back, as it was seen when the inventory was taken.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub can_come_back: BTreeSet<WayBack>,
 }
 
 /// The request, and what has been learnt while serving it. Persisted.

@@ -5,14 +5,15 @@ use crate::{
     destruction::{
         Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
         Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
+        key_destruction::{self, DestroyedKeys},
     },
-    platform::{RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems},
+    platform::{EncryptedBy, RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
 use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes down what was destroyed, removed or kept, as not yet verified.
 ///
@@ -58,28 +59,29 @@ impl LedgerAction for FileRecords {
             )
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
-        // Only where a key was destroyed is what remains behind one that is gone.
-        let has_key = self.targets.iter().any(|target| target.kind == AssetType::Key);
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
             made.push(of_key(plain(asset), target, shredded));
         }
+        let destroyed = self.destroyed_keys(view, call, &made)?;
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(of_thing(plain(asset), target, &removed.fate, has_key));
+            made.push(of_thing(plain(asset), target, &removed.fate, &destroyed));
         }
+        let kept: BTreeMap<_, _> = self.shredded.iter().flat_map(|shredded| &shredded.kept).collect();
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            let reason = "a retention rule keeps it; it is under a key of the provider".to_owned();
-            let result = SanitisationOutcome::NotApplicable {
-                rule: "retained_by_law".into(),
-                reason,
-                destroy_by: target.keep_until,
-            };
-            let tool = tool("put it under a key of the provider");
+            // It is looked at when keys are destroyed, and what was written then stands.
+            let known =
+                view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
+            if self.shredded.is_empty() && known.is_some() {
+                continue;
+            }
+            let result = of_kept(target, kept.get(&target.thing).copied(), &destroyed);
+            let tool = tool("put it under a key of the provider, look under which key it is");
             made.push(SanitisationRecord { result, tool, ..plain(asset) });
         }
         view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
@@ -87,6 +89,47 @@ impl LedgerAction for FileRecords {
             view.put(record)?;
         }
         Ok(RecordsFiled { at: now })
+    }
+}
+
+impl FileRecords {
+    /// The tenant's keys by name, each with what its record says of its destruction; none where there is no record.
+    fn destroyed_keys(
+        &self,
+        view: &mut View,
+        call: &Call,
+        made: &[SanitisationRecord],
+    ) -> Result<DestroyedKeys, Undecided> {
+        let mut destroyed = DestroyedKeys::new();
+        for target in self.targets.iter().filter(|target| target.kind == AssetType::Key) {
+            let id = id(target);
+            let facts = match made.iter().find(|record| record.asset == id) {
+                Some(record) => record.key.clone(),
+                None => view
+                    .get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &id))?
+                    .and_then(|record| record.key),
+            };
+            destroyed.insert(target.thing.name.clone(), facts);
+        }
+        Ok(destroyed)
+    }
+}
+
+/// How a thing ended that a retention rule keeps, by the key under which it was seen when the tenant's were destroyed.
+fn of_kept(
+    target: &RemovalTarget,
+    seen: Option<&EncryptedBy>,
+    destroyed: &DestroyedKeys,
+) -> SanitisationOutcome {
+    match key_destruction::is_kept(seen, destroyed) {
+        Ok(key) => SanitisationOutcome::NotApplicable {
+            rule: "retained_by_law".into(),
+            reason: format!(
+                "a retention rule keeps it; it was seen under key {key}, which is not the tenant's"
+            ),
+            destroy_by: target.keep_until,
+        },
+        Err(why) => SanitisationOutcome::Failed { reason: format!("a retention rule keeps it, and {why}") },
     }
 }
 
@@ -104,12 +147,15 @@ fn tool(command: &str) -> Tool {
 
 fn of_key(plain: SanitisationRecord, target: &RemovalTarget, shredded: &Shredded) -> SanitisationRecord {
     let until = target.revivable_until.clone().and_then(|until| Moment::try_from(until).ok());
+    let can_come_back: BTreeSet<_> = target.can_come_back.union(&shredded.can_come_back).copied().collect();
+    let safe = target.safe && can_come_back.is_empty();
     let facts = KeyFacts {
-        exportable: !target.safe,
-        backup_allowed: !target.safe,
+        exportable: !safe,
+        backup_allowed: !safe,
         observed_absent: true,
         decrypt_fails: shredded.decrypt_fails,
         snapshots_until: until,
+        can_come_back,
     };
     let evidence =
         BTreeMap::from([("decrypt probe".into(), Digest::from_content("transcript", &shredded.transcript))]);
@@ -139,9 +185,9 @@ fn of_thing(
     plain: SanitisationRecord,
     target: &RemovalTarget,
     fate: &RemovalFate,
-    has_key: bool,
+    destroyed: &DestroyedKeys,
 ) -> SanitisationRecord {
-    let (result, done) = fate_of(target, fate, has_key);
+    let (result, done) = fate_of(target, fate, destroyed);
     SanitisationRecord { technique: technique(target.kind), result, tool: tool(done), ..plain }
 }
 
@@ -172,26 +218,28 @@ fn technique(kind: AssetType) -> Technique {
 }
 
 /// How the removal of a thing ended, and what was done for it.
-fn fate_of(target: &RemovalTarget, fate: &RemovalFate, has_key: bool) -> (SanitisationOutcome, &'static str) {
-    match fate {
-        RemovalFate::Gone => (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone"),
-        RemovalFate::Kept { until, why } => {
-            let destroy_by = Moment::try_from(until.clone()).ok();
-            let beyond_use = has_key && destroy_by.is_some();
-            let result = match target.kind {
-                AssetType::Backup | AssetType::Snapshot if beyond_use => SanitisationOutcome::NotApplicable {
-                    rule: "backup_beyond_use".into(),
-                    reason: why.clone(),
-                    destroy_by,
-                },
-                _ if has_key => SanitisationOutcome::Failed {
-                    reason: format!("{why} {until}; its tenant's keys are destroyed"),
-                },
-                _ => SanitisationOutcome::Failed { reason: format!("{why} {until}") },
-            };
-            (result, "look whether it can be removed")
-        }
-    }
+fn fate_of(
+    target: &RemovalTarget,
+    fate: &RemovalFate,
+    destroyed: &DestroyedKeys,
+) -> (SanitisationOutcome, &'static str) {
+    let RemovalFate::Kept { until, why, encrypted_by } = fate else {
+        return (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone");
+    };
+    let destroy_by = Moment::try_from(until.clone()).ok();
+    let is_copy = matches!(target.kind, AssetType::Backup | AssetType::Snapshot);
+    let result = match key_destruction::is_lost(encrypted_by, destroyed) {
+        Ok(_) if is_copy && destroy_by.is_some() => SanitisationOutcome::NotApplicable {
+            rule: "backup_beyond_use".into(),
+            reason: why.clone(),
+            destroy_by,
+        },
+        Ok(key) => SanitisationOutcome::Failed {
+            reason: format!("{why} {until}; it is encrypted with key {key}, which is destroyed"),
+        },
+        Err(readable) => SanitisationOutcome::Failed { reason: format!("{why} {until}; {readable}") },
+    };
+    (result, "look whether it can be removed")
 }
 
 /// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.

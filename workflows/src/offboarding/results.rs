@@ -11,9 +11,9 @@ use crate::{
     },
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
-        AccessMode, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission, ReturnNode,
-        RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifiedSystems, VerifyAbsent,
-        VerifyNothingLeft,
+        AccessMode, CheckRewrap, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission,
+        ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifiedSystems,
+        VerifyAbsent, VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,
@@ -186,13 +186,33 @@ impl Offboarding {
         .collect()
     }
 
+    /// What has to be put under another key first, to be asked whether that can be done.
+    pub(super) fn rewrap_questions(&self) -> Vec<CheckRewrap> {
+        let tenant = self.tenant.to_string();
+        let question = |target: &RemovalTarget| {
+            Some(CheckRewrap {
+                thing: target.thing.clone(),
+                tenant: tenant.clone(),
+                key: ARCHIVE_KEY.into(),
+                until: target.keep_until?.to_string(),
+            })
+        };
+        self.targets.iter().filter_map(question).collect()
+    }
+
     pub(super) fn shreds(&self) -> Vec<ShredKey> {
+        let kept = || {
+            let kept = self.targets(|target| target.keep_until.is_some());
+            kept.map(|target| target.thing.clone()).collect()
+        };
         let keys = self.targets(|target| assets::is_shredded(target.kind, &target.thing));
         let tenant = self.tenant.to_string();
         keys.map(|target| ShredKey {
             thing: target.thing.clone(),
             tenant: tenant.clone(),
             uid: target.uid.clone(),
+            // A volume's key encrypts nothing that can be put under another.
+            kept: if target.kind == AssetType::Key { kept() } else { Vec::new() },
         })
         .collect()
     }

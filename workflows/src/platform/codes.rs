@@ -54,6 +54,10 @@ pub const PROBE_FAILED: &str = "isolation.probe_failed";
 pub const PROBE_UNDECIDED: &str = "isolation.undecided";
 /// The tenant's key is not there.
 pub const KEY_MISSING: &str = "key.missing";
+/// What the law keeps is still under the key that is to be destroyed.
+pub const KEY_IN_USE: &str = "key.in_use";
+/// The key store keeps the deleted key recoverable.
+pub const KEY_SOFT_DELETED: &str = "key.soft_deleted";
 /// A ciphertext can still be decrypted.
 pub const KEY_SURVIVES: &str = "key.survives";
 /// The tenant's key could be copied out of the key store.
@@ -173,12 +177,23 @@ pub const ALL: &[(&str, &str)] = &[
         PROBE_UNDECIDED,
         "read the message: the pods of the probe did not run, or what must be let through was not; mend that, it is tried again",
     ),
+    (
+        KEY_IN_USE,
+        "the key was not destroyed: put what the message names under a key of the provider, or copy it and delete it where it is, then retry",
+    ),
     (KEY_MISSING, "create the tenant's key again by retrying its step, or find out who destroyed it"),
+    (
+        KEY_SOFT_DELETED,
+        "the key store keeps the deleted key, so that it can be restored: purge the key that the message names there, then retry",
+    ),
     (
         KEY_SURVIVES,
         "look for copies of the key: bins of the key store, replicas, backups; destroy them, then retry",
     ),
-    (KEY_UNSAFE, "the key can leave the key store for ever: destroy it and let the step make another"),
+    (
+        KEY_UNSAFE,
+        "the key can come back after its destruction, as the message says: destroy it and let the step make another",
+    ),
     (
         NAME_INVALID,
         "use a tenant, workspace or model name of a-z, 0-9 and single inner hyphens, short enough for a DNS label",

@@ -42,7 +42,7 @@ pub use actions::offboarding::{
 };
 pub use actions::records::DestroyRecordKey;
 pub use actions::removal::{
-    DiagnoseRemoval, RemovalFate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded,
+    CheckRewrap, DiagnoseRemoval, RemovalFate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded,
 };
 pub use actions::slurm::{CreateAccount, DeleteAccount};
 pub use actions::workload_gpus::{ListGpuClients, ObserveGpus, ScrubGpus};
@@ -55,7 +55,7 @@ pub use capabilities::gpu_placement::{ObservedGpus, PlannedGpus};
 pub use capabilities::gpus::{Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus, LayoutState, Recovery};
 pub use capabilities::hooks::{Hook, HookOutput, Hooks};
 pub use capabilities::identity::Identity;
-pub use capabilities::keys::{KeySafety, Keys};
+pub use capabilities::keys::{KeySafety, Keys, WayBack};
 pub use capabilities::kubernetes::{
     FieldSwap, Kubernetes, Manifest, ObjectKind, ObjectRef, Ownership, ProbeFinding,
 };
@@ -67,7 +67,7 @@ pub use capabilities::objects::{Bucket, Objects};
 pub use capabilities::records::Records;
 pub use capabilities::slurm::{Associations, Slurm};
 pub use capabilities::tenant_resources::{
-    AccessMode, EmptyProgress, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource,
+    AccessMode, EmptyProgress, EncryptedBy, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource,
     TenantResources, VerifiedAs,
 };
 pub use capabilities::workloads::{

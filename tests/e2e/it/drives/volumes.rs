@@ -47,7 +47,7 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
 
     let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
     platform.tenant_resources = machine.clone();
-    let shred = ShredKey { thing: thing.clone(), tenant: "acme".into(), uid: uuid.clone() };
+    let shred = ShredKey { thing: thing.clone(), tenant: "acme".into(), uid: uuid.clone(), kept: Vec::new() };
     let shredded = shred.run(&platform, &Calls::new().await.next("ShredKey", false)).await.unwrap();
 
     assert!(shredded.decrypt_fails, "{shredded:?}");

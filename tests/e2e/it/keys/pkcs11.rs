@@ -16,7 +16,7 @@ use e2e::{
 use engine::Class;
 use std::{fs, path::PathBuf, time::Duration};
 use tests::kit;
-use workflows::platform::{CallMetadata, Keys, Observer, TenantResources, codes};
+use workflows::platform::{CallMetadata, Keys, Observer, TenantResources, WayBack, codes};
 
 fn target() -> Pkcs11Target {
     let of = |name| inside(name).expect("this runs in a process with a token");
@@ -48,7 +48,7 @@ async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
     hsm.create(NAME, TENANT, &one).await.unwrap();
     let (found, safety) = hsm.read(NAME, &one).await.unwrap().unwrap();
     assert_eq!((found.tenant.as_str(), found.step.as_str()), (TENANT, "one"));
-    assert!(!safety.exportable && !safety.allow_plaintext_backup, "{found:?}");
+    assert!(safety.is_safe(), "{found:?}");
     assert_eq!((labels_inside().len(), files_inside()), (2, 4), "two keys, and what each wrapped");
     let probe = hsm.probe_isolation(TENANT, &one).await.unwrap();
     assert!(probe.held, "{}", probe.transcript);
@@ -96,7 +96,7 @@ async fn in_a_process_with_a_token_others_are_left_alone() {
     assert_eq!(labels_inside(), [NAME], "{made}");
     hsm.create(NAME, TENANT, &one).await.unwrap();
     let (found, safety) = hsm.read(NAME, &one).await.unwrap().unwrap();
-    assert_eq!((found.tenant.as_str(), safety.exportable), ("", true));
+    assert_eq!((found.tenant.as_str(), safety.can_come_back.contains(&WayBack::Exportable)), ("", true));
     assert_eq!(found.uid, "unmarked-0a");
     hsm.destroy(NAME, &found, &one).await.unwrap();
     assert_eq!(labels_inside().len(), 0);

@@ -9,7 +9,7 @@ use backends::vault::{Vault, VaultTarget};
 use e2e::excuses::holds;
 use engine::Class;
 use reqwest::{Client, Method};
-use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fs, io::Write, path::Path, sync::Arc, time::Duration};
 use tempfile::NamedTempFile;
 use tests::{
     kit::{
@@ -18,7 +18,7 @@ use tests::{
     },
     servers::vault::{Rights, StandIn},
 };
-use workflows::platform::{CallMetadata, Keys, Observer, TenantResources, codes};
+use workflows::platform::{CallMetadata, Keys, Observer, TenantResources, WayBack, codes};
 
 const MARK: &str = "tenure/keys/t-acme";
 
@@ -76,7 +76,7 @@ async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     on.vault.create(NAME, TENANT, &one).await.unwrap();
     let (found, safety) = on.vault.read(NAME, &one).await.unwrap().unwrap();
     assert_eq!((found.tenant.as_str(), found.step.as_str()), (TENANT, "one"));
-    assert!(!safety.exportable && !safety.allow_plaintext_backup);
+    assert!(safety.is_safe(), "{safety:?}");
     let probe = on.vault.probe_isolation(TENANT, &one).await.unwrap();
     assert!(probe.held, "{}", probe.transcript);
     let alive = on.vault.undecryptable(&thing(), &one).await.unwrap();
@@ -94,6 +94,66 @@ async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     let dead = on.vault.undecryptable(&thing(), &off).await.unwrap();
     assert!(dead.held && dead.transcript.contains("kept since before"), "{}", dead.transcript);
     assert!(dead.transcript.contains("encryption key not found"), "{}", dead.transcript);
+}
+
+/// Asks the stand-in past the backend, as an operator would.
+async fn operator(on: &Stage, method: Method, path: &str, body: serde_json::Value) -> serde_json::Value {
+    let client = Client::builder().no_proxy().build().unwrap();
+    let ask = client.request(method, format!("{}/v1/transit/{path}", on.server.url()));
+    let answer = ask.header("x-vault-token", "platform").json(&body).send().await.unwrap();
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default()
+}
+
+/// A backup whose flags were cleared before it was restored: the key looks as if it had never left, and decrypts what it did.
+#[tokio::test]
+async fn a_key_that_was_imported_backed_up_or_restored_says_so_whatever_it_allows_now() {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use serde_json::{Value, json};
+    let on = stage().await;
+    on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
+    let ways = async || {
+        let (found, safety) = on.vault.read(NAME, &stamp("one", 1)).await.unwrap().unwrap();
+        let surveyed = on.vault.survey("keys", TENANT, Observer::Platform, &stamp("one", 1)).await.unwrap();
+        assert_eq!(surveyed[0].key_safety(), safety, "{found:?}");
+        safety.can_come_back.into_iter().collect::<Vec<_>>()
+    };
+    let config = format!("keys/{NAME}/config");
+    let allow = json!({ "exportable": true, "allow_plaintext_backup": true, "deletion_allowed": true });
+
+    operator(&on, Method::POST, &config, allow).await;
+    assert_eq!(ways().await, [WayBack::BackupAllowed, WayBack::Exportable]);
+    let taken = operator(&on, Method::GET, &format!("backup/{NAME}"), json!({})).await;
+    assert_eq!(ways().await, [WayBack::BackedUp, WayBack::BackupAllowed, WayBack::Exportable]);
+
+    let text = STANDARD.decode(taken["data"]["backup"].as_str().unwrap()).unwrap();
+    let mut backup: Value = serde_json::from_slice(&text).unwrap();
+    backup["policy"]["exportable"] = json!(false);
+    backup["policy"]["allow_plaintext_backup"] = json!(false);
+    on.server.vanish(NAME);
+    let body = json!({ "backup": STANDARD.encode(backup.to_string()) });
+    operator(&on, Method::POST, &format!("restore/{NAME}"), body).await;
+    assert_eq!(ways().await, [WayBack::Restored, WayBack::BackedUp]);
+
+    on.server.vanish(NAME);
+    let material = json!({ "ciphertext": STANDARD.encode([7; 32]), "exportable": false });
+    operator(&on, Method::POST, &format!("keys/{NAME}/import"), material).await;
+    assert_eq!(ways().await, [WayBack::Imported]);
+}
+
+#[tokio::test]
+async fn a_softly_deleted_key_is_deleted_for_good_or_named() {
+    let on = stage().await;
+    let off = stamp("offboard", 1);
+    on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
+    operator(&on, Method::DELETE, &format!("keys/{NAME}/soft-delete"), serde_json::json!({})).await;
+    let there = on.vault.read_resource(&thing(), Observer::Verifier, &off).await.unwrap().unwrap();
+    assert!(there.terminating, "it can be restored");
+
+    on.vault.remove(&thing(), &there.uid, &off).await.unwrap();
+
+    assert_eq!(on.vault.read_resource(&thing(), Observer::Verifier, &off).await.unwrap(), None);
+    assert!(on.vault.undecryptable(&thing(), &off).await.unwrap().held);
 }
 
 /// As an undo it takes its mark along; nothing is left of a key that never held anything.
@@ -123,7 +183,7 @@ async fn a_key_that_could_be_copied_is_told_and_one_without_a_mark_is_nobodys() 
     on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
 
     let (found, safety) = on.vault.read(NAME, &stamp("one", 1)).await.unwrap().unwrap();
-    assert!(safety.exportable);
+    assert_eq!(safety.can_come_back, BTreeSet::from([WayBack::Exportable]));
     assert_eq!((found.tenant.as_str(), on.server.metadata(MARK)), ("", None));
 }
 

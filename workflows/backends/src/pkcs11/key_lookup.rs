@@ -9,7 +9,7 @@ use cryptoki::{
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use workflows::platform::{CallMetadata, FoundObject, KeySafety, codes};
+use workflows::platform::{CallMetadata, FoundObject, KeySafety, WayBack, codes};
 
 /// What the data objects beside keys are of.
 const APPLICATION: &[u8] = b"tenure.dev canary";
@@ -30,6 +30,31 @@ pub(super) struct Key {
     pub(super) name: String,
     pub(super) mark: KeyLabel,
     pub(super) safety: KeySafety,
+}
+
+/// What a token tells of a key's history; none of what it does not tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct History {
+    extractable: Option<bool>,
+    never_extractable: Option<bool>,
+    sensitive: Option<bool>,
+    always_sensitive: Option<bool>,
+    /// False for a key that was not made in a token: it was imported, unwrapped or restored.
+    local: Option<bool>,
+}
+
+impl History {
+    /// `CKA_COPYABLE` is not asked for: a copy stays in the token, where the proof of destruction tries every key.
+    fn safety(self) -> KeySafety {
+        let could_leave = [self.extractable, self.never_extractable.map(|never| !never)];
+        let was_plain = [self.sensitive, self.always_sensitive].map(|hidden| hidden.map(|hidden| !hidden));
+        let left: Vec<_> = could_leave.into_iter().chain(was_plain).collect();
+        KeySafety::of([
+            (self.local == Some(false), WayBack::Imported),
+            (left.contains(&Some(true)), WayBack::Exportable),
+            (self.local.is_none() || left.contains(&None), WayBack::Unknown),
+        ])
+    }
 }
 
 impl KeyLabel {
@@ -62,10 +87,7 @@ impl KeyLabel {
 impl Key {
     pub(super) fn found(&self) -> FoundObject {
         let KeyLabel { tenant, step, uid, .. } = self.mark.clone();
-        let KeySafety { exportable, allow_plaintext_backup } = self.safety;
-        let spec = json!({
-            "type": "aes-256", "exportable": exportable, "allow_plaintext_backup": allow_plaintext_backup,
-        });
+        let spec = json!({ "type": "aes-256", KeySafety::FIELD: self.safety.can_come_back });
         FoundObject { uid, tenant, step, spec, terminating: false }
     }
 }
@@ -103,32 +125,25 @@ impl Work {
             AttributeType::Local,
         ];
         let attributes = self.ask("read a key", self.session.get_attributes(handle, &asked))?;
-        let (mut name, mut mark) = (String::new(), KeyLabel::default());
-        // What the token does not tell counts as the worst.
-        let (mut stays, mut never_left, mut local) = (false, false, false);
-        let (mut sensitive, mut always_sensitive) = (false, false);
+        let (mut name, mut mark, mut told) = (String::new(), KeyLabel::default(), History::default());
         for attribute in attributes {
             if let Attribute::Label(label) = &attribute {
                 name = String::from_utf8_lossy(label).into_owned();
             } else if let Attribute::Id(id) = &attribute {
                 mark = KeyLabel::read(id);
             } else if let Attribute::Extractable(extractable) = attribute {
-                stays = !extractable;
+                told.extractable = Some(extractable);
             } else if let Attribute::NeverExtractable(never) = attribute {
-                never_left = never;
+                told.never_extractable = Some(never);
             } else if let Attribute::Sensitive(is) = attribute {
-                sensitive = is;
+                told.sensitive = Some(is);
             } else if let Attribute::AlwaysSensitive(always) = attribute {
-                always_sensitive = always;
+                told.always_sensitive = Some(always);
             } else if let Attribute::Local(made_here) = attribute {
-                local = made_here;
+                told.local = Some(made_here);
             }
         }
-        let safety = KeySafety {
-            exportable: !(stays && never_left && local),
-            allow_plaintext_backup: !(sensitive && always_sensitive),
-        };
-        Ok(Key { handle, name, mark, safety })
+        Ok(Key { handle, name, mark, safety: told.safety() })
     }
 
     /// A data key of this session, which can be wrapped.
@@ -223,7 +238,30 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use super::KeyLabel;
+    use super::{History, KeyLabel};
+    use std::collections::BTreeSet;
+    use workflows::platform::WayBack;
+
+    #[test]
+    fn only_a_key_made_in_the_token_that_was_always_hidden_in_it_cannot_come_back() {
+        let safe = History {
+            extractable: Some(false),
+            never_extractable: Some(true),
+            sensitive: Some(true),
+            always_sensitive: Some(true),
+            local: Some(true),
+        };
+        let ways = |history: History| history.safety().can_come_back;
+        assert_eq!(ways(safe), BTreeSet::new());
+        let only = |way| BTreeSet::from([way]);
+        assert_eq!(ways(History { local: Some(false), ..safe }), only(WayBack::Imported));
+        assert_eq!(ways(History { extractable: Some(true), ..safe }), only(WayBack::Exportable));
+        assert_eq!(ways(History { never_extractable: Some(false), ..safe }), only(WayBack::Exportable));
+        assert_eq!(ways(History { sensitive: Some(false), ..safe }), only(WayBack::Exportable));
+        assert_eq!(ways(History { always_sensitive: Some(false), ..safe }), only(WayBack::Exportable));
+        assert_eq!(ways(History { local: None, ..safe }), only(WayBack::Unknown));
+        assert_eq!(ways(History { never_extractable: None, ..safe }), only(WayBack::Unknown));
+    }
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_what_is_none_identifies_all_the_same() {

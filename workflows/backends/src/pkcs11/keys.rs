@@ -17,7 +17,7 @@ use workflows::platform::{CallMetadata, FoundObject, KeySafety, Keys, ProbeFindi
 fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
     if let Some(key) = on.named(name)? {
         key.mark.fence(name, stamp)?;
-        if !stamp.dry_run && key.mark.tenant == tenant && !key.safety.exportable {
+        if !stamp.dry_run && key.mark.tenant == tenant && key.safety.is_safe() {
             on.keep_canary(&key)?;
         }
         return Ok(());

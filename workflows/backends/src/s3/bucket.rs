@@ -90,7 +90,8 @@ impl S3 {
         (!tenant.is_empty() && !tenant.contains("--")).then(|| tenant.to_owned())
     }
 
-    fn kms_key(&self, key: &str) -> String {
+    /// What the store calls a tenant's key.
+    pub(super) fn kms_key(&self, key: &str) -> String {
         self.target.kms_key.replace("{key}", key)
     }
 

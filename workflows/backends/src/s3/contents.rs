@@ -10,6 +10,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use engine::ActionError;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 /// The day of what has no day: a legal hold stands until somebody lifts it.
@@ -50,6 +51,8 @@ pub(super) struct Contents {
     pub(super) locked: u64,
     /// The day on which the last lock ends.
     pub(super) locked_until: Option<String>,
+    /// The keys of a key store with which the locked versions are encrypted; none of what is encrypted with no such key.
+    pub(super) locked_under: BTreeSet<Option<String>>,
     /// Whether there is more than was counted.
     pub(super) more: bool,
 }
@@ -75,11 +78,40 @@ impl Contents {
         }
     }
 
-    pub(super) fn lock(&mut self, until: String) {
+    /// Says in a bucket's `spec` with which key its locked versions are encrypted, where they are not all under `own`, the
+    /// store's name of the tenant's key: with none of a key store's, or with keys of which nothing is known.
+    pub(super) fn say_encryption(&self, spec: &mut Value, own: &str) {
+        if self.locked_under.contains(&None) {
+            say_unencrypted(spec);
+        } else if self.locked_under.iter().flatten().any(|key| key != own)
+            && let Some(spec) = spec.as_object_mut()
+        {
+            spec.insert("key".into(), Value::Null);
+        }
+    }
+
+    pub(super) fn lock(&mut self, lock: Lock) {
         self.locked += 1;
         // RFC 3339 in one zone with one precision: the later is the greater.
-        self.locked_until = self.locked_until.take().max(Some(until));
+        self.locked_until = self.locked_until.take().max(Some(lock.until));
+        self.locked_under.insert(lock.under);
     }
+}
+
+/// Says in a bucket's `spec` that what it holds is encrypted with no key of a key store.
+pub(super) fn say_unencrypted(spec: &mut Value) {
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("encrypted".into(), json!(false));
+    }
+}
+
+/// What keeps a version from being removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lock {
+    /// Until when.
+    pub(super) until: String,
+    /// The key of a key store with which the version is encrypted.
+    pub(super) under: Option<String>,
 }
 
 impl S3 {
@@ -100,7 +132,7 @@ impl S3 {
             let page = versions(client, bucket, from.as_ref(), until).await?;
             for version in &page.items {
                 match self.locked(client, bucket, version, locks, until).await? {
-                    Some(day) => held.lock(day),
+                    Some(lock) => held.lock(lock),
                     None if version.marker => held.markers += 1,
                     None => held.versions += 1,
                 }
@@ -134,7 +166,7 @@ impl S3 {
         }
     }
 
-    /// Until when nobody can remove the version, if anything keeps it. Delete markers are never locked.
+    /// Until when nobody can remove the version, if anything keeps it, and its key. Delete markers are never locked.
     pub(super) async fn locked(
         &self,
         client: &Client,
@@ -142,7 +174,7 @@ impl S3 {
         version: &Version,
         locks: bool,
         until: Instant,
-    ) -> Result<Option<String>, ActionError> {
+    ) -> Result<Option<Lock>, ActionError> {
         if !locks || version.marker {
             return Ok(None);
         }
@@ -162,7 +194,11 @@ impl S3 {
         let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
         let hold = header("x-amz-object-lock-legal-hold");
         let (mode, day) = (header("x-amz-object-lock-mode"), header("x-amz-object-lock-retain-until-date"));
-        kept(&self.target, (hold, mode, day), Utc::now()).map_err(|why| http_response::unreadable(why, false))
+        let until = kept(&self.target, (hold, mode, day), Utc::now())
+            .map_err(|why| http_response::unreadable(why, false))?;
+        let by_key_store = header("x-amz-server-side-encryption").is_some_and(|by| by.starts_with("aws:kms"));
+        let key = header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or_default().to_owned();
+        Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
     }
 }
 
@@ -233,7 +269,7 @@ pub(super) fn count(items: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Contents, NO_DAY, kept};
+    use super::{Contents, Lock, NO_DAY, kept};
     use crate::s3::S3Target;
     use chrono::{DateTime, Utc};
 
@@ -261,10 +297,30 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_is_under_the_key_of_its_tenant_only_when_every_locked_version_is() {
+        let under = |keys: &[Option<&str>]| {
+            let mut held = Contents::default();
+            for key in keys {
+                held.lock(Lock { until: NO_DAY.into(), under: key.map(str::to_owned) });
+            }
+            let mut spec = serde_json::json!({ "key": "t-acme" });
+            held.say_encryption(&mut spec, "t-acme");
+            spec
+        };
+        assert_eq!(under(&[]), serde_json::json!({ "key": "t-acme" }));
+        assert_eq!(under(&[Some("t-acme")]), serde_json::json!({ "key": "t-acme" }));
+        assert_eq!(under(&[Some("t-acme"), Some("other")]), serde_json::json!({ "key": null }));
+        assert_eq!(
+            under(&[Some("t-acme"), None]),
+            serde_json::json!({ "key": "t-acme", "encrypted": false })
+        );
+    }
+
+    #[test]
     fn the_last_lock_to_end_is_the_one_that_is_told() {
         let mut held = Contents::default();
         for day in ["2027-01-01T00:00:00Z", "2031-05-01T00:00:00Z", "2026-12-01T00:00:00Z"] {
-            held.lock(day.into());
+            held.lock(Lock { until: day.into(), under: None });
         }
         assert_eq!((held.locked, held.locked_until.as_deref()), (3, Some("2031-05-01T00:00:00Z")));
     }

@@ -1,9 +1,10 @@
 //! Buckets among what a tenant leaves behind: surveyed, looked at with either pair of eyes, emptied, removed.
 
 use crate::s3::{
-    S3,
+    Encryption, S3,
     bucket::{BucketState, changed},
     client::{Client, S3Request},
+    contents::say_unencrypted,
     tags::TagState,
     until,
 };
@@ -131,6 +132,14 @@ impl S3 {
             Err(error) => return Err(error),
         };
         held.add_to(&mut found.spec);
+        match self.target.encryption {
+            // The tag only names the key: the store encrypts nothing with it.
+            Encryption::Recorded => say_unencrypted(&mut found.spec),
+            Encryption::Kms => {
+                let own = standing.marks.as_ref().map(|marks| self.kms_key(&marks.key)).unwrap_or_default();
+                held.say_encryption(&mut found.spec, &own);
+            }
+        }
         let thing = TenantResource::new(SYSTEM, &self.target.region, BUCKET, name);
         Ok(Some(ObservedResource {
             thing,
@@ -264,7 +273,7 @@ impl TenantResources for S3 {
     ) -> Result<(), ActionError> {
         Err(unsupported(
             "putting objects under another key",
-            "copy what is to be kept into a bucket under the provider's key, then mark the step done",
+            "copy what is to be kept into a bucket under the provider's key, and remove it from this one or classify this one anew",
         ))
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use workflows::platform::{
     Associations, Bucket, CallMetadata, Diagnosis, DiagnosisLevel, FieldSwap, FoundObject, GpuHealth,
-    GpuLayout, Gpus, Identity, KeySafety, Keys, Objects, ProbeFinding, Slurm, codes, tenant_name,
+    GpuLayout, Gpus, Identity, KeySafety, Keys, Objects, ProbeFinding, Slurm, WayBack, codes, tenant_name,
 };
 
 /// What every simulated capability answers when asked what it is.
@@ -101,6 +101,20 @@ pub(super) fn value<T: DeserializeOwned>(response: Response) -> Result<T, Action
 
 fn decode<T: DeserializeOwned>(value: Value) -> Result<T, ActionError> {
     serde_json::from_value(value).map_err(|e| ActionError::permanent(codes::UNREADABLE, e))
+}
+
+/// In a simulated world a key says the ways in which it can come back by flags of their own; null is what its store does not tell.
+pub(super) fn key_safety(spec: &Value) -> KeySafety {
+    let flags = [
+        ("imported", WayBack::Imported),
+        ("restored", WayBack::Restored),
+        ("backed_up", WayBack::BackedUp),
+        ("allow_plaintext_backup", WayBack::BackupAllowed),
+        ("exportable", WayBack::Exportable),
+    ];
+    let holds = flags.map(|(flag, way)| (spec.get(flag) == Some(&Value::Bool(true)), way));
+    let silent = flags.iter().any(|(flag, _)| spec.get(flag).is_some_and(Value::is_null));
+    KeySafety::of(holds.into_iter().chain([(silent, WayBack::Unknown)]))
 }
 
 #[async_trait]
@@ -235,7 +249,7 @@ impl Keys for Simulated {
         stamp: &CallMetadata,
     ) -> Result<Option<(FoundObject, KeySafety)>, ActionError> {
         let there = self.send(Call::new(System::Keys, "", Verb::Read, KEY, name), stamp).await?.found;
-        there.map(|found| Ok((found.clone(), decode(found.spec)?))).transpose()
+        Ok(there.map(|found| (found.clone(), key_safety(&found.spec))))
     }
 
     async fn destroy(

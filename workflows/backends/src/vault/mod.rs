@@ -20,13 +20,15 @@ use crate::vault::metadata::KeyMetadata;
 use crate::{SettingError, connection_settings};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use engine::ActionError;
+use engine::{ActionError, Class};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
-use workflows::platform::{CallMetadata, FoundObject, KeySafety, Keys, ProbeFinding, codes, tenant_name};
+use workflows::platform::{
+    CallMetadata, FoundObject, KeySafety, Keys, ProbeFinding, WayBack, codes, tenant_name,
+};
 
 /// One Vault, or one namespace of it.
 #[derive(Debug)]
@@ -46,8 +48,9 @@ struct Described {
     latest_version: u64,
     /// When each version was made, as Unix seconds.
     keys: BTreeMap<String, i64>,
+    /// Not told by versions that cannot import.
     #[serde(default)]
-    imported_key: bool,
+    imported_key: Option<bool>,
     #[serde(default)]
     backup_info: Option<Value>,
     #[serde(default)]
@@ -57,12 +60,18 @@ struct Described {
 }
 
 impl Described {
+    /// What was imported, backed up or restored has been outside, whatever it allows from then on: a backup can be restored with
+    /// its flags cleared, and only `restore_info` tells.
     fn safety(&self) -> KeySafety {
-        KeySafety {
-            // What was imported has been outside, whatever it allows from then on.
-            exportable: self.exportable || self.imported_key,
-            allow_plaintext_backup: self.allow_plaintext_backup || self.backup_info.is_some(),
-        }
+        KeySafety::of([
+            (self.imported_key == Some(true), WayBack::Imported),
+            (self.restore_info.is_some(), WayBack::Restored),
+            (self.backup_info.is_some(), WayBack::BackedUp),
+            (self.allow_plaintext_backup, WayBack::BackupAllowed),
+            (self.exportable, WayBack::Exportable),
+            // The material of a managed key lies in another key store.
+            (self.imported_key.is_none() || self.kind == "managed_key", WayBack::Unknown),
+        ])
     }
 
     /// Tells it from one of the same name made at another time or under another mark.
@@ -76,7 +85,7 @@ impl Described {
             "type": self.kind, "exportable": self.exportable, "imported": self.imported_key,
             "allow_plaintext_backup": self.allow_plaintext_backup, "backed_up": self.backup_info.is_some(),
             "restored": self.restore_info.is_some(), "deletion_allowed": self.deletion_allowed,
-            "latest_version": self.latest_version,
+            "latest_version": self.latest_version, KeySafety::FIELD: self.safety().can_come_back,
         })
     }
 }
@@ -178,21 +187,39 @@ impl Vault {
             if stamp.dry_run {
                 return Ok(());
             }
-            if let Some(mark) = mark.clone().filter(|_| keep_mark) {
+            // A softly deleted key encrypts nothing any more.
+            if let Some(mark) = mark.clone().filter(|_| keep_mark && !key.soft_deleted) {
                 self.keep_canary(name, mark, until).await?;
             }
-            let config = format!("{}/config", self.key_path(name));
-            let body = json!({ "deletion_allowed": true });
-            self.gone_is_fine(
-                self.client.send(Method::POST, &config, Some(body), TokenOf::Platform, until).await,
-            )?;
-            let path = self.key_path(name);
-            self.gone_is_fine(self.client.send(Method::DELETE, &path, None, TokenOf::Platform, until).await)?;
+            self.delete_key(name, &key, until).await?;
         }
         if !keep_mark && !stamp.dry_run && mark.is_some() {
             self.forget_mark(name, until).await?;
         }
         Ok(())
+    }
+
+    /// Deletes the key for good. Some stores refuse to change the settings of a softly deleted key, and then its deletion decides.
+    async fn delete_key(&self, name: &str, key: &Described, until: Instant) -> Result<(), ActionError> {
+        let config = format!("{}/config", self.key_path(name));
+        let body = json!({ "deletion_allowed": true });
+        let allowed = self.client.send(Method::POST, &config, Some(body), TokenOf::Platform, until).await;
+        let allowed = self.gone_is_fine(allowed);
+        if !key.soft_deleted {
+            allowed?;
+        }
+        let path = self.key_path(name);
+        let deleted = self.client.send(Method::DELETE, &path, None, TokenOf::Platform, until).await;
+        match self.gone_is_fine(deleted) {
+            Err(error) if key.soft_deleted && error.class == Class::Permanent => {
+                let why = format!(
+                    "key {name} is softly deleted, can be restored, and its final deletion was refused: {}",
+                    error.message
+                );
+                Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why))
+            }
+            deleted => deleted,
+        }
     }
 
     /// Another of our calls was first. Vault says so by 400 and in words; whoever called reads back and finds out anyway.

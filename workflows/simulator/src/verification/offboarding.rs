@@ -177,7 +177,8 @@ pub fn left_behind(world: &LocalWorld, tenant: &str) {
         "escrow",
         json!({ "class": "secret", "copy_of": format!("t-{tenant}") }),
     );
-    let kept = json!({ "class": "backup", "kept_until": "2026-03-01T00:00:00.000Z" });
+    let key = format!("t-{tenant}");
+    let kept = json!({ "class": "backup", "kept_until": "2026-03-01T00:00:00.000Z", "key": key });
     furnish("backups", "eu-west", "Backup", "weekly", kept);
     furnish("logs", "eu-west", "Stream", "audit", json!({ "class": "audit" }));
 }

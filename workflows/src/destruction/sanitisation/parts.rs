@@ -1,8 +1,11 @@
 //! The parts of a sanitisation record: what was done, with what, by whom; what was looked at, and what was decided.
 
-use crate::{platform::VerifiedAs, signing::Moment};
+use crate::{
+    platform::{VerifiedAs, WayBack},
+    signing::Moment,
+};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How thoroughly a medium was sanitised, in the words of NIST SP 800-88.
 #[derive(
@@ -162,6 +165,9 @@ pub struct KeyFacts {
     pub decrypt_fails: bool,
     /// Until when a snapshot of the key store exists that could bring it back.
     pub snapshots_until: Option<Moment>,
+    /// Every way in which it can come back, as it was seen before its destruction; records of earlier versions name none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub can_come_back: BTreeSet<WayBack>,
 }
 
 /// How it was looked whether the technique did what it should.

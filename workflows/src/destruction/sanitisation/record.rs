@@ -7,6 +7,7 @@ use super::rejection::NotClean;
 use crate::{
     destruction::{
         asset::{Asset, AssetId, AssetType, DataClass},
+        key_destruction,
         sanitisation::{
             gpu_scrub::{BETWEEN_TENANTS, GpuScrub},
             parts::{
@@ -272,14 +273,7 @@ impl SanitisationRecord {
     }
 
     fn key_is_gone(&self) -> Result<(), NotClean> {
-        let Some(key) = &self.key else { return Err(NotClean::NoKeyFacts) };
-        if key.exportable || key.backup_allowed {
-            return Err(NotClean::KeyCouldLeave);
-        }
-        if !key.observed_absent || !key.decrypt_fails {
-            return Err(NotClean::KeyNotProbed);
-        }
-        Ok(())
+        key_destruction::counts(self.key.as_ref())
     }
 
     fn exempt(&self, rule: &str, reason: &str, destroy_by: Option<Moment>) -> Result<(), NotClean> {

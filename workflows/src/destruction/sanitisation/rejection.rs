@@ -2,9 +2,11 @@
 
 use crate::{
     destruction::{asset::AssetId, sanitisation::gpu_scrub::ScrubGap},
+    platform::{KeySafety, WayBack},
     signing::Moment,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use store::ExecutionId;
 
 /// Why an asset does not count as clean.
@@ -68,6 +70,11 @@ pub enum NotClean {
     NoKeyFacts,
     #[error("the key could leave its key store, so its destruction proves nothing")]
     KeyCouldLeave,
+    #[error(
+        "the key could leave its key store and can come back ({}), so its destruction proves nothing, and nothing that it encrypted is destroyed with it",
+        KeySafety::said(.ways)
+    )]
+    KeyCanComeBack { ways: BTreeSet<WayBack> },
     #[error("the key was not looked for after its destruction, or decrypting with it was not tried")]
     KeyNotProbed,
     #[error("the record is about {about}")]

@@ -18,7 +18,7 @@ pub struct KeyReference {
     pub uid: String,
 }
 
-/// Makes a tenant's key and reads back that it can never leave the key store.
+/// Makes a tenant's key and reads back that it cannot come back once it is destroyed.
 ///
 /// Safe to run twice: a key of that name is read back, not made again; when no answer came, it is looked for before
 /// it is sent again. Its undo, [`DestroyTenantKey`], tolerates that it never ran, and that the key was unsafe.
@@ -69,10 +69,13 @@ impl CreateTenantKey {
             let why = format!("key {name} is of {:?}", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
-        if safety.exportable || safety.allow_plaintext_backup {
-            let why = format!(
-                "key {name} can be copied out of the key store, so destroying it would prove nothing"
-            );
+        if found.terminating {
+            let why = format!("key {name} is there, softly deleted: purge it or restore it in its key store");
+            return Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why));
+        }
+        if !safety.is_safe() {
+            let ways = KeySafety::said(&safety.can_come_back);
+            let why = format!("key {name} can come back, so destroying it would prove nothing: {ways}");
             return Err(ActionError::permanent(codes::KEY_UNSAFE, why));
         }
         Ok(KeyReference { name, uid: found.uid.clone() })
@@ -102,9 +105,20 @@ impl Action for DestroyTenantKey {
             return Ok(Removal::left(&name, &found, &stamp));
         }
         on.keys.destroy(&name, &found, &stamp).await?;
+        let Some((left, _)) = on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? else {
+            return Ok(Removal::Gone);
+        };
+        if !left.terminating {
+            return Err(look_again(codes::TERMINATING));
+        }
+        // Its store keeps it recoverable: the second deletion is the final one.
+        on.keys.destroy(&name, &left, &stamp.for_part("finally")).await?;
         match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),
-            Some(_) => Err(look_again(codes::TERMINATING)),
+            Some(_) => {
+                let why = format!("key {name} is softly deleted and still there: purge it in its key store");
+                Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why))
+            }
         }
     }
 

@@ -1,14 +1,51 @@
 //! Takes away what a tenant leaves behind: rewraps, shreds and removes one thing at a time.
 
 use crate::platform::{
-    CallMetadata, DriveTool, ObservedResource, Observer, Platform, ProbeFinding, TenantResource,
-    TenantResources,
+    CallMetadata, DriveTool, EncryptedBy, ObservedResource, Observer, Platform, ProbeFinding, TenantResource,
+    TenantResources, WayBack,
     call_metadata::{look_again, outcome_unknown},
     capabilities::tenant_resources::EmptyProgress,
     codes,
 };
-use engine::{Action, ActionError, Call, Probe, Repeat};
+use engine::{Action, ActionError, Call, Class, Probe, Repeat};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Asks, by a dry run, whether a thing that a retention rule keeps can be put under a key of the provider.
+///
+/// Fails with `platform.unsupported` where its store cannot. Safe to run twice: it changes nothing, and has nothing to undo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckRewrap {
+    /// Which thing.
+    pub thing: TenantResource,
+    /// Whose.
+    pub tenant: String,
+    /// The provider's key.
+    pub key: String,
+    /// Until when the rule keeps it, for people.
+    pub until: String,
+}
+
+impl Action for CheckRewrap {
+    const NAME: &'static str = "CheckRewrap";
+    type Platform = Platform;
+    type Output = ();
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        let stamp = CallMetadata { dry_run: true, ..CallMetadata::for_action(self, call) };
+        let asked = on.tenant_resources.rewrap(&self.thing, &self.tenant, &self.key, &stamp).await;
+        asked.map_err(|error| match error.class {
+            Class::Permanent => {
+                let why = format!(
+                    "a rule keeps {} until {}, and it cannot be put under another key before the tenant's key is destroyed: {}",
+                    self.thing, self.until, error.message
+                );
+                ActionError::permanent(codes::UNSUPPORTED, why)
+            }
+            Class::Transient | Class::Pending { .. } | Class::Unknown => error,
+        })
+    }
+}
 
 /// Puts what a retention rule keeps under a key of the provider, so that the tenant's can be destroyed.
 ///
@@ -38,7 +75,7 @@ impl Action for RewrapThing {
 /// Destroys a key and every copy of it that its store keeps, looks that it is gone, and tries to decrypt.
 ///
 /// Safe to run twice: absent is success, and each copy has its own key. When no answer came, it is looked for before it
-/// is sent again. Nothing undoes it.
+/// is sent again. Nothing undoes it. Before it does anything it looks under which key the things are that a retention rule keeps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ShredKey {
     /// Which key.
@@ -47,6 +84,9 @@ pub struct ShredKey {
     pub tenant: String,
     /// The identity that the inventory lists.
     pub uid: String,
+    /// What a retention rule keeps: while one of these is under this key, the key is not destroyed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<TenantResource>,
 }
 
 /// A key that is gone.
@@ -61,6 +101,12 @@ pub struct Shredded {
     /// With what it was destroyed; none where that was done by calls of this program alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<DriveTool>,
+    /// Every way in which it can come back, as it was seen just before its destruction; empty where it was gone by then.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub can_come_back: BTreeSet<WayBack>,
+    /// Of what a retention rule keeps: with which key each was seen to be encrypted before this one was destroyed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<TenantResource, EncryptedBy>,
 }
 
 impl Action for ShredKey {
@@ -71,6 +117,11 @@ impl Action for ShredKey {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Shredded, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
+        let kept = self.kept_under(on, &stamp).await?;
+        let seen = on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?;
+        if seen.is_some() {
+            self.loses_nothing_kept(&kept)?;
+        }
         for copy in
             on.tenant_resources.survey(&self.thing.system, &self.tenant, Observer::Platform, &stamp).await?
         {
@@ -78,42 +129,100 @@ impl Action for ShredKey {
                 on.tenant_resources.remove(&copy.thing, &copy.uid, &stamp.for_part(&copy.uid)).await?;
             }
         }
-        if let Some(seen) = on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?
-        {
-            same(&seen, &self.tenant, &self.uid)?;
-            if !seen.terminating {
-                on.tenant_resources.remove(&self.thing, &seen.uid, &stamp).await?;
-            }
-            if on
-                .tenant_resources
-                .read_resource(&self.thing, Observer::Platform, &stamp)
-                .await
-                .map_err(outcome_unknown)?
-                .is_some()
-            {
-                return Err(look_again(codes::TERMINATING));
-            }
-        }
-        self.probed(on, &stamp).await
+        let Some(seen) = seen else {
+            return Ok(Shredded { kept, ..self.probed(on, &stamp).await? });
+        };
+        same(&seen, &self.tenant, &self.uid)?;
+        self.removed(on, &seen, &stamp).await?;
+        let can_come_back = if self.is_volume() { BTreeSet::new() } else { seen.key_safety().can_come_back };
+        Ok(Shredded { kept, can_come_back, ..self.probed(on, &stamp).await? })
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Shredded>, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
+        let kept = self.kept_under(on, &stamp).await?;
         Ok(match on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await? {
             Some(_) => Probe::NotDone,
-            None => self.probed(on, &stamp).await.map_or(Probe::NotDone, Probe::Done),
+            None => {
+                let probed = self.probed(on, &stamp).await;
+                probed.map_or(Probe::NotDone, |shredded| Probe::Done(Shredded { kept, ..shredded }))
+            }
         })
     }
 }
 
 impl ShredKey {
+    /// Whether it is a volume's key, of whose copies its own system says nothing.
+    fn is_volume(&self) -> bool {
+        self.thing.system == "storage"
+    }
+
+    /// With which key each thing is encrypted that a retention rule keeps; one that is gone is left out.
+    async fn kept_under(
+        &self,
+        on: &Platform,
+        stamp: &CallMetadata,
+    ) -> Result<BTreeMap<TenantResource, EncryptedBy>, ActionError> {
+        let mut kept = BTreeMap::new();
+        for thing in &self.kept {
+            let seen = on.tenant_resources.read_resource(thing, Observer::Platform, stamp).await?;
+            kept.extend(seen.map(|seen| (thing.clone(), seen.encrypted_by())));
+        }
+        Ok(kept)
+    }
+
+    /// Fails with `key.in_use` while something that a retention rule keeps is under this key.
+    fn loses_nothing_kept(&self, kept: &BTreeMap<TenantResource, EncryptedBy>) -> Result<(), ActionError> {
+        let own = EncryptedBy::Key(self.thing.name.clone());
+        let Some((thing, _)) = kept.iter().find(|(_, by)| **by == own) else { return Ok(()) };
+        let why = format!(
+            "a rule keeps {thing}, and it is still under key {}: with the key it would be lost",
+            self.thing.name
+        );
+        Err(ActionError::permanent(codes::KEY_IN_USE, why))
+    }
+
+    /// Removes the key. One that its store keeps recoverable is removed once more, for good; one that stays even then is named.
+    async fn removed(
+        &self,
+        on: &Platform,
+        seen: &ObservedResource,
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        let (mut uid, finally) = (seen.uid.clone(), stamp.for_part("finally"));
+        for (stamp, last) in [(stamp, false), (&finally, true)] {
+            on.tenant_resources.remove(&self.thing, &uid, stamp).await?;
+            let left = on.tenant_resources.read_resource(&self.thing, Observer::Platform, stamp).await;
+            match left.map_err(outcome_unknown)? {
+                None => return Ok(()),
+                Some(left) if left.terminating && last => {
+                    let why = format!(
+                        "{} is softly deleted and still there after its final deletion was sent: it can be restored until it is purged in its key store",
+                        self.thing
+                    );
+                    return Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why));
+                }
+                Some(left) if left.terminating => uid = left.uid,
+                Some(_) => return Err(look_again(codes::TERMINATING)),
+            }
+        }
+        Ok(())
+    }
+
     async fn probed(&self, on: &Platform, stamp: &CallMetadata) -> Result<Shredded, ActionError> {
         let ProbeFinding { held, transcript } = on.tenant_resources.undecryptable(&self.thing, stamp).await?;
         if !held {
             return Err(ActionError::permanent(codes::KEY_SURVIVES, transcript));
         }
         let tool = on.tenant_resources.destruction_tool(&self.thing, stamp).await?;
-        Ok(Shredded { thing: self.thing.clone(), decrypt_fails: held, transcript, tool })
+        Ok(Shredded {
+            thing: self.thing.clone(),
+            decrypt_fails: held,
+            transcript,
+            tool,
+            can_come_back: BTreeSet::new(),
+            kept: BTreeMap::new(),
+        })
     }
 }
 
@@ -146,12 +255,15 @@ pub struct Removed {
 pub enum RemovalFate {
     /// It was observed to be absent.
     Gone,
-    /// It cannot be removed before that day: its key is gone, and every restore leaves it out.
+    /// It cannot be removed before that day, and every restore leaves it out.
     Kept {
         /// The day, as RFC 3339.
         until: String,
         /// Why.
         why: String,
+        /// With which key all that is kept is encrypted. Not known of what earlier versions saw.
+        #[serde(default)]
+        encrypted_by: EncryptedBy,
     },
 }
 
@@ -169,12 +281,12 @@ impl Action for RemoveThing {
         };
         same(&seen, &self.tenant, &self.uid)?;
         if let Some(until) = seen.text("kept_until") {
-            let why = "its store keeps it until then".to_owned();
-            return Ok(self.ended(RemovalFate::Kept { until: until.to_owned(), why }));
+            let (until, why) = (until.to_owned(), "its store keeps it until then".to_owned());
+            return Ok(self.ended(RemovalFate::Kept { until, why, encrypted_by: seen.encrypted_by() }));
         }
         if let Some(until) = self.emptied(&*on.tenant_resources, &seen, &stamp).await? {
             let why = "object lock: nobody can remove it before".to_owned();
-            return Ok(self.ended(RemovalFate::Kept { until, why }));
+            return Ok(self.ended(RemovalFate::Kept { until, why, encrypted_by: seen.encrypted_by() }));
         }
         if !seen.terminating {
             on.tenant_resources.remove(&self.thing, &seen.uid, &stamp).await?;

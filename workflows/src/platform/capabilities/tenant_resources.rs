@@ -3,7 +3,7 @@
 //! The other capabilities make things; this one finds them again and takes them away. Invariant: a removal names the
 //! identity it found, and is finished only when a look says that nothing of that identity is there.
 
-use crate::platform::{CallMetadata, DriveTool};
+use crate::platform::{CallMetadata, DriveTool, KeySafety};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,38 @@ impl ObservedResource {
     #[must_use]
     pub fn text(&self, field: &str) -> Option<&str> {
         self.spec.get(field).and_then(Value::as_str)
+    }
+}
+
+/// With which key a thing is encrypted, as its store says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EncryptedBy {
+    /// With the key of this name.
+    Key(String),
+    /// With none that a key store has: whoever gets at it can read it.
+    Nothing,
+    /// Its store does not say.
+    #[default]
+    Unknown,
+}
+
+impl ObservedResource {
+    /// Every way in which the key that this is can come back.
+    #[must_use]
+    pub fn key_safety(&self) -> KeySafety {
+        KeySafety::from_spec(&self.spec)
+    }
+
+    /// With which key it is encrypted: `key`, unless `encrypted` is false.
+    #[must_use]
+    pub fn encrypted_by(&self) -> EncryptedBy {
+        let encrypted = self.spec.get("encrypted").and_then(Value::as_bool);
+        match (encrypted, self.text("key")) {
+            (Some(false), _) | (_, Some("")) => EncryptedBy::Nothing,
+            (Some(true) | None, Some(key)) => EncryptedBy::Key(key.to_owned()),
+            (Some(true) | None, None) => EncryptedBy::Unknown,
+        }
     }
 }
 
@@ -254,7 +286,8 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Puts what the tenant's thing holds under another key.
+    /// Puts what the tenant's thing holds under another key, and says so in `key` of its `spec` from then on. A dry run answers
+    /// whether it can: it is asked before anybody agrees to the destruction of the tenant's key.
     async fn rewrap(
         &self,
         thing: &TenantResource,

@@ -2,7 +2,7 @@
 
 use crate::simulated::{
     Simulated, System, Verb,
-    capabilities::{Call, SIMULATED, value},
+    capabilities::{Call, SIMULATED, key_safety, value},
     state::machines::{DEVICES, LOG, SAMPLES},
 };
 use async_trait::async_trait;
@@ -10,8 +10,8 @@ use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
     AccessMode, CallMetadata, Devices, DriveTechnique, EmptyProgress, Environment, FilledGpu, FoundObject,
-    Machines, ObservedResource, Observer, ProbeFinding, Reset, Samples, SanitiseLog, Segment, TenantResource,
-    TenantResources, VerifiedAs, codes,
+    KeySafety, Machines, ObservedResource, Observer, ProbeFinding, Reset, Samples, SanitiseLog, Segment,
+    TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 fn system(name: &str) -> Result<System, ActionError> {
@@ -20,7 +20,13 @@ fn system(name: &str) -> Result<System, ActionError> {
 }
 
 fn seen(thing: TenantResource, found: FoundObject) -> ObservedResource {
-    let FoundObject { uid, tenant, spec, terminating, .. } = found;
+    let FoundObject { uid, tenant, mut spec, terminating, .. } = found;
+    if let ("keys", "Key") = (thing.system.as_str(), thing.kind.as_str()) {
+        let can_come_back = json!(key_safety(&spec).can_come_back);
+        if let Some(spec) = spec.as_object_mut() {
+            spec.insert(KeySafety::FIELD.to_owned(), can_come_back);
+        }
+    }
     ObservedResource { thing, uid, tenant, spec, terminating }
 }
 

@@ -1,0 +1,209 @@
+//! Keys that can come back, data that is encrypted with none, and data that a rule keeps: what cannot be promised is said before
+//! people agree, and stays an exception.
+
+use super::stage::Stage;
+use backends::simulated::{Fault, FaultKind, LocalWorld, Verb};
+use engine::Event;
+use serde_json::{Value, json};
+use workflows::{
+    destruction::{SanitisationOutcome, certificate},
+    offboarding::ASSETS_CLASSIFIED,
+    platform::TenantResource,
+};
+
+fn key() -> TenantResource {
+    TenantResource::new("keys", "", "Key", "t-acme")
+}
+
+fn bucket() -> TenantResource {
+    TenantResource::new("objects", "eu-west", "Bucket", "t-acme--eu-west")
+}
+
+async fn leaving(more: impl Fn(&LocalWorld)) -> Stage {
+    let stage = Stage::slurm(more).await;
+    assert_eq!(
+        stage.until("AwaitingDestruction").await.0,
+        "AwaitingDestruction",
+        "{}",
+        stage.trouble().await
+    );
+    stage
+}
+
+/// Goes on until the execution has just come to `state`, and nothing of it is done.
+async fn just_before(stage: &Stage, state: &str) {
+    for _ in 0..5_000 {
+        if stage.state().await.0 == state {
+            return;
+        }
+        stage.step().await;
+    }
+    panic!("it never comes to {state}: {:?}", stage.state().await);
+}
+
+/// What people are shown before they agree to the destruction.
+async fn shown(stage: &Stage) -> Value {
+    let body = stage.engine.execution(stage.id).await.unwrap().1.body;
+    let me: workflows::offboarding::Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
+    engine::Workflow::plan(&me).decides["destroys"].clone()
+}
+
+async fn exception(stage: &Stage, thing: &TenantResource) -> Option<String> {
+    let id = stage.id;
+    let file = stage.engine.transact(false, |view| certificate::certificate_file(view, id)).await.unwrap();
+    let found = certificate::verify(file.unwrap().as_bytes(), &[]);
+    let entry = found.assets.iter().find(|entry| entry.asset.locator == thing.to_string()).unwrap();
+    entry.exception.clone()
+}
+
+/// The whole kind: whatever lets it come back, the plan says so and the certificate has an exception.
+#[tokio::test]
+async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_exception() {
+    let ways = [
+        (json!({ "imported": true }), "it was imported"),
+        (json!({ "restored": true }), "it was restored from a backup"),
+        (json!({ "backed_up": true }), "a backup of it was taken"),
+        (json!({ "allow_plaintext_backup": true }), "backups of it are allowed"),
+        (json!({ "exportable": true }), "it is exportable"),
+        (json!({ "imported": null }), "its store does not say whether a copy of it exists"),
+    ];
+    for (spec, said) in ways {
+        let stage = leaving(|world| world.furnish(&key(), "acme", spec.clone())).await;
+        let plan = shown(&stage).await;
+        let exceptions = plan["exceptions"].to_string();
+        assert!(exceptions.contains("keys//Key/t-acme") && exceptions.contains(said), "{plan}");
+
+        assert_eq!(stage.to_rest().await, ("ClosedWithExceptions".into(), "finished".into()));
+
+        let why = exception(&stage, &key()).await.unwrap();
+        assert!(why.contains(said) && why.contains("proves nothing"), "{why}");
+        // What it encrypted and is still there is not destroyed with it.
+        let backup = TenantResource::new("backups", "eu-west", "Backup", "weekly");
+        let why = exception(&stage, &backup).await.unwrap();
+        assert!(why.contains("it is under key t-acme") && why.contains(said), "{why}");
+        assert_eq!(stage.certificate().await.exceptions, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_safe_key_is_no_exception_in_the_plan() {
+    let stage = leaving(|_| {}).await;
+    let plan = shown(&stage).await;
+    assert_eq!(plan.get("exceptions"), None);
+    assert!(!plan.to_string().contains("can_come_back"), "{plan}");
+}
+
+#[tokio::test]
+async fn a_backup_of_the_key_that_is_taken_after_people_agreed_is_an_exception_all_the_same() {
+    let stage = leaving(|_| {}).await;
+    stage.world().furnish(&key(), "acme", json!({ "backed_up": true }));
+
+    assert_eq!(stage.to_rest().await, ("ClosedWithExceptions".into(), "finished".into()));
+
+    let why = exception(&stage, &key()).await.unwrap();
+    assert!(why.contains("a backup of it was taken"), "{why}");
+}
+
+/// Whatever a store says, or does not say, of the encryption of a locked object.
+#[tokio::test]
+async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encrypt_it() {
+    let cases = [
+        (json!({}), "it is encrypted with key t-acme, which is destroyed"),
+        (
+            json!({ "encrypted": false }),
+            "it is not encrypted with a key that was destroyed, so it stays readable",
+        ),
+        (json!({ "key": "" }), "it is not encrypted with a key that was destroyed, so it stays readable"),
+        (
+            json!({ "key": "another" }),
+            "it is under key another, which was not destroyed, so it stays readable",
+        ),
+        (json!({ "key": null }), "does not say with which key it is encrypted, so it may stay readable"),
+    ];
+    for (more, said) in cases {
+        let mut spec = json!({ "locked": 1, "locked_until": "2027-01-01T00:00:00.000Z" });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let stage = Stage::slurm(|world| world.furnish(&bucket(), "acme", spec.clone())).await;
+
+        assert_eq!(stage.to_rest().await, ("ClosedWithExceptions".into(), "finished".into()));
+
+        let why = exception(&stage, &bucket()).await.unwrap();
+        assert!(why.contains(said), "{why}");
+        assert_eq!(said.starts_with("it is encrypted"), why.contains("which is destroyed"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_is_not_encrypted_is_not_beyond_use() {
+    let backup = TenantResource::new("backups", "eu-west", "Backup", "weekly");
+    let stage = Stage::slurm(|world| world.furnish(&backup, "acme", json!({ "encrypted": false }))).await;
+
+    assert_eq!(stage.to_rest().await, ("ClosedWithExceptions".into(), "finished".into()));
+
+    assert!(exception(&stage, &backup).await.unwrap().contains("stays readable"));
+}
+
+/// Asked of the store by a dry run, before the plan is shown: nobody agrees to what cannot be done.
+#[tokio::test]
+async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_people_are_asked() {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.script(Fault {
+        verb: Some(Verb::Patch),
+        ..Fault::on("CheckRewrap", FaultKind::RefuseBefore).times(0)
+    });
+
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+
+    let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    assert!(why.contains("a rule keeps logs/eu-west/Stream/audit until"), "{why}");
+    stage.world().script(backends::simulated::Script::default());
+    stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
+}
+
+/// Whoever says that it was moved: the key that it is still under is not destroyed.
+#[tokio::test]
+async fn a_key_is_not_destroyed_while_what_a_rule_keeps_is_under_it() {
+    let stream = TenantResource::new("logs", "eu-west", "Stream", "audit");
+    let stage = leaving(|_| {}).await;
+    just_before(&stage, "Shredding").await;
+    stage.world().furnish(&stream, "acme", json!({ "key": "t-acme" }));
+
+    assert_eq!(stage.to_rest().await, ("Shredding".into(), "parked".into()));
+
+    assert!(stage.trouble().await.contains("key.in_use"), "{}", stage.trouble().await);
+    assert!(stage.left().contains(&key().to_string()));
+}
+
+#[tokio::test]
+async fn what_a_rule_keeps_is_recorded_under_the_key_under_which_it_was_seen() {
+    let stream = TenantResource::new("logs", "eu-west", "Stream", "audit");
+    for (seen, counts) in [(json!({ "key": "provider-archive" }), true), (json!({ "key": null }), false)] {
+        let stage = leaving(|_| {}).await;
+        just_before(&stage, "Shredding").await;
+        stage.world().furnish(&stream, "acme", seen.clone());
+
+        let end = if counts { "Closed" } else { "ClosedWithExceptions" };
+        assert_eq!(stage.to_rest().await, (end.into(), "finished".into()), "{}", stage.trouble().await);
+
+        let records = stage.records().await;
+        let record = records.iter().find(|it| it.asset.as_str().ends_with(&stream.to_string())).unwrap();
+        match &record.result {
+            SanitisationOutcome::NotApplicable { reason, .. } => {
+                assert!(counts && reason.contains("under key provider-archive"), "{reason}");
+            }
+            other => assert!(!counts, "{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_its_store_keeps_recoverable_parks_at_once_and_is_named() {
+    let stage = leaving(|_| {}).await;
+    stage.script(Fault::on("ShredKey", FaultKind::FinalizerStays).named("t-acme").times(0));
+
+    assert_eq!(stage.to_rest().await, ("Shredding".into(), "parked".into()));
+
+    let why = stage.trouble().await;
+    assert!(why.contains("key.soft_deleted") && why.contains("keys//Key/t-acme"), "{why}");
+}

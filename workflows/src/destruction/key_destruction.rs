@@ -1,0 +1,143 @@
+//! Whether the destruction of a key destroys what is encrypted with it: the one rule, for the key and for its data.
+//!
+//! Asked before people agree ([`will_count`]), when records are made ([`is_lost`], [`is_kept`]), and when they are judged ([`counts`]).
+//! Invariant: a key that can come back never counts, and data never counts as lost with a key whose destruction does not.
+
+use crate::{
+    destruction::{KeyFacts, NotClean},
+    platform::{EncryptedBy, WayBack},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether the destruction of a key will count, by what was observed of it.
+///
+/// # Errors
+/// The ways in which it can come back.
+pub(crate) fn will_count(can_come_back: &BTreeSet<WayBack>) -> Result<(), NotClean> {
+    if can_come_back.is_empty() {
+        return Ok(());
+    }
+    Err(NotClean::KeyCanComeBack { ways: can_come_back.clone() })
+}
+
+/// Whether the destruction of a key counts, by what its record says. Records of earlier versions name no ways back.
+///
+/// # Errors
+/// What it lacks.
+pub(crate) fn counts(key: Option<&KeyFacts>) -> Result<(), NotClean> {
+    let key = key.ok_or(NotClean::NoKeyFacts)?;
+    will_count(&key.can_come_back)?;
+    if key.exportable || key.backup_allowed {
+        return Err(NotClean::KeyCouldLeave);
+    }
+    if !key.observed_absent || !key.decrypt_fails {
+        return Err(NotClean::KeyNotProbed);
+    }
+    Ok(())
+}
+
+/// The tenant's keys by name, each with what its record says of its destruction.
+pub(crate) type DestroyedKeys = BTreeMap<String, Option<KeyFacts>>;
+
+/// Whether a thing that still exists is lost with the destroyed keys: with which one.
+///
+/// # Errors
+/// Why it stays readable, or may: as part of a sentence about the thing.
+pub(crate) fn is_lost<'a>(
+    encrypted_by: &'a EncryptedBy,
+    destroyed: &DestroyedKeys,
+) -> Result<&'a str, String> {
+    match encrypted_by {
+        EncryptedBy::Key(name) => match destroyed.get(name) {
+            Some(facts) => match counts(facts.as_ref()) {
+                Ok(()) => Ok(name.as_str()),
+                Err(why) => Err(format!("it is under key {name}: {why}")),
+            },
+            None => Err(format!("it is under key {name}, which was not destroyed, so it stays readable")),
+        },
+        EncryptedBy::Nothing => {
+            Err("it is not encrypted with a key that was destroyed, so it stays readable".into())
+        }
+        EncryptedBy::Unknown => {
+            Err("its store does not say with which key it is encrypted, so it may stay readable".into())
+        }
+    }
+}
+
+/// Whether a thing that a rule keeps is under a key that is not among the destroyed ones: which one.
+///
+/// # Errors
+/// What was seen instead: as part of a sentence about the thing.
+pub(crate) fn is_kept<'a>(
+    seen: Option<&'a EncryptedBy>,
+    destroyed: &DestroyedKeys,
+) -> Result<&'a str, String> {
+    match seen {
+        None => Err("it was not seen when the tenant's keys were destroyed".into()),
+        Some(EncryptedBy::Key(name)) if destroyed.contains_key(name) => {
+            Err(format!("it was still under the tenant's key {name}, which was destroyed"))
+        }
+        Some(EncryptedBy::Key(name)) => Ok(name.as_str()),
+        Some(EncryptedBy::Nothing) => {
+            Err("it was seen not to be encrypted with a key of the provider".into())
+        }
+        Some(EncryptedBy::Unknown) => Err("its store does not say under which key it is".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> KeyFacts {
+        KeyFacts {
+            exportable: false,
+            backup_allowed: false,
+            observed_absent: true,
+            decrypt_fails: true,
+            snapshots_until: None,
+            can_come_back: BTreeSet::new(),
+        }
+    }
+
+    fn under(name: &str) -> EncryptedBy {
+        EncryptedBy::Key(name.into())
+    }
+
+    #[test]
+    fn a_key_that_can_come_back_in_any_way_never_counts_and_nothing_is_lost_with_it() {
+        for way in <WayBack as strum::VariantArray>::VARIANTS {
+            let ways = BTreeSet::from([*way]);
+            let facts = KeyFacts { can_come_back: ways.clone(), ..facts() };
+            let why = will_count(&ways).unwrap_err();
+            assert_eq!(counts(Some(&facts)), Err(why.clone()));
+            assert!(why.to_string().contains(way.phrase()), "{why}");
+            let destroyed = BTreeMap::from([("t-acme".to_owned(), Some(facts))]);
+            assert!(is_lost(&under("t-acme"), &destroyed).unwrap_err().contains(way.phrase()));
+        }
+    }
+
+    #[test]
+    fn a_thing_is_lost_only_with_the_very_key_that_encrypts_it() {
+        let destroyed = BTreeMap::from([("t-acme".to_owned(), Some(facts())), ("t-odd".to_owned(), None)]);
+        assert_eq!(is_lost(&under("t-acme"), &destroyed), Ok("t-acme"));
+        for readable in [under("t-odd"), under("provider"), EncryptedBy::Nothing, EncryptedBy::Unknown] {
+            assert!(is_lost(&readable, &destroyed).is_err(), "{readable:?}");
+        }
+        assert_eq!(is_kept(Some(&under("provider")), &destroyed), Ok("provider"));
+        for lost in [Some(under("t-acme")), Some(EncryptedBy::Nothing), Some(EncryptedBy::Unknown), None] {
+            assert!(is_kept(lost.as_ref(), &destroyed).is_err(), "{lost:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_is_judged_as_before() {
+        let old = r#"{"exportable":false,"backup_allowed":false,"observed_absent":true,"decrypt_fails":true,
+            "snapshots_until":null}"#;
+        let old: KeyFacts = serde_json::from_str(old).unwrap();
+        assert_eq!(counts(Some(&old)), Ok(()));
+        assert!(!serde_json::to_string(&old).unwrap().contains("come_back"), "its digest stays the same");
+        assert_eq!(counts(Some(&KeyFacts { exportable: true, ..old })), Err(NotClean::KeyCouldLeave));
+        assert_eq!(counts(None), Err(NotClean::NoKeyFacts));
+    }
+}
