@@ -4,13 +4,15 @@ use super::RemovalTarget;
 use crate::{
     destruction::{
         Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
-        Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
+        Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod, statement_about,
     },
-    platform::{RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems},
+    platform::{
+        RemainingThing, RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems,
+    },
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
-use engine::{Call, Entity, LedgerAction, Undecided, View};
+use engine::{Call, Entity, LedgerAction, MadeRepair, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -29,6 +31,9 @@ pub struct FileRecords {
     pub removed: Vec<Removed>,
     /// What was to be done.
     pub targets: Vec<RemovalTarget>,
+    /// The repairs that people have made so far.
+    #[serde(default)]
+    pub repairs: Vec<MadeRepair>,
 }
 
 /// That it was written down.
@@ -58,18 +63,26 @@ impl LedgerAction for FileRecords {
             )
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
-        // Only where a key was destroyed is what remains behind one that is gone.
-        let has_key = self.targets.iter().any(|target| target.kind == AssetType::Key);
+        let statement = |thing: &TenantResource| {
+            statement_about(&self.repairs, call.execution, thing)
+        };
+        // Only where a key was destroyed, and not merely stated to be, is what remains behind one that is gone.
+        let mut keys = self.targets.iter().filter(|target| target.kind == AssetType::Key).peekable();
+        let has_key = keys.peek().is_some() && keys.all(|key| statement(&key.thing).is_none());
+        let attributed = |record: SanitisationRecord, thing: &TenantResource| match statement(thing) {
+            Some(repair) => record.stated_by(repair),
+            None => record,
+        };
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(of_key(plain(asset), target, shredded));
+            made.push(attributed(of_key(plain(asset), target, shredded), &target.thing));
         }
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(of_thing(plain(asset), target, &removed.fate, has_key));
+            made.push(attributed(of_thing(plain(asset), target, &removed.fate, has_key), &target.thing));
         }
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
@@ -80,7 +93,7 @@ impl LedgerAction for FileRecords {
                 destroy_by: target.keep_until,
             };
             let tool = tool("put it under a key of the provider");
-            made.push(SanitisationRecord { result, tool, ..plain(asset) });
+            made.push(attributed(SanitisationRecord { result, tool, ..plain(asset) }, &target.thing));
         }
         view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
         for record in &made {
@@ -196,7 +209,8 @@ fn fate_of(target: &RemovalTarget, fate: &RemovalFate, has_key: bool) -> (Saniti
 
 /// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.
 ///
-/// A record that says something else, such as that the thing is kept, stays as it is. Safe to decide again.
+/// A record that says something else, such as that the thing is kept, stays as it is; so does one that rests on a statement of a
+/// person, and one of a system of which nothing was observed. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ValidateRecords {
     /// Whose it was.
@@ -206,6 +220,12 @@ pub struct ValidateRecords {
     /// With whose credentials, by system, as its backends answered.
     #[serde(default)]
     pub verified: VerifiedSystems,
+    /// What was looked for and not seen to be gone.
+    #[serde(default)]
+    pub remains: Vec<RemainingThing>,
+    /// The repairs that people have made so far.
+    #[serde(default)]
+    pub repairs: Vec<MadeRepair>,
 }
 
 impl LedgerAction for ValidateRecords {
@@ -226,8 +246,11 @@ impl LedgerAction for ValidateRecords {
             else {
                 continue;
             };
-            // What no backend answered for counts as the platform's own look.
-            let verified = self.verified.get(&thing.1.system).copied().unwrap_or(VerifiedAs::Platform);
+            if let Some(record) = self.unverified(&record, &thing.1, call) {
+                view.put(&record)?;
+                continue;
+            }
+            let Some(verified) = self.verified.get(&thing.1.system).copied() else { continue };
             let (verification, validation) =
                 looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
             view.put(&SanitisationRecord {
@@ -238,6 +261,23 @@ impl LedgerAction for ValidateRecords {
             })?;
         }
         Ok(())
+    }
+}
+
+impl ValidateRecords {
+    /// The record of a thing that was stated to be gone, or not seen to be.
+    fn unverified(
+        &self,
+        record: &SanitisationRecord,
+        thing: &TenantResource,
+        call: &Call,
+    ) -> Option<SanitisationRecord> {
+        let repair = statement_about(&self.repairs, call.execution, thing);
+        let stated = repair.map(|repair| record.clone().stated_by(repair));
+        let remains = self.remains.iter().find(|remaining| remaining.thing == *thing);
+        let Some(remaining) = remains else { return stated };
+        let result = SanitisationOutcome::Failed { reason: remaining.why.clone() };
+        Some(SanitisationRecord { result, ..stated.unwrap_or_else(|| record.clone()) })
     }
 }
 

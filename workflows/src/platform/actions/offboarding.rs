@@ -4,7 +4,7 @@ use crate::platform::{
     AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs,
     call_metadata::look_again, codes,
 };
-use engine::{Action, ActionError, Call};
+use engine::{Action, ActionError, Call, Class};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -94,6 +94,7 @@ impl Action for SetAdmission {
     const NAME: &'static str = "SetAdmission";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = CallMetadata::for_action(self, call);
@@ -208,5 +209,56 @@ impl Action for VerifyNothingLeft {
         }
         let why = format!("the verifier still finds {}", left.join(", "));
         Err(ActionError::permanent(codes::REMAINS, why))
+    }
+}
+
+/// Looks for each thing, with the verifier's credentials, and tells those that are gone from those that remain.
+///
+/// Run after people have accepted that a verification stays open, so that records say of each thing what was seen of it. Safe to
+/// run twice: it changes nothing, and has nothing to undo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ObserveAbsence {
+    /// Which things.
+    pub things: Vec<TenantResource>,
+}
+
+/// What was seen of things that should be gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedAbsence {
+    /// By system of the things that were looked for: with whose credentials.
+    pub verified: VerifiedSystems,
+    /// Those that are there still, or that could not be looked for.
+    pub remains: Vec<RemainingThing>,
+}
+
+/// A thing that was not seen to be gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingThing {
+    /// Which thing.
+    pub thing: TenantResource,
+    /// What was seen of it.
+    pub why: String,
+}
+
+impl Action for ObserveAbsence {
+    const NAME: &'static str = "ObserveAbsence";
+    type Platform = Platform;
+    type Output = ObservedAbsence;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<ObservedAbsence, ActionError> {
+        let stamp = CallMetadata::for_action(self, call);
+        let mut remains = Vec::new();
+        for thing in &self.things {
+            let why = match on.tenant_resources.read_resource(thing, Observer::Verifier, &stamp).await {
+                Ok(None) => continue,
+                Ok(Some(_)) => "the verifier still finds it".to_owned(),
+                Err(error) if error.class == Class::Permanent => {
+                    format!("it could not be looked for: {}", error.message)
+                }
+                Err(error) => return Err(error),
+            };
+            remains.push(RemainingThing { thing: thing.clone(), why });
+        }
+        Ok(ObservedAbsence { verified: verified_systems(on, self.things.iter()), remains })
     }
 }
