@@ -8,6 +8,7 @@ mod leaving;
 mod nodes;
 mod sealed;
 mod stage;
+mod stated;
 
 use engine::{Workflow, check, diagram};
 use std::{env, fs};

@@ -7,6 +7,8 @@ mod checked_json;
 mod contents;
 mod documents;
 pub mod envelope;
+#[cfg(test)]
+mod forgeries;
 mod issue;
 pub mod print;
 mod problem;
