@@ -175,7 +175,8 @@ impl Action for VerifyAbsent {
     }
 }
 
-/// Surveys, with the verifier's eyes, whether anything bears a tenant's mark; fails with `asset.remains`, which names it.
+/// Surveys, with the credentials of the verifier and with the platform's own, whether anything bears a tenant's mark; fails with
+/// `asset.remains`, which names it. A verifier that sees less than the platform does not hide what is left.
 ///
 /// Safe to run twice: it changes nothing, and has nothing to undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -198,17 +199,40 @@ impl Action for VerifyNothingLeft {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<VerifiedSystems, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
-        let mut left = Vec::new();
+        let (mut left, mut hidden) = (Vec::new(), Vec::new());
         for system in &self.systems {
-            let seen = on.tenant_resources.survey(system, &self.tenant, Observer::Verifier, &stamp).await?;
-            let strange = seen.into_iter().filter(|seen| !self.allowed.contains(&seen.thing));
-            left.extend(strange.map(|seen| seen.thing.to_string()));
+            let found = self.left(on, system, Observer::Verifier, &stamp).await?;
+            // The platform looks second: what is made in between is found, and not taken for hidden from the verifier.
+            let own = self.left(on, system, Observer::Platform, &stamp).await?;
+            hidden.extend(own.into_iter().filter(|thing| !found.contains(thing)));
+            left.extend(found);
         }
-        if left.is_empty() {
+        if left.is_empty() && hidden.is_empty() {
             return Ok(verified_systems(on, self.removed.iter()));
         }
-        let why = format!("the verifier still finds {}", left.join(", "));
-        Err(ActionError::permanent(codes::REMAINS, why))
+        let mut why = Vec::new();
+        if !left.is_empty() {
+            why.push(format!("the verifier still finds {}", left.join(", ")));
+        }
+        if !hidden.is_empty() {
+            why.push(format!("the platform still finds {}, which the verifier does not see", hidden.join(", ")));
+        }
+        Err(ActionError::permanent(codes::REMAINS, why.join("; ")))
+    }
+}
+
+impl VerifyNothingLeft {
+    /// What bears the tenant's mark in a system and may not be there, by name.
+    async fn left(
+        &self,
+        on: &Platform,
+        system: &str,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<String>, ActionError> {
+        let seen = on.tenant_resources.survey(system, &self.tenant, eyes, stamp).await?;
+        let strange = seen.into_iter().filter(|seen| !self.allowed.contains(&seen.thing));
+        Ok(strange.map(|seen| seen.thing.to_string()).collect())
     }
 }
 
