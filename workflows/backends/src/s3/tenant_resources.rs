@@ -290,7 +290,7 @@ impl TenantResources for S3 {
     ) -> Result<(), ActionError> {
         Err(unsupported(
             "putting objects under another key",
-            "copy what is to be kept into a bucket under the provider's key, then mark the step done",
+            "copy what is to be kept into a bucket under the provider's key, then mark the step done: the certificate says that this was stated, and not observed",
         ))
     }
 
