@@ -63,11 +63,11 @@ impl<W: Workflow> TransitionCtx<W> {
             }
         }
         let failed = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err());
-        let error = |error: &crate::ActionError| {
+        let error = |error: &crate::ActionError| -> String {
             format!("{}: {}", error.code, error.message).chars().take(ERROR_CHARS).collect()
         };
         let errors = failed.take(ERRORS).map(error).collect();
-        self.exec.data.note_repair(MadeRepair {
+        let made = MadeRepair {
             kind: repair.name().to_owned(),
             state: self.exec.state_name().to_owned(),
             action,
@@ -79,7 +79,8 @@ impl<W: Workflow> TransitionCtx<W> {
             reason: order.reason.clone(),
             at: self.at,
             errors,
-        });
+        };
+        self.exec.data.note_repair(made);
     }
 
     /// Returns true unless the execution is turning back: what its slots hold then are undos.

@@ -63,26 +63,23 @@ impl LedgerAction for FileRecords {
             )
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
-        let statement = |thing: &TenantResource| {
-            statement_about(&self.repairs, call.execution, thing)
-        };
-        // Only where a key was destroyed, and not merely stated to be, is what remains behind one that is gone.
-        let mut keys = self.targets.iter().filter(|target| target.kind == AssetType::Key).peekable();
-        let has_key = keys.peek().is_some() && keys.all(|key| statement(&key.thing).is_none());
-        let attributed = |record: SanitisationRecord, thing: &TenantResource| match statement(thing) {
-            Some(repair) => record.stated_by(repair),
-            None => record,
+        let has_key = self.key_was_destroyed(call);
+        let attributed = |record: SanitisationRecord, target: &RemovalTarget| {
+            match statement_about(&self.repairs, call.execution, &target.thing) {
+                Some(repair) => record.stated_by(repair),
+                None => record,
+            }
         };
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(attributed(of_key(plain(asset), target, shredded), &target.thing));
+            made.push(attributed(of_key(plain(asset), target, shredded), target));
         }
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(attributed(of_thing(plain(asset), target, &removed.fate, has_key), &target.thing));
+            made.push(attributed(of_thing(plain(asset), target, &removed.fate, has_key), target));
         }
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
@@ -93,13 +90,24 @@ impl LedgerAction for FileRecords {
                 destroy_by: target.keep_until,
             };
             let tool = tool("put it under a key of the provider");
-            made.push(attributed(SanitisationRecord { result, tool, ..plain(asset) }, &target.thing));
+            made.push(attributed(SanitisationRecord { result, tool, ..plain(asset) }, target));
         }
         view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
         for record in &made {
             view.put(record)?;
         }
         Ok(RecordsFiled { at: now })
+    }
+}
+
+impl FileRecords {
+    /// Returns true if the tenant had a key, and its destruction was observed and not merely stated: only then is what remains
+    /// encrypted under a key that is gone.
+    fn key_was_destroyed(&self, call: &Call) -> bool {
+        let is_stated =
+            |key: &RemovalTarget| statement_about(&self.repairs, call.execution, &key.thing).is_some();
+        let mut keys = self.targets.iter().filter(|target| target.kind == AssetType::Key).peekable();
+        keys.peek().is_some() && !keys.any(is_stated)
     }
 }
 
