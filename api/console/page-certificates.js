@@ -136,6 +136,15 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
             said.retained.map((kept) => h('li', told(kept))),
           ),
         ),
+      (said.repairs ?? []).length > 0 &&
+        h(
+          'div.callout.wait',
+          h('b', 'Repaired or stated by people:'),
+          h(
+            'ul',
+            said.repairs.map((repair) => h('li', told(repair))),
+          ),
+        ),
       h('h3', 'Outside of what was checked'),
       h(
         'ul',

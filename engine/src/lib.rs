@@ -57,7 +57,7 @@ pub use model::approval::separation::{
 pub use model::approval::vote::{Person, Seat, Verdict, Vote};
 pub use model::authorisation::{Authorisation, Authoriser};
 pub use model::definition::action::{
-    Action, BoxFuture, Call, DAY, HOUR, LedgerAction, MINUTE, Probe, Repeat, SECOND, WhilePending,
+    Action, BoxFuture, Call, DAY, HOUR, LedgerAction, MINUTE, Probe, Repeat, ResultSource, SECOND, WhilePending,
 };
 pub use model::definition::child::{Child, ChildEnd, Parent};
 pub use model::definition::diagram::{Diagram, DiagramEdge, DiagramState};
@@ -73,7 +73,7 @@ pub use model::erased_workflow::ExecutionView;
 pub use model::error::Error;
 pub use model::execution::event::{AttemptRecord, Attribution, Effect, Event, TaskRef, TimetableAlarm};
 pub use model::execution::phase::{Failure, Phase, Reason, Unwinding};
-pub use model::execution::repair::{Repair, RepairKind};
+pub use model::execution::repair::{MadeRepair, Repair, RepairKind};
 pub use model::execution::state::{Execution, Slot};
 pub use model::execution::trail::{TrailEntry, UndoState};
 pub use model::outcome::{Edge, Outcome, Rule};

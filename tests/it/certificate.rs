@@ -178,6 +178,7 @@ fn draft(approvals: Vec<RecordedApproval>) -> CertificateDraft {
             digest: Digest::from_bytes(b"audit"),
         }),
         issuer: "Example GPU Ltd".into(),
+        repairs: Vec::new(),
     }
 }
 

@@ -42,7 +42,7 @@ use crate::{
     tenancy::NodeId,
 };
 use engine::{
-    ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval,
+    ChildEnd, DAY, HOUR, MINUTE, MadeRepair, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval,
     await_signal, children, end, when,
 };
 
@@ -93,11 +93,13 @@ pub enum State {
     Verifying,
     DeletingAgain,
     VerifyingAgain,
+    ObservingData,
     ValidatingData,
     Dismantling,
     Diagnosing,
     FilingDismantled,
     VerifyingDismantled,
+    ObservingDismantled,
     ValidatingDismantled,
     ReturningNodes,
     ReleasingNodes,
@@ -123,6 +125,7 @@ impl Workflow for Offboarding {
     const INITIAL: State = State::Checking;
     type State = State;
     type Platform = Platform;
+    const EDITABLE: Option<&'static [&'static str]> = Some(&["basis", "reason"]);
 
     #[allow(clippy::too_many_lines, reason = "the machine is read top to bottom in one place")]
     fn step(&self, state: State) -> Step<Self> {
@@ -265,14 +268,23 @@ impl Workflow for Offboarding {
                 .forward_only()
                 .record(Self::verified)
                 .on_failure(actuator_codes::REMAINS, DeletingAgain)
+                .optional_to(ObservingData)
                 .then(ValidatingData),
             DeletingAgain => {
                 act_each(self.deletions()).nothing_to_undo().destroys().within(DAY).then(VerifyingAgain)
             }
             VerifyingAgain => {
-                act(self.verification()).forward_only().record(Self::verified).then(ValidatingData)
+                act(self.verification()).forward_only().record(Self::verified).optional_to(ObservingData).then(ValidatingData)
             }
-            ValidatingData => act(self.validation(true)).forward_only().then(Dismantling),
+            // People have accepted that something stays: each record says what was seen of its thing.
+            ObservingData => act(self.observation(true))
+                .forward_only()
+                .record(Self::observed)
+                .optional()
+                .then(ValidatingData),
+            ValidatingData => {
+                act(self.validation(true)).forward_only().record(Self::validated).then(Dismantling)
+            }
 
             // What held it: queues, namespaces, accounts, names.
             Dismantling => act_each(self.dismantlings())
@@ -290,9 +302,16 @@ impl Workflow for Offboarding {
                 act(self.filing()).forward_only().record(Self::filed).then(VerifyingDismantled)
             }
             VerifyingDismantled => {
-                act(self.last_look()).forward_only().record(Self::verified).then(ValidatingDismantled)
+                act(self.last_look()).forward_only().record(Self::verified).optional_to(ObservingDismantled).then(ValidatingDismantled)
             }
-            ValidatingDismantled => act(self.validation(false)).forward_only().then(ReturningNodes),
+            ObservingDismantled => act(self.observation(false))
+                .forward_only()
+                .record(Self::observed)
+                .optional()
+                .then(ValidatingDismantled),
+            ValidatingDismantled => {
+                act(self.validation(false)).forward_only().record(Self::validated).then(ReturningNodes)
+            }
 
             // Nodes that are clean are everybody's again; the others stay the tenant's.
             ReturningNodes => act_each(self.returns())
@@ -360,6 +379,10 @@ impl Workflow for Offboarding {
 
     fn plan(&self) -> Plan {
         plan::of(self)
+    }
+
+    fn note_repair(&mut self, repair: MadeRepair) {
+        self.repairs.push(repair);
     }
 
     fn examples() -> Vec<Self> {

@@ -208,6 +208,7 @@ pub(super) const ORDERED: &[ProblemCode] = &[
     ProblemCode::Already,
     ProblemCode::RepairNotNow,
     ProblemCode::RepairInvalid,
+    ProblemCode::RepairObservation,
     ProblemCode::SamePerson,
     ProblemCode::NotAPerson,
     ProblemCode::NeedsSecond,

@@ -22,6 +22,7 @@ pub(crate) fn act_with_defaults<W: Workflow>(branches: Vec<Branch<W>>, commitmen
         on_failure: Vec::new(),
         or_else: None,
         optional: false,
+        skip_to: None,
         child_type: None,
     }
 }
@@ -119,6 +120,12 @@ impl<W: Workflow, O> ActBuilder<W, O> {
     pub fn optional(mut self) -> Self {
         self.act.optional = true;
         self
+    }
+
+    /// The same, and leaving it out leads to `state`, which deals with what is then not known.
+    pub fn optional_to(mut self, state: W::State) -> Self {
+        self.act.skip_to = Some(state);
+        self.optional()
     }
 
     /// It destroys data: only an approval can authorise it, never a waiver. Makes the step forward-only.

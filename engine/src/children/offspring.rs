@@ -3,7 +3,7 @@
 //! Built by [`children`](crate::children()).
 
 use crate::{
-    ActionError, ChildEnd, ErasedAction, Outcome, Plan, Repeat, Workflow,
+    ActionError, ChildEnd, ErasedAction, Outcome, Plan, Repeat, ResultSource, Workflow,
     model::definition::{
         child::{CANCEL, ErasedChild, FinishedChild},
         erased_action::{ErasedActionKind, encode},
@@ -78,13 +78,15 @@ impl<P> ErasedAction<P> {
     {
         let arguments = child_arguments(C::NAME, &offspring.child.subject().name);
         let kind = ErasedActionKind::Child(Box::new(offspring));
-        Self { name: C::NAME, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        let (repeat, result) = (Repeat::Safe, ResultSource::Decision);
+        Self { name: C::NAME, type_id: None, arguments, repeat, result, keys: Vec::new(), kind }
     }
 
     /// Cancels the child that the same slot has started, if it has, and waits for its end.
     pub(crate) fn cancelling(arguments: Value) -> Self {
         let kind = ErasedActionKind::CancelChild;
-        Self { name: CANCEL, type_id: None, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        let (repeat, result) = (Repeat::Safe, ResultSource::Decision);
+        Self { name: CANCEL, type_id: None, arguments, repeat, result, keys: Vec::new(), kind }
     }
 }
 

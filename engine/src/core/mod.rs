@@ -9,6 +9,7 @@ pub(crate) mod directive;
 pub(crate) mod refused_commits;
 pub(crate) mod repair;
 pub(crate) mod slots;
+pub(crate) mod statements;
 pub(crate) mod timers;
 pub(crate) mod transition;
 pub(crate) mod unwind;

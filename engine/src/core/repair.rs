@@ -4,9 +4,12 @@
 //! A repair never hides what happened: what may have been done stays on the trail, an action with other arguments has
 //! another idempotency key, and what is left standing is listed when the execution ends.
 
-use super::transition::TransitionCtx;
+use super::{
+    statements::{editable, statable},
+    transition::TransitionCtx,
+};
 use crate::{
-    Act, ActionError, Class, Commitment, Phase, Refusal, Repair, Repeat, Slot, Step, TrailEntry, UndoState,
+    Act, ActionError, Attribution, Class, Commitment, Phase, Refusal, Repair, Repeat, Slot, Step, TrailEntry, UndoState,
     Unwinding, Workflow,
     core::unwind,
     model::definition::{
@@ -25,7 +28,7 @@ fn bad_repair(field: &'static str, why: impl Into<String>) -> Refusal {
 }
 
 impl<W: Workflow> TransitionCtx<W> {
-    pub(crate) fn repaired(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
+    pub(crate) fn repaired(&mut self, repair: Repair, order: &Attribution) -> Result<(), Refusal> {
         if self.exec.paused.is_some() {
             return Err(unrepairable("it is paused: resume it first"));
         }
@@ -34,9 +37,10 @@ impl<W: Workflow> TransitionCtx<W> {
         {
             return Err(bad_repair("evidence", "say what shows it"));
         }
+        self.note_repair(&repair, order);
         match self.exec.phase.clone() {
             Phase::Parked { unwinding: Some(unwinding), .. } => self.repair_undo(repair, unwinding),
-            Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair, by),
+            Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair, &order.by),
             Phase::Compensating(_) => {
                 Err(unrepairable("it is turning back: wait until it is parked, or over"))
             }
@@ -52,6 +56,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if matches!(event, crate::Event::Seconded { .. }) {
             return Err(self.unexpected("seconded"));
         }
+        self.seconded_by = Some(by.to_owned());
         self.apply(event)
     }
 
@@ -111,6 +116,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if act.child_type.is_some() {
             return Err(unrepairable("a child speaks for itself: mend the child"));
         }
+        statable(act, branch)?;
         if let Some(record) = &branch.record {
             let mut tried = self.exec.data.clone();
             record(&mut tried, output.clone()).map_err(|error| bad_repair("output", error.message))?;
@@ -136,7 +142,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         self.note_failure();
         self.exec.phase = Phase::Forward;
-        self.enter(act.next, Some(SKIPPED.into()));
+        self.enter(act.skip_to.unwrap_or(act.next), Some(SKIPPED.into()));
         Ok(())
     }
 
@@ -195,6 +201,7 @@ impl<W: Workflow> TransitionCtx<W> {
                 "must be an object with the fields to change; null takes one away",
             ));
         }
+        editable::<W>(&patch)?;
         let mut data =
             serde_json::to_value(&self.exec.data).map_err(|error| unrepairable(error.to_string()))?;
         merge(&mut data, patch);

@@ -48,7 +48,7 @@ pub fn transition<W: Workflow>(
     at: Timestamp,
 ) -> Result<Transition<W>, Refusal> {
     let mut turn =
-        TransitionCtx { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None };
+        TransitionCtx { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None, seconded_by: None };
     turn.apply(event)?;
     turn.void_outdated_votes();
     turn.set_promise_alarm();
@@ -62,6 +62,8 @@ pub(crate) struct TransitionCtx<W: Workflow> {
     pub(crate) effects: Vec<Effect>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) closed: Option<(u32, Ballot)>,
+    /// Who agreed to the command as a second person.
+    pub(crate) seconded_by: Option<String>,
 }
 
 impl<W: Workflow> TransitionCtx<W> {
@@ -89,7 +91,7 @@ impl<W: Workflow> TransitionCtx<W> {
             Event::RetryRequested(_) => self.retry()?,
             Event::TerminateRequested(order) => self.terminate(&order),
             Event::LeftoversReleased(_) => return Err(self.unexpected("leftovers_released")),
-            Event::Repaired { repair, order } => self.repaired(repair, &order.by)?,
+            Event::Repaired { repair, order } => self.repaired(repair, &order)?,
             Event::Seconded { event, by } => self.seconded(*event, &by)?,
             Event::Started => return Err(self.unexpected("started")),
         }

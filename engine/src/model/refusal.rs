@@ -76,6 +76,14 @@ pub enum Refusal {
         /// Why.
         why: String,
     },
+    /// A person's word does not stand for what an action observes, or the workflow decides.
+    #[error("{what}: {why}")]
+    NotStatable {
+        /// The action, or the field of the data.
+        what: String,
+        /// Why not, and what to do instead.
+        why: String,
+    },
     /// Four eyes: whoever gave a command does not agree to it as another.
     #[error("{person} gave the command: another person must agree to it")]
     SamePerson {
@@ -196,6 +204,7 @@ impl Refusal {
             Self::NotEntitled { .. } => "approval.not_entitled",
             Self::Unrepairable { .. } => "repair.not_now",
             Self::BadRepair { .. } => "repair.invalid",
+            Self::NotStatable { .. } => "repair.observation",
             Self::SamePerson { .. } => "repair.same_person",
             Self::ForRequester { .. } => "approval.for_requester",
             Self::NotSeparate { .. } => "approval.not_separate",

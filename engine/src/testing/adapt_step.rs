@@ -72,6 +72,7 @@ impl<W: Workflow> Act<W> {
             on_failure: self.on_failure.into_iter().map(|(code, to)| (code, state(to))).collect(),
             or_else: self.or_else.map(&state),
             optional: self.optional,
+            skip_to: self.skip_to.map(&state),
             child_type: self.child_type,
         }
     }

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     Attribution, Clock as _, DAY, Edge, Engine, Error, Event, Execution, MINUTE, ManualClock, Person, Phase,
-    Reason, Request, SECOND, Verdict, Workflow, model::erased_workflow::AwaitedInput,
+    Reason, Repair, Request, SECOND, Verdict, Workflow,
+    model::{definition::step::SKIPPED, erased_workflow::AwaitedInput},
 };
 use serde_json::Value;
 use std::{
@@ -117,6 +118,11 @@ impl<W: Workflow> RunEnvironment<W> {
                 self.answer(&engine, &open).await?;
                 continue;
             };
+            if must_skip(stuck) {
+                let repair = Repair::Skip { slot: None };
+                self.deliver(&engine, stuck.id, Event::Repaired { repair, order: order() }).await?;
+                continue;
+            }
             let reason = reason_of(stuck);
             if !self.retried.insert(stuck.id) {
                 return Ok((RunEnd::Parked(reason), parked.or(Some(reason))));
@@ -323,6 +329,13 @@ impl<W: Workflow> RunEnvironment<W> {
 fn reason_of(record: &Record) -> Reason {
     let named = |reason: &&Reason| record.reason.as_deref() == Some(Into::<&str>::into(**reason));
     Reason::VARIANTS.iter().find(named).copied().unwrap_or(Reason::LimitReached)
+}
+
+/// Whether it was parked by a fault that stands for a person who leaves the step out: its code is the label of that edge.
+fn must_skip(record: &Record) -> bool {
+    let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
+    let errors = body.pointer("/phase/parked/errors").and_then(Value::as_array);
+    errors.into_iter().flatten().any(|error| error.get("code").and_then(Value::as_str) == Some(SKIPPED))
 }
 
 fn order() -> Attribution {

@@ -23,5 +23,6 @@ mod refused_commits;
 mod separation;
 mod set_limits;
 mod signals;
+mod statements;
 mod timeouts;
 mod waiters;

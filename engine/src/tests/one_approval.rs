@@ -41,6 +41,7 @@ impl Action for Pass {
     const NAME: &'static str = "Pass";
     type Platform = ();
     type Output = ();
+    const RESULT: crate::ResultSource = crate::ResultSource::Deed;
 
     async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
         Ok(())

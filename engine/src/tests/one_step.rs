@@ -171,6 +171,7 @@ impl Action for FakeAction {
     const NAME: &'static str = "Dig";
     type Platform = FakePlatform;
     type Output = ();
+    const RESULT: crate::ResultSource = crate::ResultSource::Deed;
     // It must not be sent again unless it is known not to have happened: whatever counts as a delivery is told.
     const REPEAT: Repeat = Repeat::AfterProbe;
 
@@ -197,6 +198,7 @@ impl Action for Fill {
     const NAME: &'static str = "Fill";
     type Platform = FakePlatform;
     type Output = ();
+    const RESULT: crate::ResultSource = crate::ResultSource::Deed;
 
     async fn run(&self, on: &FakePlatform, call: &Call) -> Result<(), ActionError> {
         on.perform(&format!("undo {}", self.name), call).await

@@ -109,6 +109,7 @@ impl Action for Work {
     const NAME: &'static str = "Work";
     type Platform = Desk;
     type Output = String;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, desk: &Desk, call: &Call) -> Result<String, ActionError> {
         desk.began(call.execution);
         if desk.stuck_at == Some(self.step) {

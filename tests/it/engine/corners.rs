@@ -20,6 +20,7 @@ impl Action for Once {
     type Platform = Stage;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, on: &Stage, call: &Call) -> Result<(), ActionError> {
         on.perform(format!("once {}", self.name), call).await
     }

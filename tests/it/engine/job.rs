@@ -190,6 +190,7 @@ impl Action for Do {
     const NAME: &'static str = "Do";
     type Platform = Stage;
     type Output = String;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, on: &Stage, call: &Call) -> Result<String, ActionError> {
         on.perform(format!("do {}", self.name), call).await?;
         Ok(self.name.clone())
@@ -224,6 +225,7 @@ impl Action for Once {
     type Platform = Stage;
     type Output = String;
     const REPEAT: engine::Repeat = engine::Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, on: &Stage, call: &Call) -> Result<String, ActionError> {
         on.perform(format!("do {}", self.name), call).await?;
         Ok(self.name.clone())

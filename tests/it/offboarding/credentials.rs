@@ -18,17 +18,62 @@ use workflows::{
 #[derive(Debug)]
 struct WithoutVerifier(Arc<dyn TenantResources>);
 
+/// A backend whose verifier is not shown one thing in lists, as stores do that list what the caller may read.
+#[derive(Debug)]
+struct HiddenFromVerifier(Arc<dyn TenantResources>, TenantResource);
+
+impl Backend for WithoutVerifier {
+    fn real(&self) -> &Arc<dyn TenantResources> {
+        &self.0
+    }
+
+    fn is_own_look(&self, thing: &TenantResource) -> bool {
+        thing.system == "slurm" || thing.system == "keys"
+    }
+
+    fn is_hidden(&self, _: &TenantResource) -> bool {
+        false
+    }
+}
+
+impl Backend for HiddenFromVerifier {
+    fn real(&self) -> &Arc<dyn TenantResources> {
+        &self.0
+    }
+
+    fn is_own_look(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_hidden(&self, thing: &TenantResource) -> bool {
+        *thing == self.1
+    }
+}
+
+/// The simulated backend, looked at with such credentials.
+#[derive(Debug)]
+struct Through<B>(B);
+
+/// How a verifier's credentials differ from those of the simulated backend.
+trait Backend: std::fmt::Debug + Send + Sync {
+    fn real(&self) -> &Arc<dyn TenantResources>;
+
+    fn is_own_look(&self, thing: &TenantResource) -> bool;
+
+    fn is_hidden(&self, thing: &TenantResource) -> bool;
+}
+
 #[async_trait]
-impl TenantResources for WithoutVerifier {
+impl<B: Backend> TenantResources for Through<B> {
     fn backend(&self) -> &'static str {
-        self.0.backend()
+        self.0.real().backend()
     }
 
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
-        if thing.system == "slurm" || thing.system == "keys" {
+        if self.0.is_own_look(thing) {
             return VerifiedAs::Platform;
         }
-        self.0.verified_as(thing, eyes)
+        self.0.real().verified_as(thing, eyes)
     }
 
     async fn survey(
@@ -38,7 +83,9 @@ impl TenantResources for WithoutVerifier {
         eyes: Observer,
         stamp: &CallMetadata,
     ) -> Result<Vec<ObservedResource>, ActionError> {
-        self.0.survey(system, tenant, eyes, stamp).await
+        let mut seen = self.0.real().survey(system, tenant, eyes, stamp).await?;
+        seen.retain(|seen| eyes == Observer::Platform || !self.0.is_hidden(&seen.thing));
+        Ok(seen)
     }
 
     async fn read_resource(
@@ -47,7 +94,7 @@ impl TenantResources for WithoutVerifier {
         eyes: Observer,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        self.0.read_resource(thing, eyes, stamp).await
+        self.0.real().read_resource(thing, eyes, stamp).await
     }
 
     async fn set_admission(
@@ -57,7 +104,7 @@ impl TenantResources for WithoutVerifier {
         admits: AccessMode,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.0.set_admission(thing, tenant, admits, stamp).await
+        self.0.real().set_admission(thing, tenant, admits, stamp).await
     }
 
     async fn rewrap(
@@ -67,7 +114,7 @@ impl TenantResources for WithoutVerifier {
         key: &str,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.0.rewrap(thing, tenant, key, stamp).await
+        self.0.real().rewrap(thing, tenant, key, stamp).await
     }
 
     async fn empty(
@@ -76,7 +123,7 @@ impl TenantResources for WithoutVerifier {
         uid: &str,
         stamp: &CallMetadata,
     ) -> Result<EmptyProgress, ActionError> {
-        self.0.empty(thing, uid, stamp).await
+        self.0.real().empty(thing, uid, stamp).await
     }
 
     async fn remove(
@@ -85,7 +132,7 @@ impl TenantResources for WithoutVerifier {
         uid: &str,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        self.0.remove(thing, uid, stamp).await
+        self.0.real().remove(thing, uid, stamp).await
     }
 
     async fn undecryptable(
@@ -93,7 +140,7 @@ impl TenantResources for WithoutVerifier {
         key: &TenantResource,
         stamp: &CallMetadata,
     ) -> Result<ProbeFinding, ActionError> {
-        self.0.undecryptable(key, stamp).await
+        self.0.real().undecryptable(key, stamp).await
     }
 
     async fn destruction_tool(
@@ -101,7 +148,7 @@ impl TenantResources for WithoutVerifier {
         thing: &TenantResource,
         stamp: &CallMetadata,
     ) -> Result<Option<DriveTool>, ActionError> {
-        self.0.destruction_tool(thing, stamp).await
+        self.0.real().destruction_tool(thing, stamp).await
     }
 }
 
@@ -110,7 +157,7 @@ async fn closed(without_verifier: bool) -> Stage {
     left_behind(&ready.world, "acme");
     let stage = Stage::on(&ready, Arc::new(Memory::new()), |mut platform, _| {
         if without_verifier {
-            platform.tenant_resources = Arc::new(WithoutVerifier(platform.tenant_resources));
+            platform.tenant_resources = Arc::new(Through(WithoutVerifier(platform.tenant_resources)));
         }
         platform
     })
@@ -170,4 +217,25 @@ async fn where_a_verifier_looked_for_all_that_was_removed_no_caveat_names_it() {
     let caveat = caveats.iter().find(|line| line.starts_with("Not looked at by a separate verifier: "));
     // Parts of nodes are read back by the program that cleaned them.
     assert!(caveat.is_none_or(|line| !line.contains(" account") && !line.contains(" key")), "{caveats:?}");
+}
+
+/// What appears late and is hidden from the verifier is in the platform's own list, and the tenant is not closed.
+#[tokio::test]
+async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left() {
+    let late = TenantResource::new("objects", "eu-west", "Bucket", "late-copy");
+    let ready = ready("A100", 1).await.unwrap();
+    left_behind(&ready.world, "acme");
+    let stage = Stage::on(&ready, Arc::new(Memory::new()), |mut platform, _| {
+        let hidden = HiddenFromVerifier(platform.tenant_resources, late.clone());
+        platform.tenant_resources = Arc::new(Through(hidden));
+        platform
+    })
+    .await;
+    stage.until("AwaitingDestruction").await;
+    stage.world().furnish(&late, "acme", serde_json::json!({ "class": "workload" }));
+
+    assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
+
+    let why = stage.trouble().await;
+    assert!(why.contains(&late.to_string()) && why.contains("which the verifier does not see"), "{why}");
 }

@@ -9,6 +9,7 @@ mod leaving;
 mod nodes;
 mod sealed;
 mod stage;
+mod stated;
 mod vault;
 
 use engine::{Workflow, check, diagram};

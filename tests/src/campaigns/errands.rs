@@ -125,6 +125,7 @@ impl Action for Do {
     type Platform = Yard;
     type Output = String;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Yard, call: &Call) -> Result<String, ActionError> {
         let how = if on.is_open() && self.how != How::Never { How::Plainly } else { self.how };

@@ -22,6 +22,8 @@ pub use ledger::{
 };
 pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold};
 pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
+pub use sanitisation::attribution::RecordedRepair;
+pub(crate) use sanitisation::attribution::statement_about;
 pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
 pub use sanitisation::parts::{
     Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict,

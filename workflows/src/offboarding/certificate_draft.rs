@@ -3,12 +3,13 @@
 use super::Offboarding;
 use crate::{
     destruction::{
-        HoldScope,
+        HoldScope, RecordedRepair,
         certificate::{CertificateDraft, FormerTenant, LegalBasis, NotChecked, RecordedRequest, Software},
     },
     signing::Moment,
     tenancy::TenantId,
 };
+use store::ExecutionId;
 
 /// Where nobody looks, and why. Said on every certificate.
 const NOT_CHECKED: [(&str, &str); 3] = [
@@ -52,6 +53,8 @@ impl Offboarding {
             removed: Vec::new(),
             kept: Vec::new(),
             verified: std::collections::BTreeMap::new(),
+            remains: Vec::new(),
+            repairs: Vec::new(),
             clean: Vec::new(),
             quarantined: std::collections::BTreeMap::new(),
             assembled: None,
@@ -64,6 +67,11 @@ impl Offboarding {
     #[must_use]
     pub fn on_platform(self, platform: &crate::platform::Platform) -> Self {
         Self { simulated: platform.simulated_parts(), ..self }
+    }
+
+    /// The repairs that people have made in this execution, as its certificate lists them.
+    fn recorded_repairs(&self, run: ExecutionId) -> impl Iterator<Item = RecordedRepair> {
+        self.repairs.iter().map(move |made| RecordedRepair::new(made, run))
     }
 
     pub(super) fn draft(&self) -> CertificateDraft {
@@ -96,6 +104,7 @@ impl Offboarding {
             software: Software { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into() },
             audit_head: None,
             issuer: "the operator of this Tenure".into(),
+            repairs: self.run.iter().flat_map(|run| self.recorded_repairs(*run)).collect(),
         }
     }
 }

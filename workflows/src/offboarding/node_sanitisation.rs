@@ -24,7 +24,7 @@ use crate::{
     tenancy::{NodeId, OwnerEpoch},
 };
 use engine::{
-    DAY, HOUR, MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, end, wait, when,
+    DAY, HOUR, MINUTE, MadeRepair, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, end, wait, when,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -63,6 +63,7 @@ impl Workflow for NodeSanitisation {
     const SCHEMA: u32 = 1;
     const INITIAL: State = State::Cordoning;
     const AUTHORISED_BY_PARENT: bool = true;
+    const EDITABLE: Option<&'static [&'static str]> = Some(&["demands"]);
     type State = State;
     type Platform = Platform;
 
@@ -184,6 +185,10 @@ impl Workflow for NodeSanitisation {
         }
     }
 
+    fn note_repair(&mut self, repair: MadeRepair) {
+        self.repairs.push(repair);
+    }
+
     fn examples() -> Vec<Self> {
         examples::all()
     }
@@ -217,6 +222,7 @@ impl NodeSanitisation {
             installed: false,
             qualified: None,
             verdict: None,
+            repairs: Vec::new(),
         }
     }
 

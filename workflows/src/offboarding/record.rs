@@ -7,7 +7,8 @@ use crate::{
     },
     offboarding::node_sanitisation::SanitisationDemands,
     platform::{
-        NodeDevices, ObservedResource, ResourceAdmission, Shredded, TenantResource, VerifiedSystems, WayBack,
+        NodeDevices, ObservedResource, RemainingThing, ResourceAdmission, Shredded, TenantResource,
+        VerifiedSystems, WayBack,
     },
     policy::{ApprovalGate, PolicyRef},
     signing::{Digest, Moment},
@@ -15,6 +16,7 @@ use crate::{
         ClusterId, ClusterKind, Compliance, GpuModel, NodeId, OwnerEpoch, RegionId, TenantId, WorkspaceName,
     },
 };
+use engine::MadeRepair;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -142,6 +144,12 @@ pub struct Offboarding {
     /// With whose credentials the last look for what was removed was made, by system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verified: VerifiedSystems,
+    /// What was not seen to be gone, and people accepted as an exception.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remains: Vec<RemainingThing>,
+    /// The repairs that people have made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<MadeRepair>,
     /// Nodes that came out clean.
     pub clean: Vec<NodeId>,
     /// Nodes that did not, each with what is missing.

@@ -6,12 +6,16 @@ use crate::{
         Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
         Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
         key_destruction::{self, DestroyedKeys},
+        statement_about,
     },
-    platform::{EncryptedBy, RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems},
+    platform::{
+        EncryptedBy, RemainingThing, RemovalFate, Removed, Shredded, TenantResource, VerifiedAs,
+        VerifiedSystems,
+    },
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
-use engine::{Call, Entity, LedgerAction, Undecided, View};
+use engine::{Call, Entity, LedgerAction, MadeRepair, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +34,9 @@ pub struct FileRecords {
     pub removed: Vec<Removed>,
     /// What was to be done.
     pub targets: Vec<RemovalTarget>,
+    /// The repairs that people have made so far.
+    #[serde(default)]
+    pub repairs: Vec<MadeRepair>,
 }
 
 /// That it was written down.
@@ -59,17 +66,23 @@ impl LedgerAction for FileRecords {
             )
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
+        let attributed = |record: SanitisationRecord, target: &RemovalTarget| {
+            match statement_about(&self.repairs, call.execution, &target.thing) {
+                Some(repair) => record.stated_by(repair),
+                None => record,
+            }
+        };
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(of_key(plain(asset), target, shredded));
+            made.push(attributed(of_key(plain(asset), target, shredded), target));
         }
         let destroyed = self.destroyed_keys(view, call, &made)?;
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(of_thing(plain(asset), target, &removed.fate, &destroyed));
+            made.push(attributed(of_thing(plain(asset), target, &removed.fate, &destroyed), target));
         }
         let kept: BTreeMap<_, _> = self.shredded.iter().flat_map(|shredded| &shredded.kept).collect();
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
@@ -82,7 +95,7 @@ impl LedgerAction for FileRecords {
             }
             let result = of_kept(target, kept.get(&target.thing).copied(), &destroyed);
             let tool = tool("put it under a key of the provider, look under which key it is");
-            made.push(SanitisationRecord { result, tool, ..plain(asset) });
+            made.push(attributed(SanitisationRecord { result, tool, ..plain(asset) }, target));
         }
         view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
         for record in &made {
@@ -244,7 +257,8 @@ fn fate_of(
 
 /// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.
 ///
-/// A record that says something else, such as that the thing is kept, stays as it is. Safe to decide again.
+/// A record that says something else, such as that the thing is kept, stays as it is; so does one that rests on a statement of a
+/// person, and one of a system of which nothing was observed. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ValidateRecords {
     /// Whose it was.
@@ -254,6 +268,12 @@ pub struct ValidateRecords {
     /// With whose credentials, by system, as its backends answered.
     #[serde(default)]
     pub verified: VerifiedSystems,
+    /// What was looked for and not seen to be gone.
+    #[serde(default)]
+    pub remains: Vec<RemainingThing>,
+    /// The repairs that people have made so far.
+    #[serde(default)]
+    pub repairs: Vec<MadeRepair>,
 }
 
 impl LedgerAction for ValidateRecords {
@@ -274,8 +294,11 @@ impl LedgerAction for ValidateRecords {
             else {
                 continue;
             };
-            // What no backend answered for counts as the platform's own look.
-            let verified = self.verified.get(&thing.1.system).copied().unwrap_or(VerifiedAs::Platform);
+            if let Some(record) = self.unverified(&record, &thing.1, call) {
+                view.put(&record)?;
+                continue;
+            }
+            let Some(verified) = self.verified.get(&thing.1.system).copied() else { continue };
             let (verification, validation) =
                 looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
             view.put(&SanitisationRecord {
@@ -286,6 +309,23 @@ impl LedgerAction for ValidateRecords {
             })?;
         }
         Ok(())
+    }
+}
+
+impl ValidateRecords {
+    /// The record of a thing that was stated to be gone, or not seen to be.
+    fn unverified(
+        &self,
+        record: &SanitisationRecord,
+        thing: &TenantResource,
+        call: &Call,
+    ) -> Option<SanitisationRecord> {
+        let repair = statement_about(&self.repairs, call.execution, thing);
+        let stated = repair.map(|repair| record.clone().stated_by(repair));
+        let remains = self.remains.iter().find(|remaining| remaining.thing == *thing);
+        let Some(remaining) = remains else { return stated };
+        let result = SanitisationOutcome::Failed { reason: remaining.why.clone() };
+        Some(SanitisationRecord { result, ..stated.unwrap_or_else(|| record.clone()) })
     }
 }
 

@@ -11,9 +11,9 @@ use crate::{
     },
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
-        AccessMode, CheckRewrap, ObservedResource, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission,
-        ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifiedSystems,
-        VerifyAbsent, VerifyNothingLeft,
+        AccessMode, CheckRewrap, ObserveAbsence, ObservedAbsence, ObservedResource, ReadDevices, RemovalFate,
+        RemoveThing, ResourceAdmission, ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource,
+        VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,
@@ -242,6 +242,7 @@ impl Offboarding {
             shredded: self.shredded.clone(),
             removed: self.removed.clone(),
             targets: self.targets.clone(),
+            repairs: self.repairs.clone(),
         }
     }
 
@@ -263,6 +264,21 @@ impl Offboarding {
         self.verified = verified;
     }
 
+    /// What is looked for thing by thing, once people have accepted that a verification stays open.
+    pub(super) fn observation(&self, data: bool) -> ObserveAbsence {
+        ObserveAbsence { things: self.removed_targets(data).map(|target| target.thing.clone()).collect() }
+    }
+
+    pub(super) fn observed(&mut self, observed: ObservedAbsence) {
+        self.verified = observed.verified;
+        self.remains.extend(observed.remains);
+    }
+
+    /// An observation counts for the records that it was made for, and for no later ones.
+    pub(super) fn validated(&mut self, (): ()) {
+        self.verified.clear();
+    }
+
     /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
     pub(super) fn last_look(&self) -> VerifyNothingLeft {
         let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
@@ -272,10 +288,11 @@ impl Offboarding {
             };
             leaver.nodes.keys().map(node).collect::<Vec<_>>()
         });
+        let remains = self.remains.iter().map(|remaining| remaining.thing.clone());
         VerifyNothingLeft {
             tenant: self.tenant.to_string(),
             systems: SYSTEMS.map(str::to_owned).to_vec(),
-            allowed: self.kept.iter().cloned().chain(retained).chain(nodes).collect(),
+            allowed: self.kept.iter().cloned().chain(retained).chain(nodes).chain(remains).collect(),
             removed: self.dismantled_places(),
         }
     }
@@ -292,7 +309,13 @@ impl Offboarding {
 
     pub(super) fn validation(&self, data: bool) -> ValidateRecords {
         let things = self.removed_targets(data).map(|target| (target.kind, target.thing.clone())).collect();
-        ValidateRecords { tenant: self.tenant.clone(), things, verified: self.verified.clone() }
+        ValidateRecords {
+            tenant: self.tenant.clone(),
+            things,
+            verified: self.verified.clone(),
+            remains: self.remains.clone(),
+            repairs: self.repairs.clone(),
+        }
     }
 
     pub(super) fn sanitisations(&self) -> Vec<NodeSanitisation> {

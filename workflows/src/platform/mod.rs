@@ -37,8 +37,8 @@ pub use actions::machines::sanitise::{
 };
 pub use actions::objects::{CreateBucket, DeleteBucket};
 pub use actions::offboarding::{
-    AwaitIdle, ReadAdmission, ResourceAdmission, SetAdmission, SurveyTenant, VerifiedSystems, VerifyAbsent,
-    VerifyNothingLeft,
+    AwaitIdle, ObserveAbsence, ObservedAbsence, ReadAdmission, RemainingThing, ResourceAdmission,
+    SetAdmission, SurveyTenant, VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
 };
 pub use actions::records::DestroyRecordKey;
 pub use actions::removal::{

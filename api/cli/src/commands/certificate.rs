@@ -6,6 +6,7 @@ use crate::{
     output, settings,
 };
 use clap::Subcommand;
+use engine::{Clock as _, SystemClock};
 use program::{
     exit::{Exit, Failure},
     files,
@@ -17,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use workflows::{
-    destruction::certificate::{Verification, print, verify},
+    destruction::certificate::{Verification, print, verify_at},
     signing::{KeyFile, PublicKey},
 };
 
@@ -60,7 +61,7 @@ pub(crate) enum Certificate {
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
         Certificate::Verify { file, keys } => {
-            let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
+            let found = verify_now(&bytes(&file)?, &trusted(common, &keys)?);
             match common.output {
                 format @ (Format::Json | Format::Yaml) => output::one(
                     format,
@@ -77,7 +78,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
         }
         Certificate::Show { file } => {
-            let found = verify(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
+            let found = verify_now(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
             let text = print::text(&found).ok_or_else(|| unreadable(&file, &found))?;
             match common.output {
                 format @ (Format::Json | Format::Yaml) => {
@@ -98,7 +99,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(Exit::Done)
         }
         Certificate::Print { file, keys } => {
-            let found = verify(&bytes(&file)?, &trusted(common, &keys).unwrap_or_default());
+            let found = verify_now(&bytes(&file)?, &trusted(common, &keys).unwrap_or_default());
             output::say(&print::html(&found).ok_or_else(|| unreadable(&file, &found))?)?;
             Ok(Exit::Done)
         }
@@ -115,6 +116,11 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(Exit::Done)
         }
     }
+}
+
+/// Verifies a certificate by the clock of this machine.
+fn verify_now(file: &[u8], keys: &[PublicKey]) -> Verification {
+    verify_at(file, keys, SystemClock.now().into())
 }
 
 async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit, Failure> {

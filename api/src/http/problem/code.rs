@@ -41,6 +41,7 @@ pub(crate) enum ProblemCode {
     SignalNotAwaited,
     RepairNotNow,
     RepairInvalid,
+    RepairObservation,
     SamePerson,
     NeedsSecond,
     OwnRequest,
@@ -124,7 +125,7 @@ impl ProblemCode {
             | Self::CrossCluster | Self::ForeignTenant | Self::LoginOff | Self::LoginRefused
             | Self::LoginNoRole | Self::NotFound | Self::NoRoute | Self::NoMethod | Self::TooLarge
             | Self::MediaType | Self::HeaderUnsupported | Self::Finished | Self::PastPivot | Self::Already
-            | Self::RepairInvalid | Self::SamePerson | Self::NeedsSecond | Self::OwnRequest
+            | Self::RepairInvalid | Self::RepairObservation | Self::SamePerson | Self::NeedsSecond | Self::OwnRequest
             | Self::NotEntitled | Self::Decided | Self::VotedBefore | Self::PlanChanged | Self::ForRequester
             | Self::NotSeparate | Self::NotDelegated | Self::NoGlass | Self::GlassDestroys | Self::NoVote
             | Self::DecisionUnexplained | Self::ReviewOwn | Self::GroupExists | Self::DelegationForeign
@@ -179,6 +180,7 @@ impl ProblemCode {
             Self::SignalNotAwaited => ("signal.not_awaited", 409, "The execution does not wait for the signal now", "the detail names the signal that is awaited now; nothing was changed"),
             Self::RepairNotNow => ("repair.not_now", 409, "The execution cannot be mended so, as it stands", "the detail says what comes first"),
             Self::RepairInvalid => ("repair.invalid", 422, "The repair is not one that can be made", "the detail names the field and what is wrong with it; nothing was changed"),
+            Self::RepairObservation => ("repair.observation", 422, "Nobody can state what only the step itself observes or decides", "remove the cause and run `tenure executions retry`, which looks again; a step that may be left out is accepted as an exception with `tenure repair skip`"),
             Self::SamePerson => ("repair.same_person", 403, "Nobody agrees to a command of their own", "ask another person who may repair: `tenure proposals second`"),
             Self::NeedsSecond => ("repair.needs_second", 409, "The command needs a second person", "give it by itself, and let another person agree: `tenure proposals list`"),
             Self::OwnRequest => ("approval.own_request", 403, "Nobody decides on a request of their own", "ask another person who holds one of the roles asked for"),

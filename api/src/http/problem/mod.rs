@@ -250,6 +250,7 @@ impl From<Refusal> for Problem {
             Refusal::Already(_) => ProblemCode::Already,
             Refusal::Unrepairable { .. } => ProblemCode::RepairNotNow,
             Refusal::BadRepair { .. } => ProblemCode::RepairInvalid,
+            Refusal::NotStatable { .. } => ProblemCode::RepairObservation,
             Refusal::SamePerson { .. } => ProblemCode::SamePerson,
             Refusal::OwnRequest { .. } => ProblemCode::OwnRequest,
             Refusal::NotEntitled { .. } => ProblemCode::NotEntitled,

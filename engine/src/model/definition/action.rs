@@ -22,6 +22,17 @@ pub enum Repeat {
     AfterProbe,
 }
 
+/// Where the result of an action can come from. Decides whether an operator can mark the action as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultSource {
+    /// Only the action can learn it, by looking. An operator cannot state it.
+    Observation,
+    /// Work that can also be done by other means. An operator can state that it is done, and with which result.
+    Deed,
+    /// A decision on our own documents, whose writes are part of it. An operator cannot state it.
+    Decision,
+}
+
 /// A probe's finding about an earlier attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +64,9 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     type Output: Serialize + DeserializeOwned + Send + 'static;
     /// What may be done when an attempt's outcome is unknown.
     const REPEAT: Repeat = Repeat::Safe;
+    /// Where its result can come from. An action that does not say otherwise is an observation, which no operator can
+    /// [mark as done](crate::Repair::MarkDone): a new verification cannot be stated by mistake.
+    const RESULT: ResultSource = ResultSource::Observation;
 
     /// Does it. Called at least once; `call.key()` is the same on every attempt.
     ///

@@ -4,7 +4,7 @@
 //! the typed action.
 
 use super::child::ErasedChild;
-use crate::{Action, ActionError, BoxFuture, Call, LedgerAction, Probe, Repeat, Undecided, View};
+use crate::{Action, ActionError, BoxFuture, Call, LedgerAction, Probe, Repeat, ResultSource, Undecided, View};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{any::TypeId, fmt::Debug};
@@ -62,6 +62,7 @@ pub struct ErasedAction<P> {
     /// The action's fields.
     pub arguments: Value,
     pub(crate) repeat: Repeat,
+    pub(crate) result: ResultSource,
     /// What it is limited by, beside its tenant and its name.
     pub(crate) keys: Vec<String>,
     pub(crate) kind: ErasedActionKind<P>,
@@ -116,7 +117,7 @@ impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
         let keys = self.limited_by();
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Actuator(Box::new(self));
-        ErasedAction { name: A::NAME, type_id, arguments, repeat: A::REPEAT, keys, kind }
+        ErasedAction { name: A::NAME, type_id, arguments, repeat: A::REPEAT, result: A::RESULT, keys, kind }
     }
 }
 
@@ -125,6 +126,7 @@ impl<P, A: LedgerAction> IntoErasedAction<P, LedgerMarker> for A {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Ledger(Box::new(self));
-        ErasedAction { name: A::NAME, type_id, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        let (repeat, result) = (Repeat::Safe, ResultSource::Decision);
+        ErasedAction { name: A::NAME, type_id, arguments, repeat, result, keys: Vec::new(), kind }
     }
 }

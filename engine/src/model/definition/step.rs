@@ -53,6 +53,8 @@ pub struct Act<W: Workflow> {
     pub(crate) or_else: Option<W::State>,
     /// An operator may leave the step out.
     pub(crate) optional: bool,
+    /// Where leaving it out leads, if not to where success leads.
+    pub(crate) skip_to: Option<W::State>,
     /// The workflow that each slot starts, if that is what the step does.
     pub(crate) child_type: Option<ChildType<W::Platform>>,
 }
@@ -209,7 +211,7 @@ impl<W: Workflow> Act<W> {
         ways.extend(self.on_failure.iter().map(|(code, to)| Exit::new(*code, *to)));
         ways.extend(self.or_else.map(|to| Exit::new("failed", to)));
         if self.optional {
-            ways.push(Exit::new(SKIPPED, self.next));
+            ways.push(Exit::new(SKIPPED, self.skip_to.unwrap_or(self.next)));
         }
         ways
     }

@@ -1,6 +1,6 @@
 //! The author's view: a struct, an enum of states, and one pure function from state to step.
 
-use crate::{Plan, Step};
+use crate::{MadeRepair, Plan, Step};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt::Debug;
@@ -50,6 +50,9 @@ pub trait Workflow: Clone + Debug + Serialize + DeserializeOwned + Send + Sync +
     /// and so does the check of a parent that would start it before people, or a waiver, have agreed. Where it destroys
     /// data, people must have.
     const AUTHORISED_BY_PARENT: bool = false;
+    /// The fields of the data that a repair may edit; `None` for every field. A workflow whose data holds what its actions
+    /// observed names the fields of the request here, so that no operator can state an observation by an edit.
+    const EDITABLE: Option<&'static [&'static str]> = None;
 
     /// What is done in `state`. Pure; an exhaustive `match` without a wildcard.
     fn step(&self, state: Self::State) -> Step<Self>;
@@ -65,6 +68,12 @@ pub trait Workflow: Clone + Debug + Serialize + DeserializeOwned + Send + Sync +
     /// event; a moment in the past counts at once.
     fn promised_by(&self) -> Option<Timestamp> {
         None
+    }
+
+    /// Takes note of a repair, in the commit with which the repair takes effect. A workflow whose result tells of repairs keeps
+    /// them in its data. Must not change the plan.
+    fn note_repair(&mut self, repair: MadeRepair) {
+        drop(repair);
     }
 
     /// Values that between them show every action of [`Workflow::step`], for the static check, the diagram and the sweeps.

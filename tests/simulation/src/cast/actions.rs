@@ -26,6 +26,7 @@ impl Action for Make {
     const NAME: &'static str = "Make";
     type Platform = Arc<World>;
     type Output = Made;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, on: &Arc<World>, call: &Call) -> Result<Made, ActionError> {
         on.perform(Deed::Make, &self.name, call).await?;
         Ok(self.made(call))
@@ -66,6 +67,7 @@ impl Action for Pay {
     type Platform = Arc<World>;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
         on.perform(Deed::Pay, &self.name, call).await
     }
@@ -84,6 +86,7 @@ impl Action for Wreck {
     const NAME: &'static str = "Wreck";
     type Platform = Arc<World>;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
     async fn run(&self, on: &Arc<World>, call: &Call) -> Result<(), ActionError> {
         on.perform(Deed::Wreck, &self.name, call).await
     }

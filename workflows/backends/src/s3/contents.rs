@@ -12,6 +12,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
+use workflows::platform::codes;
 
 /// The day of what has no day: a legal hold stands until somebody lifts it.
 const NO_DAY: &str = "9999-12-31T00:00:00Z";
@@ -63,9 +64,9 @@ impl Contents {
         self.versions + self.markers + self.uploads
     }
 
-    /// Whether there is anything in it.
+    /// Whether there is anything in it. More than was counted is not nothing.
     pub(super) fn any(&self) -> bool {
-        self.removable() + self.locked > 0
+        self.more || self.removable() + self.locked > 0
     }
 
     pub(super) fn add_to(&self, spec: &mut Value) {
@@ -219,8 +220,45 @@ fn kept(
     Ok((day > now).then(|| day.to_rfc3339_opts(SecondsFormat::Secs, true)))
 }
 
-/// One page of up to 1,000 versions and delete markers, from the marks of the page before.
+/// The most pages in a row that a listing may leave empty while it says that there is more.
+const EMPTY_PAGES: usize = 100;
+
+/// The next page of up to 1,000 versions and delete markers, from the marks of the page before. It is empty only at the end of the
+/// listing.
 pub(super) async fn versions(
+    client: &Client,
+    bucket: &str,
+    from: Option<&(String, String)>,
+    until: Instant,
+) -> Result<Page<Version>, ActionError> {
+    let mut from = from.cloned();
+    for _ in 0..EMPTY_PAGES {
+        let page = versions_page(client, bucket, from.as_ref(), until).await?;
+        if page.has_ended_or_shows(from.as_ref(), bucket)? {
+            return Ok(page);
+        }
+        from = page.next;
+    }
+    Err(endless(bucket))
+}
+
+impl<T> Page<T> {
+    /// Returns true if the page has items, or is the last; refuses one that leads to itself.
+    fn has_ended_or_shows(&self, from: Option<&(String, String)>, bucket: &str) -> Result<bool, ActionError> {
+        if self.next.is_some() && self.next.as_ref() == from {
+            return Err(endless(bucket));
+        }
+        Ok(!self.items.is_empty() || self.next.is_none())
+    }
+}
+
+/// What a listing without end says of a bucket: nothing.
+fn endless(bucket: &str) -> ActionError {
+    let why = format!("bucket {bucket}: the listing says that there is more, and does not show it: what it holds is not known");
+    ActionError::transient(codes::UNREADABLE, why)
+}
+
+async fn versions_page(
     client: &Client,
     bucket: &str,
     from: Option<&(String, String)>,
@@ -246,13 +284,34 @@ pub(super) async fn versions(
     Ok(Page { items, next })
 }
 
-/// The first page of up to 1,000 unfinished uploads.
+/// The first page of up to 1,000 unfinished uploads that has any.
 pub(super) async fn uploads(
     client: &Client,
     bucket: &str,
     until: Instant,
 ) -> Result<Page<Upload>, ActionError> {
-    let answer = client.send(&S3Request::get(bucket, &[("uploads", "")]), until).await?;
+    let mut from = None;
+    for _ in 0..EMPTY_PAGES {
+        let page = uploads_page(client, bucket, from.as_ref(), until).await?;
+        if page.has_ended_or_shows(from.as_ref(), bucket)? {
+            return Ok(page);
+        }
+        from = page.next;
+    }
+    Err(endless(bucket))
+}
+
+async fn uploads_page(
+    client: &Client,
+    bucket: &str,
+    from: Option<&(String, String)>,
+    until: Instant,
+) -> Result<Page<Upload>, ActionError> {
+    let mut query = vec![("uploads", "")];
+    if let Some((key, upload)) = from {
+        query.extend([("key-marker", key.as_str()), ("upload-id-marker", upload.as_str())]);
+    }
+    let answer = client.send(&S3Request::get(bucket, &query), until).await?;
     let document = answer.document("ListMultipartUploadsResult")?;
     let items = document
         .all("Upload")
@@ -269,9 +328,10 @@ pub(super) fn count(items: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Contents, Lock, NO_DAY, kept};
+    use super::{Contents, Lock, NO_DAY, Page, codes, kept};
     use crate::s3::S3Target;
     use chrono::{DateTime, Utc};
+    use engine::Class;
 
     fn target(bypass: bool) -> S3Target {
         serde_json::from_value(serde_json::json!({
@@ -294,6 +354,28 @@ mod tests {
         assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(NO_DAY.into())));
         assert_eq!(kept(&target(true), (Some("OFF"), None, None), now), Ok(None));
         assert!(kept(&target(true), (None, Some("COMPLIANCE"), Some("soon")), now).is_err());
+    }
+
+    fn page(items: &[u8], next: Option<&str>) -> Page<u8> {
+        Page { items: items.to_vec(), next: next.map(|key| (key.to_owned(), String::new())) }
+    }
+
+    #[test]
+    fn an_empty_page_with_more_behind_it_is_not_the_end() {
+        assert_eq!(page(&[], Some("a")).has_ended_or_shows(None, "b"), Ok(false));
+        assert_eq!(page(&[], None).has_ended_or_shows(None, "b"), Ok(true));
+        assert_eq!(page(&[1], Some("a")).has_ended_or_shows(None, "b"), Ok(true));
+        let held = Contents { more: true, ..Contents::default() };
+        assert!(held.any(), "more than was counted is not nothing");
+    }
+
+    #[test]
+    fn a_page_that_leads_to_itself_says_nothing_of_the_bucket() {
+        let from = ("a".to_owned(), String::new());
+        for items in [&[][..], &[1]] {
+            let refused = page(items, Some("a")).has_ended_or_shows(Some(&from), "b").unwrap_err();
+            assert_eq!((refused.class, refused.code.as_str()), (Class::Transient, codes::UNREADABLE));
+        }
     }
 
     #[test]

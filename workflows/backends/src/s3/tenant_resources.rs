@@ -51,10 +51,15 @@ impl S3 {
                     format!("the account has more than {MOST_BUCKETS} buckets, which is all that is read");
                 return Err(ActionError::transient(codes::UNREADABLE, why));
             }
-            token = document.text("ContinuationToken").to_owned();
-            if token.is_empty() {
+            let next = document.text("ContinuationToken").to_owned();
+            if next.is_empty() {
                 return Ok(listing);
             }
+            if next == token {
+                let why = "the list of buckets says that there is more, and does not show it".to_owned();
+                return Err(ActionError::transient(codes::UNREADABLE, why));
+            }
+            token = next;
         }
     }
 
@@ -79,6 +84,21 @@ impl S3 {
                 self.target.region, theirs.owner, ours.owner
             );
             return Err(ActionError::permanent(codes::DENIED, why));
+        }
+        let hidden = hidden(&ours, &theirs);
+        if !hidden.is_empty() {
+            // What was removed between the two lists is hidden from nobody.
+            let now = self.listing(&self.platform, until).await?;
+            let there = |name: &&str| now.buckets.iter().any(|(bucket, _)| bucket == name);
+            let hidden: Vec<&str> = hidden.into_iter().filter(there).take(20).collect();
+            if !hidden.is_empty() {
+                let why = format!(
+                    "region {}: the verifier does not see {}, which the platform sees: let it list every bucket of the account",
+                    self.target.region,
+                    hidden.join(", ")
+                );
+                return Err(ActionError::permanent(codes::DENIED, why));
+            }
         }
         Ok((verifier, theirs))
     }
@@ -189,6 +209,12 @@ impl S3 {
         self.here(&thing.place)?;
         Ok(&thing.name)
     }
+}
+
+/// The buckets that the platform sees and the verifier does not.
+fn hidden<'a>(ours: &'a Listing, theirs: &Listing) -> Vec<&'a str> {
+    let seen: std::collections::BTreeSet<&str> = theirs.buckets.iter().map(|(name, _)| name.as_str()).collect();
+    ours.buckets.iter().map(|(name, _)| name.as_str()).filter(|name| !seen.contains(name)).collect()
 }
 
 fn made(listing: &Listing, name: &str) -> String {

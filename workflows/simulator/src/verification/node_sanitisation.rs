@@ -38,7 +38,7 @@ pub async fn node_sanitisation() -> Result<Report, Error> {
 }
 
 /// Nothing but an approval and the sanitisation of one node: a child needs a parent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SanitisationParent {
     node: NodeSanitisation,
     clean: Option<bool>,

@@ -6,6 +6,7 @@ use crate::{
         certificate::{CertificateEntry, CertificateKind, FormerTenant},
         legal_hold::HoldScope,
         sanitisation::{
+            attribution::RecordedRepair,
             parts::Technique,
             record::{SanitisationOutcome, SanitisationRecord, check},
             rejection::NotClean,
@@ -117,4 +118,10 @@ fn own_looks(entries: &[CertificateEntry]) -> Option<String> {
         "Not looked at by a separate verifier: {}. Whether these are gone or clean was looked at with the platform's own credentials, which also did the work.",
         named.join(", ")
     ))
+}
+
+/// How many exceptions a certificate has: assets without a record that counts, and steps that people left out.
+pub(crate) fn exceptions(entries: &[CertificateEntry], repairs: &[RecordedRepair]) -> usize {
+    let excepted = entries.iter().filter(|entry| entry.exception.is_some()).count();
+    excepted.saturating_add(repairs.iter().filter(|repair| repair.is_exception()).count())
 }

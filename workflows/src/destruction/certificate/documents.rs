@@ -8,7 +8,7 @@ use crate::{
     audit::ChainHead,
     destruction::{
         asset::AssetId, codes, inventory::Inventory, ledger::holds_of,
-        sanitisation::record::SanitisationRecord,
+        sanitisation::{attribution::RecordedRepair, record::SanitisationRecord},
     },
     signing::{Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
@@ -157,12 +157,15 @@ impl LedgerAction for AssembleCertificate {
             draft.audit_head =
                 head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
         }
+        add_statements(&mut draft.repairs, &records);
         let ended = records.values().filter_map(SanitisationRecord::last_moment).max();
         let at = Moment::from(view.now()).max(pivot.at).max(ended.unwrap_or(pivot.at));
+        let at = draft.repairs.iter().map(|repair| repair.at).fold(at, Moment::max);
         let issued = issue(draft, &pivot, &inventory, &records, self.exceptions, at);
         let issued = issued.map_err(|why| match why {
             NotIssued::TooLong { .. } => ActionError::permanent(codes::COVER_TOO_LONG, why),
             NotIssued::NotPassed(_)
+            | NotIssued::StepsLeftOut(_)
             | NotIssued::NotInInventory(_)
             | NotIssued::NotApproved(_)
             | NotIssued::OtherPivot { .. }
@@ -172,6 +175,15 @@ impl LedgerAction for AssembleCertificate {
         let IssuedCertificate { certificate, cover, .. } = issued;
         let (kind, exceptions) = (certificate.kind, certificate.exceptions);
         Ok(AssembledCertificate { id: run, kind, exceptions, cover })
+    }
+}
+
+/// Adds the repairs of other executions on whose statements records rest.
+fn add_statements(repairs: &mut Vec<RecordedRepair>, records: &BTreeMap<AssetId, SanitisationRecord>) {
+    for repair in records.values().filter_map(|record| record.stated.as_ref()) {
+        if !repairs.contains(repair) {
+            repairs.push(repair.clone());
+        }
     }
 }
 

@@ -7,12 +7,12 @@ use crate::{
             AuditHead, Certificate, CertificateEntry, CertificateKind, FORMAT, FormerTenant, InventoryRef,
             LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest, Retained, Software,
             checked_json,
-            contents::{caveats, judge, names, results, title},
+            contents::{self, caveats, judge, names, results, title},
             rules,
         },
         inventory::{Inventory, paged},
         legal_hold::{HoldScope, Pivot},
-        sanitisation::{record::SanitisationRecord, rejection::NotClean},
+        sanitisation::{attribution::RecordedRepair, record::SanitisationRecord, rejection::NotClean},
     },
     policy::PolicyRef,
     signing::{Digest, Moment, canonical::value},
@@ -61,6 +61,9 @@ pub struct CertificateDraft {
     pub audit_head: Option<AuditHead>,
     /// Who answers for it.
     pub issuer: String,
+    /// The repairs that people made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<RecordedRepair>,
 }
 
 /// A certificate that has not been signed yet.
@@ -80,6 +83,9 @@ pub enum NotIssued {
     /// Some assets have no record that counts.
     #[error("{} of the assets have no record that counts: {}", .0.len(), reasons(.0))]
     NotPassed(BTreeMap<AssetId, NotClean>),
+    /// People left steps out, and accepted that as an exception.
+    #[error("people left out {0} of the steps that verify, and accepted that as an exception")]
+    StepsLeftOut(usize),
     /// There are records of assets that are not in the inventory.
     #[error("there are records of assets that are not in the inventory: {}", .0.iter().map(AssetId::as_str).collect::<Vec<_>>().join(", "))]
     NotInInventory(BTreeSet<AssetId>),
@@ -139,6 +145,10 @@ pub fn issue(
     if exceptions == Exceptions::Refuse && !lacking.is_empty() {
         return Err(NotIssued::NotPassed(lacking));
     }
+    let left_out = draft.repairs.iter().filter(|repair| repair.is_exception()).count();
+    if exceptions == Exceptions::Refuse && left_out > 0 {
+        return Err(NotIssued::StepsLeftOut(left_out));
+    }
     let entry = |asset: &Asset| entry(asset, records.get(&asset.id), lacking.get(&asset.id));
     let entries: Vec<CertificateEntry> = inventory.assets().map(entry).collect();
     let (pages, listed) = write_pages(&entries, digest);
@@ -194,7 +204,7 @@ fn cover(
     inventory: InventoryRef,
     issued_at: Moment,
 ) -> Certificate {
-    let exceptions = entries.iter().filter(|entry| entry.exception.is_some()).count();
+    let exceptions = contents::exceptions(entries, &draft.repairs);
     let kind = if exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
     Certificate {
         format: FORMAT.into(),
@@ -218,5 +228,6 @@ fn cover(
         policies: draft.policies,
         software: draft.software,
         audit_head: draft.audit_head,
+        repairs: draft.repairs,
     }
 }

@@ -7,6 +7,8 @@ mod checked_json;
 mod contents;
 mod documents;
 pub mod envelope;
+#[cfg(test)]
+mod forgeries;
 mod issue;
 pub mod print;
 mod problem;
@@ -22,13 +24,13 @@ pub use documents::{
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
 pub use sign::{CertificateSignature, SignCertificate};
-pub use verify::{Verification, verify};
+pub use verify::{CLOCK_SKEW, Verification, verify, verify_at};
 
 use crate::{
     destruction::{
         asset::{Asset, DataClass},
         legal_hold::HoldScope,
-        sanitisation::record::SanitisationRecord,
+        sanitisation::{attribution::RecordedRepair, record::SanitisationRecord},
     },
     policy::PolicyRef,
     signing::{Digest, Moment},
@@ -267,7 +269,7 @@ pub struct Certificate {
     pub inventory: InventoryRef,
     /// How many assets ended how.
     pub results: BTreeMap<String, usize>,
-    /// How many have no record that counts.
+    /// How many assets have no record that counts, and how many steps people left out, together.
     pub exceptions: usize,
     /// What is kept.
     pub retained: Vec<Retained>,
@@ -281,6 +283,9 @@ pub struct Certificate {
     pub software: Software,
     /// Where the tenant's audit log stood.
     pub audit_head: Option<AuditHead>,
+    /// The repairs that people made in the execution, and in those that it started as far as a record rests on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<RecordedRepair>,
 }
 
 /// One asset on a page.

@@ -46,7 +46,7 @@ pub fn html(verification: &Verification) -> Option<String> {
     if certificate.exceptions > 0 {
         let _ = writeln!(
             page,
-            "<p class=\"exceptions\"><span class=\"no\">This certificate has exceptions.</span> {} of {} assets have no record that counts; each says why.</p>",
+            "<p class=\"exceptions\"><span class=\"no\">This certificate has exceptions.</span> {} exceptions among {} assets and the steps that people left out; each says why.</p>",
             certificate.exceptions, certificate.inventory.assets
         );
     }
@@ -62,7 +62,7 @@ pub fn html(verification: &Verification) -> Option<String> {
 
 fn cover(page: &mut String, certificate: &Certificate, verification: &Verification) {
     let mut rest = value(certificate);
-    let lists = ["caveats", "not_checked", "retained", "approvals", "title", "issuer"];
+    let lists = ["caveats", "not_checked", "retained", "approvals", "repairs", "title", "issuer"];
     if let Some(fields) = rest.as_object_mut() {
         for list in lists {
             fields.remove(list);
@@ -70,6 +70,14 @@ fn cover(page: &mut String, certificate: &Certificate, verification: &Verificati
     }
     section(page, "What was destroyed", &rest);
     section(page, "Who agreed", &value(&certificate.approvals));
+    if !certificate.repairs.is_empty() {
+        page.push_str("<h2>What people repaired or stated</h2>\n<ul>\n");
+        for repair in &certificate.repairs {
+            let _ = writeln!(page, "<li>{}</li>", escape(&repair.describe()));
+        }
+        page.push_str("</ul>\n");
+        table(page, &value(&certificate.repairs));
+    }
     section(page, "What is kept", &value(&certificate.retained));
     section(page, "Where nobody looked", &value(&certificate.not_checked));
     page.push_str("<h2>What this does not prove</h2>\n<ul>\n");
@@ -190,6 +198,7 @@ pub fn summary(entry: &CertificateEntry) -> String {
         SanitisationOutcome::Unknown => "How it ended is not known".into(),
     };
     let mut said = vec![what];
+    said.extend(record.stated.as_ref().map(|repair| format!("Stated, not observed: {}", repair.people())));
     said.extend(record.scrub.as_ref().map(|scrub| format!("GPU memory: {}", scrub.claim())));
     said.extend(record.verification.as_ref().map(|verified| {
         let (checked, wrong) = (verified.checked, verified.mismatches + verified.unreadable);
@@ -242,6 +251,9 @@ pub fn text(verification: &Verification) -> Option<String> {
             names.join(" and "),
             approval.plan_digest
         );
+    }
+    for repair in &certificate.repairs {
+        let _ = writeln!(text, "repair: {}", repair.describe());
     }
     for line in fingerprints(verification) {
         let _ = writeln!(text, "{line}");

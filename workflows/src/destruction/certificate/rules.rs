@@ -5,13 +5,30 @@ use crate::{
     destruction::{
         asset::AssetId,
         inventory::Inventory,
-        sanitisation::{record::SanitisationRecord, rejection::NotClean},
+        sanitisation::{
+            attribution::RecordedRepair,
+            record::{SanitisationOutcome, SanitisationRecord},
+            rejection::NotClean,
+        },
     },
+    platform::VerifiedAs,
     signing::Moment,
 };
 use engine::{Ballot, Person, Plan, PlanDigest, Verdict, Vote};
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+/// How a verifier that looked is named.
+const VERIFIER: &str = "tenure verifier";
+/// How the caveats begin that certificates of each version have, where their assets call for them.
+const CAVEATS: [&str; 6] = [
+    "It proves what was recorded",
+    "Fields follow NIST",
+    "GPU memory:",
+    "LUKS volumes:",
+    "Not looked at by a separate verifier",
+    "Until ",
+];
 
 /// Every rule that is broken, with the field that breaks it.
 pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
@@ -25,7 +42,69 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
         of_approval(certificate, place, approval, &mut problems);
     }
     of_times(certificate, entries, &mut problems);
+    of_repairs(certificate, entries, &mut problems);
+    of_limits(certificate, entries, &mut problems);
     problems
+}
+
+/// A record says so where it rests on the statement of a person, the cover lists that person, and nobody agreed to their own repair.
+fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
+    for (place, repair) in certificate.repairs.iter().enumerate() {
+        if repair.seconded_by.as_ref().is_some_and(|second| second.trim() == repair.by.trim()) {
+            let twice = format!("{} agreed to a repair of their own", repair.by);
+            problems.push(Problem::new(format!("repairs[{place}].seconded_by"), twice));
+        }
+        if repair.by.trim().is_empty() {
+            problems.push(Problem::new(format!("repairs[{place}].by"), "names nobody"));
+        }
+        if repair.at > certificate.issued_at {
+            let late = format!("{} lies after the date of issue", repair.at);
+            problems.push(Problem::new(format!("repairs[{place}].at"), late));
+        }
+    }
+    for (place, entry) in entries.iter().enumerate() {
+        let Some(record) = &entry.record else { continue };
+        let mut wrong = |field: &str, problem: String| {
+            problems.push(Problem::new(format!("assets[{place}].record.{field}"), problem));
+        };
+        match &record.stated {
+            Some(repair) => {
+                if !certificate.repairs.contains(repair) {
+                    wrong("stated", "is none of the repairs that the cover lists".into());
+                }
+                if record.result == SanitisationOutcome::SanitisedVerified {
+                    wrong("result", format!("claims to be verified, and {} merely stated it", repair.people()));
+                }
+            }
+            None => {
+                let is_about = |repair: &&RecordedRepair| {
+                    repair.claims_removal() && repair.things.contains(&entry.asset.locator)
+                };
+                if let Some(repair) = certificate.repairs.iter().find(is_about).filter(|_| entry.exception.is_none()) {
+                    wrong("stated", format!("is missing: {} stated that it was done", repair.people()));
+                }
+            }
+        }
+        if let Some(verification) = &record.verification
+            && let Some(VerifiedAs::Platform | VerifiedAs::Mixed) = verification.verified_as
+            && verification.actor.name.trim() == VERIFIER
+        {
+            wrong("verification.actor", "names the verifier, and other credentials than a verifier's looked".into());
+        }
+    }
+}
+
+/// Nobody takes out of a certificate what it does not prove.
+fn of_limits(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
+    let required = contents::caveats(entries);
+    for caveat in required.iter().filter(|caveat| CAVEATS.iter().any(|known| caveat.starts_with(known))) {
+        if !certificate.caveats.contains(caveat) {
+            problems.push(Problem::new("caveats", format!("lack: {caveat}")));
+        }
+    }
+    if certificate.not_checked.is_empty() {
+        problems.push(Problem::new("not_checked", "names no place, and nobody looks everywhere"));
+    }
 }
 
 fn of_list(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
@@ -76,7 +155,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, p
 }
 
 fn of_summary(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
-    let exceptions = entries.iter().filter(|entry| entry.exception.is_some()).count();
+    let exceptions = contents::exceptions(entries, &certificate.repairs);
     if certificate.exceptions != exceptions {
         problems.push(Problem::new(
             "exceptions",
@@ -140,6 +219,9 @@ fn of_approval(
     let broken = approval.votes.iter().any(|vote| vote.break_glass && !vote.reason.trim().is_empty());
     if ballot.seats_required() == 0 || (ballot.seats_filled() < ballot.seats_required() && !broken) {
         wrong("votes", format!("fill {} of {} seats", ballot.seats_filled(), ballot.seats_required()));
+    }
+    if approval.granted_at < approval.opened_at {
+        wrong("granted_at", "lies before it was opened".into());
     }
     if approval.granted_at > certificate.pivot_at {
         wrong("granted_at", "lies after the beginning of destruction".into());

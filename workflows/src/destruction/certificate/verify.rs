@@ -8,7 +8,7 @@ use super::{
 use crate::{
     destruction::sanitisation::record::SanitisationOutcome,
     platform::VerifiedAs,
-    signing::{Digest, PublicKey, canonical::value, dsse::pae},
+    signing::{Digest, Moment, PublicKey, canonical::value, dsse::pae},
 };
 use base64::{
     Engine as _,
@@ -16,7 +16,8 @@ use base64::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+use store::Timestamp;
 
 /// What came of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,7 +34,24 @@ pub struct Verification {
     pub assets: Vec<CertificateEntry>,
 }
 
-/// Verifies a certificate's file with the keys that are trusted. Any byte changed is a problem that names its field.
+/// How far the clock of the issuer may be ahead of that of the verifier.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
+
+/// As [`verify`], by a clock that says `now`: a certificate issued later than that, by more than [`CLOCK_SKEW`], is refused.
+#[must_use]
+pub fn verify_at(file: &[u8], keys: &[PublicKey], now: Moment) -> Verification {
+    let mut found = verify(file, keys);
+    let latest = Moment::from(Timestamp::from(now).after(CLOCK_SKEW));
+    if let Some(certificate) = found.certificate.as_ref().filter(|certificate| certificate.issued_at > latest) {
+        let at = certificate.issued_at;
+        let minutes = CLOCK_SKEW.as_secs() / 60;
+        let late = format!("{at} lies in the future: it is {now} here, and {minutes} minutes of difference are allowed");
+        found.problems.push(Problem::new("issued_at", late));
+    }
+    found
+}
+
+/// Verifies a certificate's file with the keys that are trusted, without a clock. Any byte changed is a problem that names its field.
 #[must_use]
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut problems = Vec::new();
@@ -296,17 +314,16 @@ impl Verification {
         proves.extend(certificate.approvals.iter().flat_map(not_separate));
         proves.extend(certificate.approvals.iter().flat_map(codes_of_parties));
         proves.extend(certificate.approvals.iter().flat_map(removed_since));
-        let sound = self.assets.len().saturating_sub(certificate.exceptions);
+        proves.extend(certificate.repairs.iter().map(|repair| format!("{}.", repair.describe())));
+        let lacking = self.assets.iter().filter(|entry| entry.exception.is_some()).count();
+        let sound = self.assets.len().saturating_sub(lacking);
         proves.push(format!(
             "{sound} of {} assets have a record that counts{}.",
             self.assets.len(),
             self.counted()
         ));
-        if certificate.exceptions > 0 {
-            proves.push(format!(
-                "{} assets have NO record that counts; each says why.",
-                certificate.exceptions
-            ));
+        if lacking > 0 {
+            proves.push(format!("{lacking} assets have NO record that counts; each says why."));
         }
         proves
     }

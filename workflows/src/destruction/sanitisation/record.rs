@@ -9,6 +9,7 @@ use crate::{
         asset::{Asset, AssetId, AssetType, DataClass},
         key_destruction,
         sanitisation::{
+            attribution::RecordedRepair,
             gpu_scrub::{BETWEEN_TENANTS, GpuScrub},
             parts::{
                 Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation,
@@ -141,6 +142,9 @@ pub struct SanitisationRecord {
     pub destination: Option<String>,
     /// Digests of what was collected, by name.
     pub evidence: BTreeMap<String, Digest>,
+    /// The repair by which a person stated that it is done, where nothing observed that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stated: Option<RecordedRepair>,
 }
 
 impl SanitisationRecord {
@@ -178,6 +182,7 @@ impl SanitisationRecord {
             result: SanitisationOutcome::Unknown,
             destination: None,
             evidence: BTreeMap::new(),
+            stated: None,
         }
     }
 
@@ -211,6 +216,7 @@ impl SanitisationRecord {
     /// # Errors
     /// The first thing that is lacking.
     pub fn passes(&self) -> Result<(), NotClean> {
+        self.observed()?;
         match &self.result {
             SanitisationOutcome::SanitisedVerified => {
                 self.sanitised()?;
@@ -253,6 +259,7 @@ impl SanitisationRecord {
         if verification.checked == 0 {
             return Err(NotClean::NothingChecked);
         }
+        self.looked_at_by_another(verification)?;
         if verification.mismatches > 0 || verification.unreadable > 0 {
             let Verification { mismatches, unreadable, .. } = *verification;
             return Err(NotClean::Mismatches { mismatches, unreadable });

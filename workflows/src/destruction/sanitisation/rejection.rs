@@ -28,6 +28,10 @@ pub enum NotClean {
     NoMethod,
     #[error("it has not been verified")]
     NotVerified,
+    #[error("that it was done was stated by {by}, and not observed")]
+    Stated { by: String },
+    #[error("{actor} both did the work and verified it: another must look")]
+    VerifierIsDoer { actor: String },
     #[error("its verification looked at nothing")]
     NothingChecked,
     #[error(

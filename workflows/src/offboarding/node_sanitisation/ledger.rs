@@ -2,7 +2,7 @@
 
 use super::{NodeSanitisation, records};
 use crate::{
-    destruction::{AssetId, Inventory, NotClean, SanitisationRecord, node_is_clean},
+    destruction::{Asset, AssetId, Inventory, NotClean, RecordedRepair, SanitisationRecord, node_is_clean},
     ledger::codes,
     offboarding::node_sanitisation::record::NodeVerdict,
     signing::Moment,
@@ -85,6 +85,10 @@ impl LedgerAction for FileNode {
         let mut filed = BTreeMap::new();
         for asset in &assets {
             let record = records::of(&self.of, asset, call, now);
+            let record = match self.statement_about(asset, call) {
+                Some(repair) => record.stated_by(repair),
+                None => record,
+            };
             view.put(&record)?;
             filed.insert(asset.id.clone(), record);
         }
@@ -97,5 +101,17 @@ impl LedgerAction for FileNode {
             view.put(&node.quarantine(*owner_epoch).map_err(changed)?)?;
         }
         Ok(NodeVerdict { dirty, assets: assets.len() })
+    }
+}
+
+impl FileNode {
+    /// The statement of a person on which the record of an asset rests: one about the asset, or about the whole node.
+    fn statement_about(&self, asset: &Asset, call: &Call) -> Option<RecordedRepair> {
+        let made = self.of.repairs.iter().rev().map(|made| RecordedRepair::new(made, call.execution));
+        let mut stated = made.filter(RecordedRepair::is_statement);
+        let is_about = |repair: &RecordedRepair| {
+            repair.things.is_empty() || asset.serial.as_ref().is_some_and(|serial| repair.things.contains(serial))
+        };
+        stated.find(is_about)
     }
 }

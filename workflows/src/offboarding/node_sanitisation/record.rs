@@ -7,6 +7,7 @@ use crate::{
     signing::Moment,
     tenancy::{ClusterId, NodeId, OwnerEpoch, TenantId},
 };
+use engine::MadeRepair;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
@@ -27,7 +28,7 @@ pub struct SanitisationDemands {
 }
 
 /// The request, and what has been learnt while serving it. Persisted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeSanitisation {
     /// Whose data is on the node.
     pub tenant: TenantId,
@@ -61,6 +62,9 @@ pub struct NodeSanitisation {
     pub qualified: Option<QualifyFinding>,
     /// What it came to.
     pub verdict: Option<NodeVerdict>,
+    /// The repairs that people have made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<MadeRepair>,
 }
 
 /// How far a drive is.

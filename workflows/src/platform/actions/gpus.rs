@@ -52,6 +52,7 @@ impl Action for SetGpuLayout {
     const NAME: &'static str = "SetGpuLayout";
     type Platform = Platform;
     type Output = GpuLayout;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -80,6 +81,7 @@ impl Action for RestoreGpuLayout {
     const NAME: &'static str = "RestoreGpuLayout";
     type Platform = Platform;
     type Output = GpuLayout;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

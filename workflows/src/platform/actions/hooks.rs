@@ -67,6 +67,7 @@ impl Action for RunHook {
     type Platform = Platform;
     type Output = HookOutput;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_hook(&self.hook)
@@ -86,6 +87,7 @@ impl Action for UndoHook {
     type Platform = Platform;
     type Output = HookOutput;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_hook(&self.hook)

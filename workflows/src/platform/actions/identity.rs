@@ -24,6 +24,7 @@ impl Action for CreateIdentity {
     const NAME: &'static str = "CreateIdentity";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let name = tenant_name(&self.tenant)?;
@@ -48,6 +49,7 @@ impl Action for DeleteIdentity {
     const NAME: &'static str = "DeleteIdentity";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
@@ -86,6 +88,7 @@ impl Action for PublishCredentials {
     type Platform = Platform;
     type Output = CredentialReference;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CredentialReference, ActionError> {
         let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
@@ -132,6 +135,7 @@ impl Action for RevokeCredentials {
     const NAME: &'static str = "RevokeCredentials";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));

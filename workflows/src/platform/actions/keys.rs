@@ -33,6 +33,7 @@ impl Action for CreateTenantKey {
     type Platform = Platform;
     type Output = KeyReference;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<KeyReference, ActionError> {
         let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
@@ -97,6 +98,7 @@ impl Action for DestroyTenantKey {
     type Platform = Platform;
     type Output = Removal;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));

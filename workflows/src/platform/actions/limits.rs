@@ -84,6 +84,7 @@ impl Action for KeepLimits {
     const NAME: &'static str = "KeepLimits";
     type Platform = Platform;
     type Output = LimitKept;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)

@@ -26,6 +26,7 @@ impl Action for CreateBucket {
     type Platform = Platform;
     type Output = CreatedObject;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<CreatedObject, ActionError> {
         let (bucket, stamp) = (self.bucket()?, CallMetadata::for_action(self, call));
@@ -97,6 +98,7 @@ impl Action for DeleteBucket {
     type Platform = Platform;
     type Output = Removal;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removal, ActionError> {
         let (name, stamp) = (bucket_name(&self.tenant, &self.region)?, CallMetadata::for_action(self, call));

@@ -4,7 +4,7 @@ use crate::platform::{
     AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs,
     call_metadata::look_again, codes,
 };
-use engine::{Action, ActionError, Call};
+use engine::{Action, ActionError, Call, Class};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -94,6 +94,7 @@ impl Action for SetAdmission {
     const NAME: &'static str = "SetAdmission";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let stamp = CallMetadata::for_action(self, call);
@@ -174,7 +175,8 @@ impl Action for VerifyAbsent {
     }
 }
 
-/// Surveys, with the verifier's eyes, whether anything bears a tenant's mark; fails with `asset.remains`, which names it.
+/// Surveys, with the credentials of the verifier and with the platform's own, whether anything bears a tenant's mark; fails with
+/// `asset.remains`, which names it. A verifier that sees less than the platform does not hide what is left.
 ///
 /// Safe to run twice: it changes nothing, and has nothing to undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -197,16 +199,90 @@ impl Action for VerifyNothingLeft {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<VerifiedSystems, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
-        let mut left = Vec::new();
+        let (mut left, mut hidden) = (Vec::new(), Vec::new());
         for system in &self.systems {
-            let seen = on.tenant_resources.survey(system, &self.tenant, Observer::Verifier, &stamp).await?;
-            let strange = seen.into_iter().filter(|seen| !self.allowed.contains(&seen.thing));
-            left.extend(strange.map(|seen| seen.thing.to_string()));
+            let found = self.left(on, system, Observer::Verifier, &stamp).await?;
+            // The platform looks second: what is made in between is found, and not taken for hidden from the verifier.
+            let own = self.left(on, system, Observer::Platform, &stamp).await?;
+            hidden.extend(own.into_iter().filter(|thing| !found.contains(thing)));
+            left.extend(found);
         }
-        if left.is_empty() {
+        if left.is_empty() && hidden.is_empty() {
             return Ok(verified_systems(on, self.removed.iter()));
         }
-        let why = format!("the verifier still finds {}", left.join(", "));
-        Err(ActionError::permanent(codes::REMAINS, why))
+        let mut why = Vec::new();
+        if !left.is_empty() {
+            why.push(format!("the verifier still finds {}", left.join(", ")));
+        }
+        if !hidden.is_empty() {
+            why.push(format!("the platform still finds {}, which the verifier does not see", hidden.join(", ")));
+        }
+        Err(ActionError::permanent(codes::REMAINS, why.join("; ")))
+    }
+}
+
+impl VerifyNothingLeft {
+    /// What bears the tenant's mark in a system and may not be there, by name.
+    async fn left(
+        &self,
+        on: &Platform,
+        system: &str,
+        eyes: Observer,
+        stamp: &CallMetadata,
+    ) -> Result<Vec<String>, ActionError> {
+        let seen = on.tenant_resources.survey(system, &self.tenant, eyes, stamp).await?;
+        let strange = seen.into_iter().filter(|seen| !self.allowed.contains(&seen.thing));
+        Ok(strange.map(|seen| seen.thing.to_string()).collect())
+    }
+}
+
+/// Looks for each thing, with the verifier's credentials, and tells those that are gone from those that remain.
+///
+/// Run after people have accepted that a verification stays open, so that records say of each thing what was seen of it. Safe to
+/// run twice: it changes nothing, and has nothing to undo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ObserveAbsence {
+    /// Which things.
+    pub things: Vec<TenantResource>,
+}
+
+/// What was seen of things that should be gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedAbsence {
+    /// By system of the things that were looked for: with whose credentials.
+    pub verified: VerifiedSystems,
+    /// Those that are there still, or that could not be looked for.
+    pub remains: Vec<RemainingThing>,
+}
+
+/// A thing that was not seen to be gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingThing {
+    /// Which thing.
+    pub thing: TenantResource,
+    /// What was seen of it.
+    pub why: String,
+}
+
+impl Action for ObserveAbsence {
+    const NAME: &'static str = "ObserveAbsence";
+    type Platform = Platform;
+    type Output = ObservedAbsence;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<ObservedAbsence, ActionError> {
+        let stamp = CallMetadata::for_action(self, call);
+        let mut remains = Vec::new();
+        for thing in &self.things {
+            let why = match on.tenant_resources.read_resource(thing, Observer::Verifier, &stamp).await {
+                Ok(None) => continue,
+                Ok(Some(_)) => "the verifier still finds it".to_owned(),
+                Err(error) if error.class == Class::Permanent => {
+                    format!("it could not be looked for: {}", error.message)
+                }
+                Err(error) => return Err(error),
+            };
+            remains.push(RemainingThing { thing: thing.clone(), why });
+        }
+        Ok(ObservedAbsence { verified: verified_systems(on, self.things.iter()), remains })
     }
 }

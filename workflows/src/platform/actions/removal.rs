@@ -64,6 +64,7 @@ impl Action for RewrapThing {
     const NAME: &'static str = "RewrapThing";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         on.tenant_resources
@@ -114,6 +115,7 @@ impl Action for ShredKey {
     type Platform = Platform;
     type Output = Shredded;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Shredded, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
@@ -272,6 +274,7 @@ impl Action for RemoveThing {
     type Platform = Platform;
     type Output = Removed;
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Removed, ActionError> {
         let stamp = CallMetadata::for_action(self, call);

@@ -27,6 +27,7 @@ impl Action for CreateAccount {
     const NAME: &'static str = "CreateAccount";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -56,6 +57,7 @@ impl Action for DeleteAccount {
     const NAME: &'static str = "DeleteAccount";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

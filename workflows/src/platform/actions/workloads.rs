@@ -26,6 +26,7 @@ impl Action for NotifyBorrower {
     const NAME: &'static str = "NotifyBorrower";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -54,6 +55,7 @@ impl Action for WithdrawNotice {
     const NAME: &'static str = "WithdrawNotice";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -77,6 +79,7 @@ impl Action for DrainService {
     const NAME: &'static str = "DrainService";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -100,6 +103,7 @@ impl Action for RestoreService {
     const NAME: &'static str = "RestoreService";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -125,6 +129,7 @@ impl Action for SaveWork {
     const NAME: &'static str = "SaveWork";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -151,6 +156,7 @@ impl Action for EvictWorkload {
     const NAME: &'static str = "EvictWorkload";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -178,6 +184,7 @@ impl Action for AwaitGone {
     const NAME: &'static str = "AwaitGone";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -205,6 +212,7 @@ impl Action for ForceWorkload {
     const NAME: &'static str = "ForceWorkload";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -231,6 +239,7 @@ impl Action for RequeueWorkload {
     const NAME: &'static str = "RequeueWorkload";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)
@@ -260,6 +269,7 @@ impl Action for StartWorkload {
     const NAME: &'static str = "StartWorkload";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.workload.cluster)

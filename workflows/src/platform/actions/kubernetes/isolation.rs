@@ -30,6 +30,7 @@ impl Action for IsolateNetwork {
     const NAME: &'static str = "IsolateNetwork";
     type Platform = Platform;
     type Output = Vec<String>;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -87,6 +88,7 @@ impl Action for RestoreNetwork {
     const NAME: &'static str = "RestoreNetwork";
     type Platform = Platform;
     type Output = Vec<Removal>;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

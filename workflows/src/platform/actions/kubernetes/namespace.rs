@@ -34,6 +34,7 @@ impl Action for CreateNamespace {
     const NAME: &'static str = "CreateNamespace";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -73,6 +74,7 @@ impl Action for DeleteNamespace {
     const NAME: &'static str = "DeleteNamespace";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

@@ -33,6 +33,7 @@ impl Action for TakeNode {
     const NAME: &'static str = "TakeNode";
     type Platform = Platform;
     type Output = NodeTaken;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -77,6 +78,7 @@ impl Action for ReturnNode {
     const NAME: &'static str = "ReturnNode";
     type Platform = Platform;
     type Output = NodeReturned;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

@@ -31,6 +31,7 @@ impl Action for CreateCohort {
     const NAME: &'static str = "CreateCohort";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -64,6 +65,7 @@ impl Action for DeleteCohort {
     const NAME: &'static str = "DeleteCohort";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -93,6 +95,7 @@ impl Action for CreateFlavor {
     const NAME: &'static str = "CreateFlavor";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -126,6 +129,7 @@ impl Action for DeleteFlavor {
     const NAME: &'static str = "DeleteFlavor";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -163,6 +167,7 @@ impl Action for CreateQueue {
     const NAME: &'static str = "CreateQueue";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -205,6 +210,7 @@ impl Action for DeleteQueue {
     const NAME: &'static str = "DeleteQueue";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -236,6 +242,7 @@ impl Action for OpenQueue {
     const NAME: &'static str = "OpenQueue";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -269,6 +276,7 @@ impl Action for HoldQueue {
     const NAME: &'static str = "HoldQueue";
     type Platform = Platform;
     type Output = Option<CreatedObject>;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

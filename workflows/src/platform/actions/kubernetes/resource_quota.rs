@@ -71,6 +71,7 @@ impl Action for SetResourceQuota {
     const NAME: &'static str = "SetResourceQuota";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -110,6 +111,7 @@ impl Action for ClearResourceQuota {
     const NAME: &'static str = "ClearResourceQuota";
     type Platform = Platform;
     type Output = Removal;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

@@ -104,6 +104,7 @@ impl Action for ChangeCohortQuota {
     const NAME: &'static str = "ChangeCohortQuota";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
@@ -120,6 +121,7 @@ impl Action for RestoreCohortQuota {
     const NAME: &'static str = "RestoreCohortQuota";
     type Platform = Platform;
     type Output = LimitRestored;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
@@ -142,6 +144,7 @@ impl Action for ChangeQueueQuota {
     const NAME: &'static str = "ChangeQueueQuota";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
@@ -157,6 +160,7 @@ impl Action for RestoreQueueQuota {
     const NAME: &'static str = "RestoreQueueQuota";
     type Platform = Platform;
     type Output = LimitRestored;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
@@ -173,6 +177,7 @@ impl Action for ChangeResourceQuota {
     const NAME: &'static str = "ChangeResourceQuota";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
@@ -196,6 +201,7 @@ impl Action for RestoreResourceQuota {
     const NAME: &'static str = "RestoreResourceQuota";
     type Platform = Platform;
     type Output = LimitRestored;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
@@ -219,6 +225,7 @@ impl Action for ChangeAssociationLimit {
     const NAME: &'static str = "ChangeAssociationLimit";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.of.cluster)
@@ -235,6 +242,7 @@ impl Action for RestoreAssociationLimit {
     const NAME: &'static str = "RestoreAssociationLimit";
     type Platform = Platform;
     type Output = LimitRestored;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.of.cluster)
@@ -301,6 +309,7 @@ impl Action for ChangeNamespaceLabels {
     const NAME: &'static str = "ChangeNamespaceLabels";
     type Platform = Platform;
     type Output = CreatedObject;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -319,6 +328,7 @@ impl Action for RestoreNamespaceLabels {
     const NAME: &'static str = "RestoreNamespaceLabels";
     type Platform = Platform;
     type Output = LimitRestored;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.change.cluster)

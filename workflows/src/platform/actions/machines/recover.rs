@@ -47,6 +47,7 @@ impl Action for ResetGpus {
     const NAME: &'static str = "ResetGpus";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -74,6 +75,7 @@ impl Action for RebootNode {
     const NAME: &'static str = "RebootNode";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -138,6 +140,7 @@ impl Action for UncordonNode {
     const NAME: &'static str = "UncordonNode";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

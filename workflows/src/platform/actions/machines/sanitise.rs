@@ -27,6 +27,7 @@ impl Action for CordonNode {
     type Platform = Platform;
     /// In whose name: that of the step.
     type Output = String;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -128,6 +129,7 @@ impl Action for EnterScrub {
     const NAME: &'static str = "EnterScrub";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -195,6 +197,7 @@ impl Action for BeginSanitise {
     type Platform = Platform;
     type Output = ();
     const REPEAT: Repeat = Repeat::AfterProbe;
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)
@@ -336,6 +339,7 @@ impl Action for ReimageNode {
     const NAME: &'static str = "ReimageNode";
     type Platform = Platform;
     type Output = ();
+    const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
     fn limited_by(&self) -> Vec<String> {
         at_cluster(&self.cluster)

@@ -1,0 +1,179 @@
+//! What people state in place of what was observed: it is named in records and on the certificate, and counts nowhere.
+
+use super::stage::Stage;
+use backends::simulated::{Fault, FaultKind, Script, Verb};
+use engine::{Attribution, CommandResult, Engine, Error, Event, Options, Refusal, Repair};
+use serde_json::{Value, json};
+use workflows::{
+    destruction::{
+        SanitisationOutcome, SanitisationRecord,
+        certificate::{Verification, certificate_file, print, verify},
+    },
+    platform::Platform,
+};
+
+const BUCKET: &str = "objects/eu-west/Bucket/t-acme--eu-west";
+
+fn by_olga(repair: Repair) -> Event {
+    Event::Repaired { repair, order: Attribution { by: "olga".into(), reason: "I looked".into() } }
+}
+
+impl Stage {
+    /// The engine as it is set up by default: two people for what changes the course of an execution.
+    fn with_second_person(&self) -> Engine<Platform> {
+        let second_person = ["mark_done", "skip"].map(str::to_owned).into();
+        self.engine.clone().with_options(Options { second_person, ..Options::default() })
+    }
+
+    /// A repair by one person, to which another agrees.
+    async fn repair(&self, repair: Repair) -> Result<(), Error> {
+        let engine = self.with_second_person();
+        match engine.command(self.id, by_olga(repair), None).await? {
+            CommandResult::Proposed(proposal) => engine.approve_proposal(&proposal.id, "lena").await.map(drop),
+            CommandResult::Done(_) => panic!("one person alone has repaired it"),
+        }
+    }
+
+    /// Marks the slots that have failed as done: the things are gone.
+    async fn state_that_it_is_gone(&self) {
+        let body = self.engine.execution(self.id).await.unwrap().1.body;
+        let slots = body["slots"].as_array().unwrap().clone();
+        let failed = (0u32..).zip(&slots).filter(|(_, slot)| slot["settled"]["Err"].is_object());
+        for slot in failed.map(|(number, _)| number).collect::<Vec<_>>() {
+            let output = json!({ "thing": BUCKET, "fate": "gone" });
+            self.repair(Repair::MarkDone { slot, output, evidence: "ticket 4711".into() }).await.unwrap();
+        }
+    }
+
+    async fn retry(&self) {
+        let order = Attribution { by: "olga".into(), reason: "again".into() };
+        self.engine.deliver(self.id, Event::RetryRequested(order)).await.unwrap();
+    }
+
+    /// The record of the bucket.
+    async fn bucket(&self) -> SanitisationRecord {
+        let records = self.records().await;
+        records.into_iter().find(|record| record.asset.as_str() == format!("bucket:{BUCKET}")).unwrap()
+    }
+
+    async fn verified_certificate(&self) -> Verification {
+        let id = self.id;
+        let file = self.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();
+        verify(file.as_bytes(), &[])
+    }
+}
+
+/// A store that refuses to delete one bucket; ends where the deletion is parked.
+async fn refused_bucket() -> Stage {
+    let stage = Stage::slurm(|_| {}).await;
+    stage.script(Fault::on("RemoveThing", FaultKind::RefuseBefore).named("t-acme--eu-west").times(0));
+    assert_eq!(stage.to_rest().await, ("DeletingData".into(), "parked".into()), "{}", stage.trouble().await);
+    stage
+}
+
+/// Two operators say four times that it is done, and it is not.
+#[tokio::test]
+async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
+    let stage = refused_bucket().await;
+
+    stage.state_that_it_is_gone().await;
+    assert_eq!(stage.to_rest().await, ("DeletingAgain".into(), "parked".into()), "{}", stage.trouble().await);
+    stage.state_that_it_is_gone().await;
+    assert_eq!(stage.to_rest().await, ("VerifyingAgain".into(), "parked".into()), "{}", stage.trouble().await);
+
+    // The verification is nothing that a person can state, alone or with another, in whatever words.
+    for output in [Value::Null, json!({}), json!({ "objects": "verifier" })] {
+        let stated = Repair::MarkDone { slot: 0, output, evidence: "ticket 4711".into() };
+        let refused = stage.repair(stated).await;
+        assert!(matches!(refused, Err(Error::Refused(Refusal::NotStatable { .. }))), "{refused:?}");
+    }
+    for patch in [json!({ "verified": { "objects": "verifier" } }), json!({ "targets": [] }), json!({ "kept": [BUCKET] })]
+    {
+        let refused = stage.engine.deliver(stage.id, by_olga(Repair::Edit { patch })).await;
+        assert!(matches!(refused, Err(Error::Refused(Refusal::NotStatable { .. }))), "{refused:?}");
+    }
+
+    // It can be accepted that it stays; then the certificate says so, and by whom.
+    stage.repair(Repair::Skip { slot: None }).await.unwrap();
+    let rest = stage.to_rest().await;
+    assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
+    assert!(stage.left().contains(&BUCKET.to_owned()), "the bucket is there");
+
+    let record = stage.bucket().await;
+    assert!(record.passes().is_err());
+    assert_eq!((&record.verification, &record.validation), (&None, &None));
+    assert_eq!(record.result, SanitisationOutcome::Failed { reason: "the verifier still finds it".into() });
+    let stated = record.stated.unwrap();
+    assert_eq!((stated.by.as_str(), stated.seconded_by.as_deref()), ("olga", Some("lena")));
+    assert_eq!((stated.reason.as_str(), stated.evidence.as_str()), ("I looked", "ticket 4711"));
+
+    let found = stage.verified_certificate().await;
+    let certificate = found.certificate.as_ref().unwrap();
+    let kinds: Vec<_> = certificate.repairs.iter().map(|repair| repair.kind.as_str()).collect();
+    assert_eq!(kinds, ["mark_done", "mark_done", "skip"]);
+    let text = print::text(&found).unwrap();
+    assert!(text.contains("EXCEPTION") && text.contains("olga, seconded by lena"), "{text}");
+    assert!(text.contains("the verifier still finds"), "what the step had failed with is told: {text}");
+    let others = found.assets.iter().filter(|entry| entry.asset.id.as_str() != format!("bucket:{BUCKET}"));
+    let excepted: Vec<_> = others.filter(|entry| entry.exception.is_some()).map(|entry| &entry.asset.id).collect();
+    assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "each other thing was looked for");
+}
+
+/// Though the verifier then finds nothing: the deletion itself was observed by nobody.
+#[tokio::test]
+async fn what_people_state_truly_is_an_exception_that_names_them() {
+    let stage = Stage::slurm(|_| {}).await;
+    let answer_is_bad = Fault::on("RemoveThing", FaultKind::RefuseAfter).named("t-acme--eu-west");
+    stage.script(Fault { verb: Some(Verb::Delete), ..answer_is_bad });
+    assert_eq!(stage.to_rest().await, ("DeletingData".into(), "parked".into()), "{}", stage.trouble().await);
+
+    stage.state_that_it_is_gone().await;
+
+    let rest = stage.to_rest().await;
+    assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
+    let record = stage.bucket().await;
+    assert_eq!(record.passes().unwrap_err().to_string(), "that it was done was stated by olga, seconded by lena, and not observed");
+    assert_eq!(record.actor.name, "olga, seconded by lena");
+    assert_eq!(stage.certificate().await.exceptions, 1);
+}
+
+/// What was done by hand is observed by a retry, and needs nobody's word.
+#[tokio::test]
+async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete() {
+    let stage = refused_bucket().await;
+    stage.world().script(Script { faults: Vec::new(), random: None });
+
+    stage.retry().await;
+
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
+    let record = stage.bucket().await;
+    assert_eq!((record.passes(), record.stated), (Ok(()), None));
+    assert!(stage.verified_certificate().await.certificate.unwrap().repairs.is_empty());
+}
+
+/// A key that people say is destroyed: no record says that anybody tried to decrypt with it, or that a backup is beyond use.
+#[tokio::test]
+async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() {
+    let stage = Stage::slurm(|_| {}).await;
+    let survives = Fault::on("ShredKey", FaultKind::Flawed).times(0);
+    stage.script(Fault { verb: Some(Verb::Check), ..survives });
+    assert_eq!(stage.to_rest().await, ("Shredding".into(), "parked".into()));
+
+    let body = stage.engine.execution(stage.id).await.unwrap().1.body;
+    let slots = body["slots"].as_array().unwrap().clone();
+    let slot = slots.iter().position(|slot| slot["settled"]["Err"].is_object()).unwrap();
+    let key = "keys//Key/t-acme";
+    let keys = body["data"]["targets"].as_array().unwrap().iter().filter(|target| target["kind"] == "key");
+    let thing = keys.map(|target| target["thing"].clone()).next().unwrap_or_else(|| json!(key));
+    let output = json!({ "thing": thing, "decrypt_fails": true, "transcript": "I tried" });
+    let slot = u32::try_from(slot).unwrap();
+    stage.repair(Repair::MarkDone { slot, output, evidence: "ticket 4711".into() }).await.unwrap();
+
+    let rest = stage.to_rest().await;
+    assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
+    let records = stage.records().await;
+    let record = records.iter().find(|record| record.asset.as_str().starts_with("key:")).unwrap();
+    assert!(record.stated.is_some() && record.key.is_none() && record.evidence.is_empty(), "{record:?}");
+    let beyond_use = |record: &SanitisationRecord| matches!(&record.result, SanitisationOutcome::NotApplicable { rule, .. } if rule == "backup_beyond_use");
+    assert!(!records.iter().any(beyond_use), "its key is not known to be destroyed");
+}
