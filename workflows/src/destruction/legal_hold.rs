@@ -115,6 +115,8 @@ pub struct Hold {
 impl Hold {
     /// The longest name, in bytes.
     pub const LONGEST_ID: usize = 64;
+    /// The longest name of who placed or released a hold, in bytes.
+    pub const LONGEST_PERSON: usize = 256;
 }
 
 /// A hold that is over.
@@ -255,7 +257,7 @@ impl Holds {
     pub fn place(&self, hold: Hold) -> Result<Self, HoldError> {
         check_text("id", &hold.id, Hold::LONGEST_ID)?;
         check_text("reason", &hold.reason, Self::LONGEST_REASON)?;
-        check_text("placed_by", &hold.placed_by, 256)?;
+        check_text("placed_by", &hold.placed_by, Hold::LONGEST_PERSON)?;
         if let Some(there) = self.open.iter().find(|there| there.id == hold.id) {
             let (placed_at, placed_from) = (there.placed_at, there.placed_from.clone());
             let same = Hold { placed_at, placed_from, ..hold.clone() } == *there;
@@ -284,7 +286,7 @@ impl Holds {
         reason: &str,
         at: Moment,
     ) -> Result<(Self, ReleasedHold), HoldError> {
-        check_text("released_by", by, 256)?;
+        check_text("released_by", by, Hold::LONGEST_PERSON)?;
         check_text("reason", reason, Self::LONGEST_REASON)?;
         let Some(place) = self.open.iter().position(|hold| hold.id == id) else {
             return Err(HoldError::NoSuchHold { tenant: self.tenant.clone(), id: id.to_owned() });

@@ -140,7 +140,7 @@ pub fn kind_of(told: &Notification) -> NoticeKind {
     let kind = KINDS.iter().copied().find(|kind| kind.name == told.kind).unwrap_or(STRANGE);
     let severity = match (kind.name, told.reason.as_deref()) {
         ("approval.opened" | "approval.reminder", Some(DESTROYS)) => Severity::Error,
-        ("execution.parked", Some("past_pivot_failure")) => Severity::Critical,
+        ("execution.parked", Some("past_pivot_failure" | "protection_failed")) => Severity::Critical,
         (_, _) => kind.severity,
     };
     NoticeKind { severity, ..kind }

@@ -2,3 +2,4 @@
 
 mod policy_keys;
 mod policy_retention;
+mod ways_past_failures;

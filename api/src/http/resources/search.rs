@@ -279,6 +279,7 @@ fn next_of(reason: Reason) -> &'static str {
         Reason::OutcomeUnknown => "look at the target, then retry or cancel",
         Reason::CompensationBlocked => "remove the cause in errors, then retry",
         Reason::PastPivotFailure => "remove the cause in errors, then retry; it cannot be cancelled",
+        Reason::ProtectionFailed => "remove the cause in errors, then retry; or cancel",
         Reason::Poisoned => "read the log before each crash, mend the cause, then retry",
         Reason::CommitRefused => "see in errors what cannot be stored, then cancel, or mend it and retry",
         Reason::LimitReached => "see in errors which bound was reached, then retry or cancel",

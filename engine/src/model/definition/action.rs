@@ -53,6 +53,11 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     type Output: Serialize + DeserializeOwned + Send + 'static;
     /// What may be done when an attempt's outcome is unknown.
     const REPEAT: Repeat = Repeat::Safe;
+    /// True if what follows relies on it to protect something, as on a hold or a freeze.
+    ///
+    /// A step with such an action never goes on without it: a final failure parks the execution, and the static check
+    /// refuses a way out of the step that leads past the failure.
+    const PROTECTS: bool = false;
 
     /// Does it. Called at least once; `call.key()` is the same on every attempt.
     ///
@@ -90,6 +95,11 @@ pub trait LedgerAction: Debug + Serialize + DeserializeOwned + Send + Sync + 'st
     const NAME: &'static str;
     /// What it learns.
     type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// True if what follows relies on it to protect something, as on a hold or a freeze.
+    ///
+    /// A step with such an action never goes on without it: a final failure parks the execution, and the static check
+    /// refuses a way out of the step that leads past the failure.
+    const PROTECTS: bool = false;
 
     /// Decides. Pure: it may be called many times, and only the writes of the call that commits remain.
     ///

@@ -62,6 +62,8 @@ pub struct ErasedAction<P> {
     /// The action's fields.
     pub arguments: Value,
     pub(crate) repeat: Repeat,
+    /// [`Action::PROTECTS`] or [`LedgerAction::PROTECTS`].
+    pub(crate) protects: bool,
     /// What it is limited by, beside its tenant and its name.
     pub(crate) keys: Vec<String>,
     pub(crate) kind: ErasedActionKind<P>,
@@ -116,7 +118,15 @@ impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
         let keys = self.limited_by();
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Actuator(Box::new(self));
-        ErasedAction { name: A::NAME, type_id, arguments, repeat: A::REPEAT, keys, kind }
+        ErasedAction {
+            name: A::NAME,
+            type_id,
+            arguments,
+            repeat: A::REPEAT,
+            protects: A::PROTECTS,
+            keys,
+            kind,
+        }
     }
 }
 
@@ -125,6 +135,14 @@ impl<P, A: LedgerAction> IntoErasedAction<P, LedgerMarker> for A {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Ledger(Box::new(self));
-        ErasedAction { name: A::NAME, type_id, arguments, repeat: Repeat::Safe, keys: Vec::new(), kind }
+        ErasedAction {
+            name: A::NAME,
+            type_id,
+            arguments,
+            repeat: Repeat::Safe,
+            protects: A::PROTECTS,
+            keys: Vec::new(),
+            kind,
+        }
     }
 }

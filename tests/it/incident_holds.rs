@@ -1,0 +1,110 @@
+//! An incident of a tenant keeps what is the tenant's, or stops: nothing goes on without its hold.
+
+use crate::domain_http::{ACME, items, with_acme};
+use crate::served::Served;
+use serde_json::{Value, json};
+
+impl Served {
+    /// Reports that tenants were not kept apart, with these fields besides.
+    async fn breach(&self, more: Value) -> String {
+        let mut report = json!({ "kind": "isolation_breach", "tenants": [ACME] });
+        report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let begun = self.json_as(&self.admin, "/v1/incidents", report).await;
+        assert_eq!(begun.status, 202, "{}", begun.body);
+        begun.id()
+    }
+
+    async fn leave(&self) -> String {
+        let leave =
+            json!({ "tenant": ACME, "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+        let started = self.json_as(&self.admin, "/v1/offboardings", leave).await;
+        assert_eq!(started.status, 202, "{}", started.body);
+        started.id()
+    }
+
+    async fn contains(&self, incident: &str) -> String {
+        let shown = self.get(&format!("/v1/approvals/{incident}")).await.body;
+        shown["plan"]["decides"]["contains"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned()
+    }
+}
+
+#[tokio::test]
+async fn an_incident_without_evidence_keeps_its_tenant_from_being_destroyed() {
+    for (evidence, kept) in [("", "no evidence was given"), (" \n ", "no evidence"), ("XYZ", "XYZ")] {
+        let served = with_acme().await;
+        let incident = served.breach(json!({ "evidence": evidence })).await;
+        served.asked(&incident).await;
+
+        let held = served.get("/v1/holds?tenant=acme").await;
+        let hold = &items(&held)[0];
+        assert_eq!(hold["id"], format!("{ACME}/incident-{incident}"), "{}", held.body);
+        let reason = hold["reason"].as_str().unwrap();
+        assert!(reason.contains(&incident) && reason.contains("isolation_breach"), "{reason}");
+        assert!(reason.contains(kept), "{reason}");
+        let contains = served.contains(&incident).await;
+        let named = format!("nothing of {ACME} is destroyed while hold {ACME}/incident-{incident} is in force");
+        assert!(contains.contains(&named), "{contains}");
+
+        let leaving = served.leave().await;
+        let item = served.until(&leaving, |item| item["state"] == "Held").await;
+        assert_eq!(item["open"], true, "{item}");
+    }
+}
+
+/// A hundred holds are the most: the next is refused, whatever it is for.
+#[tokio::test]
+async fn an_incident_whose_hold_cannot_be_placed_is_parked_and_goes_on_once_it_can() {
+    let served = with_acme().await;
+    for n in 0..100 {
+        let hold = json!({ "tenant": ACME, "id": format!("bill-{n}"), "kind": "billing", "reason": "open" });
+        assert_eq!(served.json_as(&served.admin, "/v1/holds", hold).await.status, 201);
+    }
+    let incident = served.breach(json!({})).await;
+    let item = served.until(&incident, |item| item["phase"] == "parked").await;
+    assert_eq!((&item["state"], &item["reason"]), (&json!("PlacingHolds"), &json!("protection_failed")));
+    let stuck = served.run(&["stuck", "-o", "json"]);
+    assert!(stuck.out.contains("protection_failed") && stuck.out.contains("hold.refused"), "{stuck:?}");
+
+    let dora = served.user("dora", &["dpo"], None).await;
+    let settled = json!({ "reason": "paid" });
+    assert_eq!(served.json_as(&dora, "/v1/holds/acme/bill-7:release", settled).await.status, 200);
+    let retry = format!("/v1/executions/{incident}:retry");
+    let again = served.json_as(&served.admin, &retry, json!({ "reason": "there is room" })).await;
+    assert!(again.status.is_success(), "{}", again.body);
+
+    served.asked(&incident).await;
+    assert_eq!(served.get(&format!("/v1/holds/acme/incident-{incident}")).await.status, 200);
+    assert!(served.contains(&incident).await.contains("is destroyed while hold"));
+}
+
+/// Whoever reports an incident has placed its hold, whatever detector they name.
+#[tokio::test]
+async fn the_reporter_of_an_incident_does_not_release_its_hold() {
+    let served = with_acme().await;
+    let incident = served.breach(json!({ "detector": "dcgm" })).await;
+    served.asked(&incident).await;
+
+    let release = format!("/v1/holds/acme/incident-{incident}:release");
+    let own = served.json_as(&served.admin, &release, json!({ "reason": "over" })).await;
+    assert_eq!((own.status.as_u16(), own.code()), (403, "hold.own"), "{}", own.body);
+    let dora = served.user("dora", &["dpo"], None).await;
+    let done = served.json_as(&dora, &release, json!({ "reason": "over" })).await;
+    assert_eq!(done.status, 200, "{}", done.body);
+}
+
+/// Each incident has a hold of its own, also where an earlier one was about the same.
+#[tokio::test]
+async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
+    let served = with_acme().await;
+    let first = served.breach(json!({})).await;
+    served.asked(&first).await;
+    let cancel = format!("/v1/executions/{first}:cancel");
+    let taken_back = served.json_as(&served.admin, &cancel, json!({ "reason": "a false alarm" })).await;
+    assert!(taken_back.status.is_success(), "{}", taken_back.body);
+    served.ended(&first).await;
+
+    let second = served.breach(json!({ "evidence": "a packet" })).await;
+    served.asked(&second).await;
+
+    assert_eq!(items(&served.get("/v1/holds?tenant=acme").await).len(), 2);
+}
