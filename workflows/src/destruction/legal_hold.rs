@@ -8,7 +8,7 @@ use crate::{
     signing::{Digest, Moment},
     tenancy::{TenantId, WorkspaceName},
 };
-use engine::{Entity, Provenance};
+use engine::{Entity, Provenance, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use store::{CompositeKey, ExecutionId};
@@ -132,6 +132,43 @@ pub struct ReleasedHold {
     pub released_at: Moment,
     /// Why.
     pub reason: String,
+    /// Which hold of this name it was, from 1: a name that is free again may be given to another hold.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub number: u32,
+}
+
+fn first() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_first(number: &u32) -> bool {
+    *number == first()
+}
+
+impl ReleasedHold {
+    /// The key of the record of the released hold of this name with this number.
+    #[must_use]
+    pub fn key(tenant: &TenantId, id: &str, number: u32) -> String {
+        if number == first() {
+            return CompositeKey::of(&[tenant]).tail(id).into();
+        }
+        CompositeKey::of(&[tenant, &id, &number]).into()
+    }
+
+    /// The released holds of this name, in the order of their numbers.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn all_of(view: &mut View, tenant: &TenantId, id: &str) -> Result<Vec<Self>, Undecided> {
+        let mut all = Vec::new();
+        let mut number = first();
+        while let Some(released) = view.get::<Self>(&Self::key(tenant, id, number))? {
+            all.push(released);
+            number = number.saturating_add(1);
+        }
+        Ok(all)
+    }
 }
 
 impl Entity for ReleasedHold {
@@ -139,7 +176,7 @@ impl Entity for ReleasedHold {
     const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
-        CompositeKey::of(&[&self.tenant]).tail(&self.hold.id).into()
+        Self::key(&self.tenant, &self.hold.id, self.number)
     }
 }
 
@@ -297,7 +334,7 @@ impl Holds {
             return Err(HoldError::OwnHold { person: by.to_owned(), id: id.to_owned() });
         }
         let (tenant, released_by, reason) = (self.tenant.clone(), by.to_owned(), reason.to_owned());
-        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason }))
+        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason, number: first() }))
     }
 
     /// The document with the mark that destruction has begun. Passing the same pivot again changes nothing.

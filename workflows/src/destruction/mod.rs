@@ -7,6 +7,7 @@
 mod asset;
 pub mod certificate;
 pub mod codes;
+mod hold_orders;
 mod inventory;
 mod ledger;
 mod legal_hold;
@@ -14,10 +15,11 @@ mod retention;
 pub(crate) mod sanitisation;
 
 pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
+pub use hold_orders::{PlaceHold, ReleaseHold};
 pub use inventory::{Inventory, InventoryHead, InventoryPage, OpenReason};
 pub use ledger::{
     CheckHolds, DestructionProgress, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot,
-    PlaceHold, ReleaseHold, destruction_progress, holds_of,
+    destruction_progress, holds_of,
 };
 pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold};
 pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
