@@ -18,6 +18,7 @@ mod record;
 mod removal_records;
 mod results;
 mod retention;
+mod store_locks;
 
 pub use closing::{CloseTenant, ReleaseNodes};
 pub use inventory::{Classification, Classifications, TakeInventory, TakenInventory, classify};
@@ -26,6 +27,7 @@ pub use ledger::{
 };
 pub use preview::{Preview, preview};
 pub use record::{LeavingTenant, Offboarding, OffboardingTerms, RemovalTarget};
+pub use store_locks::StoreLock;
 pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 
 use crate::{
@@ -84,6 +86,7 @@ pub enum State {
     HeldAtPivot,
     RecheckingHolds,
     Rewrapping,
+    ReadingLocks,
     Shredding,
     FilingKeys,
     DeletingData,
@@ -229,7 +232,17 @@ impl Workflow for Offboarding {
                 .then(Surveying),
 
             // What the law keeps moves to a key of the provider; then the tenant's keys go, and all that they encrypted.
-            Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(Shredding),
+            Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(ReadingLocks),
+            // A lock or a legal hold that came into a store since people agreed spares the keys as well.
+            ReadingLocks => act(SurveyTenant {
+                tenant: of,
+                systems: self.lockable_systems(),
+                eyes: Observer::Platform,
+            })
+            .forward_only()
+            .record(Self::relocked)
+            .attempt_within(10 * MINUTE)
+            .then(Shredding),
             Shredding => act_each(self.shreds())
                 .nothing_to_undo()
                 .destroys()

@@ -48,6 +48,7 @@ impl Offboarding {
             targets: Vec::new(),
             run: None,
             since: None,
+            locked_since: Vec::new(),
             shredded: Vec::new(),
             removed: Vec::new(),
             kept: Vec::new(),

@@ -71,6 +71,7 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         uid: "uid".into(),
         safe: true,
         revivable_until: None,
+        locked: None,
     };
     let things: Vec<TenantResource> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
     let door =

@@ -1,6 +1,6 @@
 //! Taking the inventory: both scans joined, with what people said of what they do not agree on.
 
-use super::{LeavingTenant, RemovalTarget, assets};
+use super::{LeavingTenant, RemovalTarget, StoreLock, assets};
 use crate::{
     destruction::{
         Asset, AssetId, DataClass, Inventory, ResolvedRetention, RetentionRule, Scan,
@@ -146,6 +146,7 @@ impl TakeInventory {
             keep_until: rule.filter(|_| assets::holds_data(asset.kind)).map(|rule| rule.destroy_at),
             safe: seen.is_none_or(|seen| seen.spec.get("exportable") == Some(&false.into())),
             revivable_until: seen.and_then(|seen| seen.text("snapshot_until")).map(str::to_owned),
+            locked: seen.and_then(StoreLock::of),
         })
     }
 

@@ -6,7 +6,9 @@ use crate::{
         Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
         Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
     },
-    platform::{RemovalFate, Removed, Shredded, TenantResource, VerifiedAs, VerifiedSystems},
+    platform::{
+        RemovalFate, Removed, Shredded, TenantResource, UNTIL_LIFTED, VerifiedAs, VerifiedSystems,
+    },
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -29,6 +31,9 @@ pub struct FileRecords {
     pub removed: Vec<Removed>,
     /// What was to be done.
     pub targets: Vec<RemovalTarget>,
+    /// Keys that stay, since what they may encrypt is locked in its store, each with the reason.
+    #[serde(default)]
+    pub spared: Vec<(TenantResource, String)>,
 }
 
 /// That it was written down.
@@ -59,7 +64,8 @@ impl LedgerAction for FileRecords {
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
         // Only where a key was destroyed is what remains behind one that is gone.
-        let has_key = self.targets.iter().any(|target| target.kind == AssetType::Key);
+        let has_key =
+            self.spared.is_empty() && self.targets.iter().any(|target| target.kind == AssetType::Key);
         let mut made = Vec::new();
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
@@ -70,6 +76,12 @@ impl LedgerAction for FileRecords {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
             made.push(of_thing(plain(asset), target, &removed.fate, has_key));
+        }
+        for (thing, reason) in &self.spared {
+            let Some(target) = target(thing) else { continue };
+            let Some(asset) = inventory.get(&id(target)) else { continue };
+            let result = SanitisationOutcome::Failed { reason: reason.clone() };
+            made.push(SanitisationRecord { result, tool: tool("leave the key"), ..plain(asset) });
         }
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
@@ -176,7 +188,10 @@ fn fate_of(target: &RemovalTarget, fate: &RemovalFate, has_key: bool) -> (Saniti
     match fate {
         RemovalFate::Gone => (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone"),
         RemovalFate::Kept { until, why } => {
-            let destroy_by = Moment::try_from(until.clone()).ok();
+            // A legal hold has no day, and what stands in its place is no day either.
+            let no_day = until == UNTIL_LIFTED;
+            let destroy_by = Moment::try_from(until.clone()).ok().filter(|_| !no_day);
+            let kept = if no_day { why.clone() } else { format!("{why} {until}") };
             let beyond_use = has_key && destroy_by.is_some();
             let result = match target.kind {
                 AssetType::Backup | AssetType::Snapshot if beyond_use => SanitisationOutcome::NotApplicable {
@@ -185,9 +200,9 @@ fn fate_of(target: &RemovalTarget, fate: &RemovalFate, has_key: bool) -> (Saniti
                     destroy_by,
                 },
                 _ if has_key => SanitisationOutcome::Failed {
-                    reason: format!("{why} {until}; its tenant's keys are destroyed"),
+                    reason: format!("{kept}; its tenant's keys are destroyed"),
                 },
-                _ => SanitisationOutcome::Failed { reason: format!("{why} {until}") },
+                _ => SanitisationOutcome::Failed { reason: kept },
             };
             (result, "look whether it can be removed")
         }

@@ -187,7 +187,10 @@ impl Offboarding {
     }
 
     pub(super) fn shreds(&self) -> Vec<ShredKey> {
-        let keys = self.targets(|target| assets::is_shredded(target.kind, &target.thing));
+        let goes = |target: &RemovalTarget| {
+            assets::is_shredded(target.kind, &target.thing) && !self.is_spared(target)
+        };
+        let keys = self.targets(goes);
         let tenant = self.tenant.to_string();
         keys.map(|target| ShredKey {
             thing: target.thing.clone(),
@@ -222,6 +225,7 @@ impl Offboarding {
             shredded: self.shredded.clone(),
             removed: self.removed.clone(),
             targets: self.targets.clone(),
+            spared: self.spared(),
         }
     }
 
@@ -231,6 +235,7 @@ impl Offboarding {
             (assets::holds_data(target.kind) || target.kind == AssetType::Key) == data
                 && target.keep_until.is_none()
                 && !self.kept.contains(&target.thing)
+                && !self.is_spared(target)
         };
         self.targets(of)
     }
@@ -246,6 +251,7 @@ impl Offboarding {
     /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
     pub(super) fn last_look(&self) -> VerifyNothingLeft {
         let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
+        let spared = self.spared().into_iter().map(|(thing, _)| thing);
         let nodes = self.leaver.iter().flat_map(|leaver| {
             let node = |node: &NodeId| {
                 TenantResource::new("kubernetes", leaver.cluster.as_str(), "Node", node.as_str())
@@ -255,7 +261,7 @@ impl Offboarding {
         VerifyNothingLeft {
             tenant: self.tenant.to_string(),
             systems: SYSTEMS.map(str::to_owned).to_vec(),
-            allowed: self.kept.iter().cloned().chain(retained).chain(nodes).collect(),
+            allowed: self.kept.iter().cloned().chain(retained).chain(nodes).chain(spared).collect(),
             removed: self.dismantled_places(),
         }
     }

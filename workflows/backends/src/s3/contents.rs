@@ -11,9 +11,7 @@ use engine::ActionError;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-
-/// The day of what has no day: a legal hold stands until somebody lifts it.
-const NO_DAY: &str = "9999-12-31T00:00:00Z";
+use workflows::platform::UNTIL_LIFTED;
 
 /// A version or delete marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +46,8 @@ pub(super) struct Contents {
     pub(super) uploads: u64,
     /// Versions that nobody can remove before `locked_until`.
     pub(super) locked: u64,
+    /// How many of those are under a legal hold, which has no day.
+    pub(super) legal_holds: u64,
     /// The day on which the last lock ends.
     pub(super) locked_until: Option<String>,
     /// Whether there is more than was counted.
@@ -68,7 +68,8 @@ impl Contents {
     pub(super) fn add_to(&self, spec: &mut Value) {
         let own = json!({
             "versions": self.versions, "markers": self.markers, "uploads": self.uploads,
-            "locked": self.locked, "locked_until": self.locked_until, "more": self.more,
+            "locked": self.locked, "legal_holds": self.legal_holds, "locked_until": self.locked_until,
+            "more": self.more,
         });
         if let (Some(spec), Value::Object(own)) = (spec.as_object_mut(), own) {
             spec.extend(own);
@@ -77,6 +78,7 @@ impl Contents {
 
     pub(super) fn lock(&mut self, until: String) {
         self.locked += 1;
+        self.legal_holds += u64::from(until == UNTIL_LIFTED);
         // RFC 3339 in one zone with one precision: the later is the greater.
         self.locked_until = self.locked_until.take().max(Some(until));
     }
@@ -173,7 +175,7 @@ fn kept(
     now: DateTime<Utc>,
 ) -> Result<Option<String>, String> {
     if hold.is_some_and(|hold| hold.eq_ignore_ascii_case("on")) {
-        return Ok(Some(NO_DAY.into()));
+        return Ok(Some(UNTIL_LIFTED.into()));
     }
     let (Some(mode), Some(day)) = (mode, day) else { return Ok(None) };
     if mode.eq_ignore_ascii_case("governance") && target.bypass_governance {
@@ -233,7 +235,7 @@ pub(super) fn count(items: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Contents, NO_DAY, kept};
+    use super::{Contents, UNTIL_LIFTED, kept};
     use crate::s3::S3Target;
     use chrono::{DateTime, Utc};
 
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!(kept(&target(false), (None, Some("GOVERNANCE"), far), now), day);
         assert_eq!(kept(&target(true), (None, Some("GOVERNANCE"), far), now), Ok(None));
         assert_eq!(kept(&target(false), (None, Some("COMPLIANCE"), gone), now), Ok(None));
-        assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(NO_DAY.into())));
+        assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(UNTIL_LIFTED.into())));
         assert_eq!(kept(&target(true), (Some("OFF"), None, None), now), Ok(None));
         assert!(kept(&target(true), (None, Some("COMPLIANCE"), Some("soon")), now).is_err());
     }
