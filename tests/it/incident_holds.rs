@@ -108,3 +108,39 @@ async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
 
     assert_eq!(items(&served.get("/v1/holds?tenant=acme").await).len(), 2);
 }
+
+/// What waits for a hold, and a hold that is to be looked at again, are seen by whoever looks what is stuck.
+#[tokio::test]
+async fn a_held_offboarding_and_a_due_review_are_stuck_and_measured() {
+    let served = with_acme().await;
+    let hold = |id: &str, review: &str| {
+        json!({ "tenant": ACME, "id": id, "kind": "legal", "reason": "a claim", "review_at": review })
+    };
+    let past = served.json_as(&served.admin, "/v1/holds", hold("case-1", "2020-01-01T00:00:00.000Z")).await;
+    assert_eq!(past.status, 422, "{}", past.body);
+    assert!(past.body["detail"].as_str().unwrap().contains("review_at"), "{}", past.body);
+    let soon = workflows::signing::Moment::from(store::Timestamp(
+        u64::try_from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis())
+            .unwrap()
+            + 1_000,
+    ));
+    let placed = served.json_as(&served.admin, "/v1/holds", hold("case-1", &soon.to_string())).await;
+    assert_eq!(placed.status, 201, "{}", placed.body);
+    let leave =
+        json!({ "tenant": ACME, "basis": "erasure_request", "reference": "mail 7", "reason": "moves" });
+    let started = served.json_as(&served.admin, "/v1/offboardings", leave).await;
+    served.until(&started.id(), |item| item["state"] == "Held").await;
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+
+    let stuck = served.get("/v1/stuck").await.body;
+    let reasons: Vec<_> = stuck["holds"].as_array().unwrap().iter().map(|row| &row["reason"]).collect();
+    assert_eq!(reasons, ["hold_review_due", "offboarding_held"], "{stuck}");
+    assert!(stuck["holds"][1]["message"].as_str().unwrap().contains("acme/case-1"), "{stuck}");
+    let listed = served.run(&["stuck"]);
+    assert!(listed.out.contains("hold_review_due") && listed.out.contains("offboarding_held"), "{listed:?}");
+    let metrics = served.get("/metrics").await.body.to_string();
+    assert!(metrics.contains("tenure_holds_review_due 1"), "{metrics}");
+    assert!(metrics.contains("tenure_offboardings_held 1"), "{metrics}");
+    let ran = served.json_as(&served.admin, "/v1/sweeps/reclaim:run", json!({})).await;
+    assert_eq!(ran.status, 200, "{}", ran.body);
+}

@@ -5,7 +5,8 @@
 use crate::{
     destruction::{
         ledger::{HoldRefused, destruction_progress, holds_of},
-        legal_hold::{Hold, HoldError, HoldKind, HoldScope, ReleasedHold},
+        legal_hold::{Hold, HoldError, HoldKind, HoldScope},
+        released_hold::ReleasedHold,
     },
     signing::Moment,
     tenancy::TenantId,

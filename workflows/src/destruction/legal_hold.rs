@@ -4,14 +4,14 @@
 //! race for one row. Either the hold is refused as too late, or the destruction sees it; never neither.
 
 use crate::{
-    destruction::asset::AssetId,
+    destruction::{asset::AssetId, released_hold::ReleasedHold},
     signing::{Digest, Moment},
     tenancy::{TenantId, WorkspaceName},
 };
-use engine::{Entity, Provenance, Undecided, View};
+use engine::{Entity, Provenance};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use store::{CompositeKey, ExecutionId};
+use store::ExecutionId;
 
 /// Why something must be kept.
 #[derive(
@@ -117,67 +117,6 @@ impl Hold {
     pub const LONGEST_ID: usize = 64;
     /// The longest name of who placed or released a hold, in bytes.
     pub const LONGEST_PERSON: usize = 256;
-}
-
-/// A hold that is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReleasedHold {
-    /// Whose.
-    pub tenant: TenantId,
-    /// What it was.
-    pub hold: Hold,
-    /// Who released it: never who placed it.
-    pub released_by: String,
-    /// When.
-    pub released_at: Moment,
-    /// Why.
-    pub reason: String,
-    /// Which hold of this name it was, from 1: a name that is free again may be given to another hold.
-    #[serde(default = "first", skip_serializing_if = "is_first")]
-    pub number: u32,
-}
-
-fn first() -> u32 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_first(number: &u32) -> bool {
-    *number == first()
-}
-
-impl ReleasedHold {
-    /// The key of the record of the released hold of this name with this number.
-    #[must_use]
-    pub fn key(tenant: &TenantId, id: &str, number: u32) -> String {
-        if number == first() {
-            return CompositeKey::of(&[tenant]).tail(id).into();
-        }
-        CompositeKey::of(&[tenant, &id, &number]).into()
-    }
-
-    /// The released holds of this name, in the order of their numbers.
-    ///
-    /// # Errors
-    /// As [`View::get`].
-    pub fn all_of(view: &mut View, tenant: &TenantId, id: &str) -> Result<Vec<Self>, Undecided> {
-        let mut all = Vec::new();
-        let mut number = first();
-        while let Some(released) = view.get::<Self>(&Self::key(tenant, id, number))? {
-            all.push(released);
-            number = number.saturating_add(1);
-        }
-        Ok(all)
-    }
-}
-
-impl Entity for ReleasedHold {
-    const COLLECTION: &'static str = "released-holds";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
-
-    fn id(&self) -> String {
-        Self::key(&self.tenant, &self.hold.id, self.number)
-    }
 }
 
 /// The mark that a destruction has begun and cannot be taken back.
@@ -287,7 +226,7 @@ impl Holds {
         self.pivots.iter().find(|pivot| pivot.scope.overlaps(scope))
     }
 
-    /// The document with `hold` in force. Placing the very same hold again changes nothing.
+    /// The document with `hold` in force. Placing the very same hold again changes nothing but the day of its review.
     ///
     /// # Errors
     /// [`HoldError::PastPivot`] when something of its scope is being destroyed already; a name that is taken; too many.
@@ -295,11 +234,26 @@ impl Holds {
         check_text("id", &hold.id, Hold::LONGEST_ID)?;
         check_text("reason", &hold.reason, Self::LONGEST_REASON)?;
         check_text("placed_by", &hold.placed_by, Hold::LONGEST_PERSON)?;
-        if let Some(there) = self.open.iter().find(|there| there.id == hold.id) {
-            let (placed_at, placed_from) = (there.placed_at, there.placed_from.clone());
-            let same = Hold { placed_at, placed_from, ..hold.clone() } == *there;
+        let past_review = hold.review_at.is_some_and(|review| review <= hold.placed_at);
+        let past = || HoldError::Text { field: "review_at".into(), problem: "is not in the future".into() };
+        if let Some(there) = self.open.iter().position(|there| there.id == hold.id) {
             let taken = || HoldError::Taken { tenant: self.tenant.clone(), id: hold.id.clone() };
-            return if same { Ok(self.clone()) } else { Err(taken()) };
+            let mut next = self.clone();
+            let standing = next.open.get_mut(there).ok_or_else(taken)?;
+            let (placed_at, placed_from) = (standing.placed_at, standing.placed_from.clone());
+            let review_at = standing.review_at;
+            if (Hold { placed_at, placed_from, review_at, ..hold.clone() }) != *standing {
+                return Err(taken());
+            }
+            // Looked at again, it is to be looked at once more on another day.
+            if review_at != hold.review_at && past_review {
+                return Err(past());
+            }
+            standing.review_at = hold.review_at;
+            return Ok(next);
+        }
+        if past_review {
+            return Err(past());
         }
         if let Some(pivot) = self.pivot_over(&hold.scope) {
             return Err(HoldError::PastPivot { pivot: Box::new(pivot.clone()) });
@@ -334,7 +288,7 @@ impl Holds {
             return Err(HoldError::OwnHold { person: by.to_owned(), id: id.to_owned() });
         }
         let (tenant, released_by, reason) = (self.tenant.clone(), by.to_owned(), reason.to_owned());
-        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason, number: first() }))
+        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason, number: 1 }))
     }
 
     /// The document with the mark that destruction has begun. Passing the same pivot again changes nothing.

@@ -11,6 +11,7 @@ mod hold_orders;
 mod inventory;
 mod ledger;
 mod legal_hold;
+mod released_hold;
 mod retention;
 pub(crate) mod sanitisation;
 
@@ -21,7 +22,8 @@ pub use ledger::{
     CheckHolds, DestructionProgress, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot,
     destruction_progress, holds_of,
 };
-pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold};
+pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot};
+pub use released_hold::ReleasedHold;
 pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
 pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
 pub use sanitisation::parts::{

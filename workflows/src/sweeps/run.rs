@@ -5,8 +5,8 @@ use crate::{
     platform::Platform,
     policy::{self, Sweep},
     sweeps::{
-        drift, ended_contracts, ended_quotas, exhausted_capacity, missed_promises, old_cluster_keys,
-        overdue_loans,
+        drift, ended_contracts, ended_quotas, exhausted_capacity, hold_matters, missed_promises,
+        old_cluster_keys, overdue_loans,
     },
 };
 use engine::{Engine, Error};
@@ -93,10 +93,11 @@ async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepRepo
     Ok(swept)
 }
 
-/// What runs each minute: broken promises, and models that run short.
+/// What runs each minute: broken promises, models that run short, and matters of holds.
 async fn promises_and_capacity(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     missed_promises::sweep(engine, swept).await?;
-    exhausted_capacity::sweep(engine, swept).await
+    exhausted_capacity::sweep(engine, swept).await?;
+    hold_matters::sweep(engine, swept).await
 }
 
 /// Runs a sweep; says why it failed, too.
