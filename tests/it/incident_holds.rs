@@ -144,3 +144,21 @@ async fn a_held_offboarding_and_a_due_review_are_stuck_and_measured() {
     let ran = served.json_as(&served.admin, "/v1/sweeps/reclaim:run", json!({})).await;
     assert_eq!(ran.status, 200, "{}", ran.body);
 }
+
+#[tokio::test]
+async fn a_mistyped_asset_is_refused_with_the_names_that_it_resembles() {
+    let served = with_acme().await;
+    let typo = "bucket:objects/eu/Bucket/t-acme--ue";
+    let hold = json!({ "tenant": ACME, "id": "case-1", "kind": "legal", "reason": "a claim", "asset": typo });
+    let said = json!({ "tenant": ACME, "asset": typo, "class": "workload", "reason": "it is" });
+    for (path, body) in [("/v1/holds", hold.clone()), ("/v1/classifications", said)] {
+        let refused = served.json_as(&served.admin, path, body).await;
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.starts_with("asset: ") && detail.contains("did you mean"), "{detail}");
+        assert_eq!(refused.body["nearest"][0], "bucket:objects/eu/Bucket/t-acme--eu", "{}", refused.body);
+    }
+    let mut right = hold;
+    right["asset"] = json!("bucket:objects/eu/Bucket/t-acme--eu");
+    assert_eq!(served.json_as(&served.admin, "/v1/holds", right).await.status, 201);
+}

@@ -10,6 +10,7 @@ mod certificate_draft;
 mod closing;
 mod examples;
 mod inventory;
+mod known_assets;
 pub(crate) mod ledger;
 pub mod node_sanitisation;
 mod plan;
@@ -22,6 +23,7 @@ mod store_locks;
 
 pub use closing::{CloseTenant, ReleaseNodes};
 pub use inventory::{Classification, Classifications, TakeInventory, TakenInventory, classify};
+pub use known_assets::{UnknownAsset, unknown_asset};
 pub use ledger::{
     BeginDestroying, BeginLeaving, CheckLeaving, EndWork, LeavingCheck, RecheckHolds, StayOn, survey_records,
 };

@@ -13,7 +13,10 @@ use crate::{
             },
         },
         problem::{Problem, code::ProblemCode},
-        resources::{approvals::person, offboardings::changing},
+        resources::{
+            approvals::person,
+            offboardings::{changing, require_asset},
+        },
         route::{Access, Route},
         route_doc::doc,
     },
@@ -274,6 +277,9 @@ async fn place(
         (None, Some(workspace)) => HoldScope::Workspace(workspace),
         (None, None) => HoldScope::Tenant,
     };
+    if let HoldScope::Asset { asset, .. } = &scope {
+        require_asset(&app, &new.tenant, asset).await?;
+    }
     let order = PlaceHold {
         tenant: new.tenant,
         id: new.id,
