@@ -4,7 +4,7 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{JsonBody, TextBody},
-        problem::Problem,
+        problem::{Problem, code::ProblemCode},
         resources::workflow_start::{Parameters, StartRequest, document, only, start_routes},
         route::{Access, Route},
         route_doc::doc,
