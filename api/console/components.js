@@ -19,7 +19,7 @@ const TONES = {
   turn: ['↩', 'compensating cancelled rolled_back undone withdrawn reclaimed destroying cleaning sanitising wiping'],
   bad: [
     '!',
-    'parked failed rejected refused outcome_unknown compensation_blocked past_pivot_failure poisoned commit_refused limit_reached overdue missed quarantined reject closed_limit void dead expired no_worker faulty terminated unreadable refuse',
+    'parked failed rejected refused outcome_unknown compensation_blocked past_pivot_failure protection_failed poisoned commit_refused limit_reached overdue missed quarantined reject closed_limit void dead expired no_worker faulty terminated unreadable refuse',
   ],
   calm: ['·', 'finished closed discovered skipped merged over older kept retired'],
 };

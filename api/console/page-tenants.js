@@ -86,12 +86,13 @@ export function render(root) {
 async function read(name, signal) {
   const none = { items: [] };
   const of = (path, params = {}) => getOr(none, path, { tenant: name, limit: 200, ...params }, { signal });
-  const [item, spaces, quotas, usage, holds, certificates, policy, leaving] = await Promise.all([
+  const [item, spaces, quotas, usage, holds, released, certificates, policy, leaving] = await Promise.all([
     get(`/v1/tenants/${encodeURIComponent(name)}`, {}, { signal }),
     of('/v1/workspaces'),
     of('/v1/quotas'),
     getOr(none, `/v1/usage/${encodeURIComponent(name)}`, {}, { signal }),
     of('/v1/holds'),
+    of('/v1/holds', { state: 'released' }),
     of('/v1/certificates'),
     getOr(null, `/v1/tenants/${encodeURIComponent(name)}/policy`, {}, { signal }),
     of('/v1/executions', { workflow: 'offboarding', limit: 5 }),
@@ -101,7 +102,7 @@ async function read(name, signal) {
     spaces: spaces.items,
     quotas: quotas.items,
     usage: usage.items,
-    holds: holds.items,
+    holds: [...holds.items, ...released.items],
     certificates: certificates.items,
     policy,
     leaving: leaving.items,

@@ -57,7 +57,8 @@ pub use model::approval::separation::{
 pub use model::approval::vote::{Person, Seat, Verdict, Vote};
 pub use model::authorisation::{Authorisation, Authoriser};
 pub use model::definition::action::{
-    Action, BoxFuture, Call, DAY, HOUR, LedgerAction, MINUTE, Probe, Repeat, ResultSource, SECOND, WhilePending,
+    Action, BoxFuture, Call, DAY, HOUR, LedgerAction, MINUTE, Probe, Repeat, ResultSource, SECOND,
+    WhilePending,
 };
 pub use model::definition::child::{Child, ChildEnd, Parent};
 pub use model::definition::diagram::{Diagram, DiagramEdge, DiagramState};

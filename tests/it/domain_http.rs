@@ -53,6 +53,34 @@ async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
     assert_eq!(served.get("/v1/holds/acme/case-17").await.body["state"], "released");
 }
 
+/// The second hold of a name swallowed the first, and no reason was in the audit.
+#[tokio::test]
+async fn every_hold_that_was_released_stays_on_record_with_its_reasons() {
+    let served = with_acme().await;
+    let dora = served.user("dora", &["dpo"], None).await;
+    for case in ["A", "B"] {
+        let reason = format!("litigation {case}");
+        let hold = json!({ "tenant": ACME, "id": "case-1", "kind": "legal", "reason": reason });
+        assert_eq!(served.json_as(&served.admin, "/v1/holds", hold).await.status, 201);
+        let settled = json!({ "reason": format!("settled {case}") });
+        assert_eq!(served.json_as(&dora, "/v1/holds/acme/case-1:release", settled).await.status, 200);
+    }
+
+    let shown = served.get("/v1/holds/acme/case-1").await.body;
+    assert_eq!((&shown["reason"], &shown["number"]), (&json!("litigation B"), &json!(2)), "{shown}");
+    assert_eq!(shown["earlier"][0]["reason"], "litigation A");
+    assert_eq!(shown["earlier"][0]["released_because"], "settled A");
+    let released = served.get("/v1/holds?state=released&tenant=acme").await;
+    assert_eq!(items(&released).len(), 2, "{}", released.body);
+    let file = served.dir.path().join("acme.jsonl");
+    let exported = served.run(&["audit", "export", file.to_str().unwrap(), "--tenant", ACME]);
+    assert_eq!(exported.exit, 0, "{exported:?}");
+    let audit = std::fs::read_to_string(file).unwrap();
+    for reason in ["litigation A", "settled A", "litigation B", "settled B"] {
+        assert!(audit.contains(reason), "{reason}");
+    }
+}
+
 #[tokio::test]
 async fn holds_of_many_tenants_come_in_pages() {
     let served = Served::with_nodes().await;

@@ -48,6 +48,7 @@ mod held;
 mod hello;
 mod hooks;
 mod http;
+mod incident_holds;
 mod incidents;
 mod kit;
 mod layers;

@@ -5,10 +5,12 @@
 //! `docs/workflows/incident_response.md`.
 
 mod examples;
+mod holds;
 mod ledger;
 mod record;
 mod resources;
 
+pub use holds::IncidentHold;
 pub use ledger::Incident;
 pub use record::{IncidentCause, IncidentResponse, Severity};
 
@@ -21,6 +23,7 @@ use engine::{
     DAY, HOUR, MINUTE, Outcome, Plan, Procedure, RetryPolicy, Rule, Seat, Step, Subject, Workflow, act,
     act_each, approval, end, when,
 };
+use holds::ReadIncidentHolds;
 use ledger::{FreezeTenants, OpenIncident, ServeNode, ThawTenants};
 use record::IncidentTriage;
 use serde_json::json;
@@ -55,6 +58,7 @@ pub enum State {
     ReissuingKey,
     FreezingTenants,
     PlacingHolds,
+    ReadingHolds,
     AwaitingClearance,
     ThawingTenants,
     AwaitingReview,
@@ -158,13 +162,16 @@ impl Workflow for IncidentResponse {
                 .then(ReissuingKey),
             ReissuingKey => act_each(self.issues()).forward_only().then(AwaitingReview),
 
-            // Tenants: nothing new runs, and nothing of theirs is destroyed, until people say that it is over.
+            // Tenants: nothing new runs, and nothing of theirs is destroyed, until people say that it is over. A freeze or a
+            // hold that fails parks the incident (`PROTECTS`), and people are told of the holds that were read.
             FreezingTenants => act(FreezeTenants { tenants: self.tenants() })
                 .undo(ThawTenants { tenants: self.tenants() })
                 .then(PlacingHolds),
-            PlacingHolds => {
-                act_each(self.holds()).nothing_to_undo().or_else(AwaitingClearance).then(AwaitingClearance)
-            }
+            PlacingHolds => act_each(self.hold_orders()).nothing_to_undo().then(ReadingHolds),
+            ReadingHolds => act(ReadIncidentHolds { tenants: self.tenants() })
+                .nothing_to_undo()
+                .record(|me: &mut Self, holds: Vec<IncidentHold>| me.holds = Some(holds))
+                .then(AwaitingClearance),
             AwaitingClearance => approval(self.seats())
                 .within(5 * DAY)
                 .with_procedure(self.procedure())
@@ -244,7 +251,15 @@ impl IncidentResponse {
             diagnosis: None,
             fit: false,
             settled: None,
+            reported_by: String::new(),
+            holds: None,
         }
+    }
+
+    /// The same, reported by this person or service.
+    #[must_use]
+    pub fn reported_by(self, name: &str) -> Self {
+        Self { reported_by: name.to_owned(), ..self }
     }
 
     fn node(&self) -> Option<(&TenantId, &ClusterId, &NodeId)> {

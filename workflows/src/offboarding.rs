@@ -10,6 +10,7 @@ mod certificate_draft;
 mod closing;
 mod examples;
 mod inventory;
+mod known_assets;
 pub(crate) mod ledger;
 pub mod node_sanitisation;
 mod plan;
@@ -18,15 +19,18 @@ mod record;
 mod removal_records;
 mod results;
 mod retention;
+mod store_locks;
 
 pub use closing::{CloseTenant, ReleaseNodes};
 pub use inventory::{Classification, Classifications, TakeInventory, TakenInventory, classify};
+pub use known_assets::{UnknownAsset, unknown_asset};
 pub use ledger::{
     BeginDestroying, BeginLeaving, CheckLeaving, EndWork, LeavingCheck, RecheckHolds, StayOn, survey_records,
 };
 pub use preview::{Preview, preview};
 pub use record::{LeavingTenant, Offboarding, OffboardingTerms, RemovalTarget};
 pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
+pub use store_locks::StoreLock;
 
 use crate::{
     destruction::{
@@ -85,6 +89,7 @@ pub enum State {
     HeldAtPivot,
     RecheckingHolds,
     Rewrapping,
+    ReadingLocks,
     Shredding,
     FilingKeys,
     DeletingData,
@@ -238,7 +243,15 @@ impl Workflow for Offboarding {
                 .then(Surveying),
 
             // What the law keeps moves to a key of the provider; then the tenant's keys go, and all that they encrypted.
-            Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(Shredding),
+            Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(ReadingLocks),
+            // A lock or a legal hold that came into a store since people agreed spares the keys as well.
+            ReadingLocks => {
+                act(SurveyTenant { tenant: of, systems: self.lockable_systems(), eyes: Observer::Platform })
+                    .forward_only()
+                    .record(Self::relocked)
+                    .attempt_within(10 * MINUTE)
+                    .then(Shredding)
+            }
             Shredding => act_each(self.shreds())
                 .nothing_to_undo()
                 .destroys()
@@ -273,9 +286,11 @@ impl Workflow for Offboarding {
             DeletingAgain => {
                 act_each(self.deletions()).nothing_to_undo().destroys().within(DAY).then(VerifyingAgain)
             }
-            VerifyingAgain => {
-                act(self.verification()).forward_only().record(Self::verified).optional_to(ObservingData).then(ValidatingData)
-            }
+            VerifyingAgain => act(self.verification())
+                .forward_only()
+                .record(Self::verified)
+                .optional_to(ObservingData)
+                .then(ValidatingData),
             // People have accepted that something stays: each record says what was seen of its thing.
             ObservingData => act(self.observation(true))
                 .forward_only()
@@ -301,9 +316,11 @@ impl Workflow for Offboarding {
             FilingDismantled => {
                 act(self.filing()).forward_only().record(Self::filed).then(VerifyingDismantled)
             }
-            VerifyingDismantled => {
-                act(self.last_look()).forward_only().record(Self::verified).optional_to(ObservingDismantled).then(ValidatingDismantled)
-            }
+            VerifyingDismantled => act(self.last_look())
+                .forward_only()
+                .record(Self::verified)
+                .optional_to(ObservingDismantled)
+                .then(ValidatingDismantled),
             ObservingDismantled => act(self.observation(false))
                 .forward_only()
                 .record(Self::observed)

@@ -215,7 +215,7 @@ impl Client {
                     }
                 });
             }
-            for beside in ["channels", "schedules", "limits"] {
+            for beside in ["channels", "schedules", "limits", "holds"] {
                 if let Some(Value::Array(found)) = page.get_mut(beside).map(Value::take) {
                     channels.extend(found);
                 }

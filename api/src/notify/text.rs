@@ -167,6 +167,8 @@ fn usual(told: &Notification) -> NotificationText {
         "execution.overdue" => "Promise missed",
         "execution.ended_late" => "Over",
         "schedule.failed" => "Failed",
+        "hold.review_due" => "Hold to review",
+        "offboarding.held" => "Waits for a hold",
         "certificate.issued" => "Certificate issued",
         "workload.fits_no_node" => "Fits no node",
         "channel.test" => "Test",

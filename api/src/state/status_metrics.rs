@@ -18,7 +18,7 @@ use strum::VariantArray as _;
 use tokio::sync::Mutex;
 use workflows::{
     reclaim::Reclaim,
-    sweeps::MissedPromise,
+    sweeps::{HoldConcern, MissedPromise, hold_matters},
     tenancy::{FreePool, OpenLoans, Waitlist},
 };
 
@@ -97,6 +97,7 @@ async fn collect(app: &ServerState, now: Timestamp) -> String {
         engines(app, &mut registry).await,
         deliveries(app, &mut registry).await,
         clock(app, &mut registry, now).await,
+        holds(app, &mut registry).await,
     ];
     for error in looked.into_iter().filter_map(Result::err) {
         tracing::warn!(%error, "how things stand cannot be told in full");
@@ -117,6 +118,18 @@ async fn stuck(app: &ServerState, registry: &mut Registry) -> Result<(), Error> 
         family.get_or_create(&ByReason { reason: name.into() }).set(count);
     }
     registry.register("executions_stuck", "Executions that an operator has to look at", family);
+    Ok(())
+}
+
+/// Holds that a person has to look at, and offboardings that wait for one.
+async fn holds(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
+    let matters = hold_matters(&app.engine).await?;
+    let count =
+        |concern: HoldConcern| gauge(matters.iter().filter(|matter| matter.concern == concern).count());
+    let due = count(HoldConcern::HoldReviewDue);
+    registry.register("holds_review_due", "Holds in force whose review is due", due);
+    let held = count(HoldConcern::OffboardingHeld);
+    registry.register("offboardings_held", "Offboardings that wait until no hold is in force", held);
     Ok(())
 }
 

@@ -27,6 +27,12 @@ pub(crate) struct Hold {
     released_at: Option<Time>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     released_because: Option<String>,
+    /// Of a released hold: which one of this name it was, from 1.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    /// Of one hold: the released holds that had its name before, the first one first.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    earlier: Option<Vec<Value>>,
 }
 
 /// A certificate of destruction in lists.

@@ -220,6 +220,35 @@ impl StuckPlatform {
     pub(crate) const NOT_STARTED: &'static str = "not_started";
 }
 
+/// A hold to be reviewed, or an offboarding that waits for one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StuckHold {
+    /// The hold, `TENANT/NAME`; or the execution that waits.
+    pub(crate) id: String,
+    pub(crate) tenant: String,
+    /// `hold` or `offboarding`.
+    pub(crate) workflow: &'static str,
+    /// Such as `hold/acme/case-9` or `tenant/acme`.
+    pub(crate) subject: String,
+    /// `review_due` or `held`.
+    pub(crate) state: &'static str,
+    /// `hold_review_due` or `offboarding_held`.
+    pub(crate) reason: &'static str,
+    #[schemars(with = "Time")]
+    pub(crate) since: String,
+    pub(crate) age_seconds: u64,
+    /// Whose turn it is, by role.
+    pub(crate) owner: Vec<&'static str>,
+    /// What to do.
+    pub(crate) next: &'static str,
+    pub(crate) message: Option<String>,
+}
+
+impl StuckHold {
+    /// What stands in the place of a workflow, of a hold.
+    pub(crate) const HOLD: &'static str = "hold";
+}
+
 /// What a confirmation of the clock came to.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClockConfirmed {

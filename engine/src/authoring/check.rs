@@ -36,6 +36,9 @@ pub fn check<W: Workflow>() -> Vec<Flaw> {
         if graph.steps(state).any(|step| matches!(step, Step::Approval(asked) if asked.asks_nobody())) {
             flaws.push(Flaw::NoSeats(name(state)));
         }
+        if graph.steps(state).any(leaves_unprotected) {
+            flaws.push(Flaw::LeavesUnprotected(name(state)));
+        }
         let kinds = graph.kinds(state);
         if kinds.windows(2).any(|pair| pair.first() != pair.last()) {
             flaws.push(Flaw::Inconsistent(name(state)));
@@ -51,6 +54,14 @@ fn lacks_deadline<W: Workflow>(step: &Step<W>) -> bool {
         Step::Approval(approval) => approval.within.is_none(),
         Step::Wait(wait) => wait.within.is_none(),
         Step::Act(_) | Step::Choose(_) | Step::End(_) => false,
+    }
+}
+
+/// Returns true if the step goes on without a protection that it was to put in place.
+fn leaves_unprotected<W: Workflow>(step: &Step<W>) -> bool {
+    match step {
+        Step::Act(act) => act.leaves_unprotected(),
+        Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => false,
     }
 }
 

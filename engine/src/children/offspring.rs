@@ -78,15 +78,18 @@ impl<P> ErasedAction<P> {
     {
         let arguments = child_arguments(C::NAME, &offspring.child.subject().name);
         let kind = ErasedActionKind::Child(Box::new(offspring));
-        let (repeat, result) = (Repeat::Safe, ResultSource::Decision);
-        Self { name: C::NAME, type_id: None, arguments, repeat, result, keys: Vec::new(), kind }
+        Self::unprotected(C::NAME, arguments, kind)
     }
 
     /// Cancels the child that the same slot has started, if it has, and waits for its end.
     pub(crate) fn cancelling(arguments: Value) -> Self {
         let kind = ErasedActionKind::CancelChild;
-        let (repeat, result) = (Repeat::Safe, ResultSource::Decision);
-        Self { name: CANCEL, type_id: None, arguments, repeat, result, keys: Vec::new(), kind }
+        Self::unprotected(CANCEL, arguments, kind)
+    }
+
+    fn unprotected(name: &'static str, arguments: Value, kind: ErasedActionKind<P>) -> Self {
+        let (repeat, result, protects) = (Repeat::Safe, ResultSource::Decision, false);
+        Self { name, type_id: None, arguments, repeat, result, protects, keys: Vec::new(), kind }
     }
 }
 

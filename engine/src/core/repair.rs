@@ -9,8 +9,8 @@ use super::{
     transition::TransitionCtx,
 };
 use crate::{
-    Act, ActionError, Attribution, Class, Commitment, Phase, Refusal, Repair, Repeat, Slot, Step, TrailEntry, UndoState,
-    Unwinding, Workflow,
+    Act, ActionError, Attribution, Class, Commitment, Phase, Refusal, Repair, Repeat, Slot, Step, TrailEntry,
+    UndoState, Unwinding, Workflow,
     core::unwind,
     model::definition::{
         child::CANCEL,

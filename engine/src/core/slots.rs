@@ -319,6 +319,9 @@ impl<W: Workflow> TransitionCtx<W> {
         if error.code == POISONED {
             return self.park(Reason::Poisoned, self.errors(), None);
         }
+        if act.protects() {
+            return self.park(Reason::ProtectionFailed, self.errors(), None);
+        }
         if let Some((code, state)) = act.on_failure.iter().find(|(code, _)| *code == error.code) {
             self.note_failure();
             return self.enter(*state, Some((*code).to_owned()));

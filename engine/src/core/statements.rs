@@ -16,7 +16,9 @@ pub(super) fn statable<W: Workflow>(act: &Act<W>, branch: &Branch<W>) -> Result<
     let why = match branch.action.result {
         ResultSource::Deed => return Ok(()),
         ResultSource::Observation => "only the step itself can observe it, and nobody can state its result",
-        ResultSource::Decision => "it decides on the documents of this server, and nobody can state its result",
+        ResultSource::Decision => {
+            "it decides on the documents of this server, and nobody can state its result"
+        }
     };
     let instead = if act.optional {
         "remove the cause and retry, or accept that it stays open, as an exception: repair skip"

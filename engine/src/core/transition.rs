@@ -47,8 +47,14 @@ pub fn transition<W: Workflow>(
     event: Event,
     at: Timestamp,
 ) -> Result<Transition<W>, Refusal> {
-    let mut turn =
-        TransitionCtx { exec: execution, at, effects: Vec::new(), edges: Vec::new(), closed: None, seconded_by: None };
+    let mut turn = TransitionCtx {
+        exec: execution,
+        at,
+        effects: Vec::new(),
+        edges: Vec::new(),
+        closed: None,
+        seconded_by: None,
+    };
     turn.apply(event)?;
     turn.void_outdated_votes();
     turn.set_promise_alarm();

@@ -334,7 +334,13 @@ fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
         Some(Reason::LimitReached | Reason::Poisoned | Reason::CommitRefused | Reason::Overdue) => {
             wrong.push(format!("parked for {:?}", run.parked))
         }
-        Some(Reason::CompensationBlocked | Reason::PastPivotFailure | Reason::OutcomeUnknown) | None => {}
+        Some(
+            Reason::CompensationBlocked
+            | Reason::PastPivotFailure
+            | Reason::ProtectionFailed
+            | Reason::OutcomeUnknown,
+        )
+        | None => {}
     }
     wrong
 }

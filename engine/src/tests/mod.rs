@@ -18,6 +18,7 @@ mod one_approval;
 mod one_step;
 mod permits;
 mod plan_edits;
+mod protection;
 mod random;
 mod refused_commits;
 mod separation;

@@ -1,9 +1,9 @@
 //! What a person can state in place of an action, and what only the action can observe or the workflow decide.
 
 use crate::{
-    Action, ActionError, Attribution, Call, Engine, Error, Event, LedgerAction, MadeRepair, ManualClock, Outcome,
-    Person, Plan, Refusal, Repair, Request, ResultSource, Rule, Step, Subject, Undecided, View, Workflow, act, end,
-    when,
+    Action, ActionError, Attribution, Call, Engine, Error, Event, LedgerAction, MadeRepair, ManualClock,
+    Outcome, Person, Plan, Refusal, Repair, Request, ResultSource, Rule, Step, Subject, Undecided, View,
+    Workflow, act, end, when,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -120,9 +120,11 @@ impl Workflow for Checkup {
                 .otherwise("never", State::Declined),
             State::Committing => act(Commit).forward_only().then(State::Acting),
             State::Acting => match self.kind {
-                Kind::Look => {
-                    act(Look { shelf }).forward_only().record(Self::saw).optional_to(State::LeftOut).then(State::Done)
-                }
+                Kind::Look => act(Look { shelf })
+                    .forward_only()
+                    .record(Self::saw)
+                    .optional_to(State::LeftOut)
+                    .then(State::Done),
                 Kind::Work => act(Work { shelf }).forward_only().record(Self::saw).then(State::Done),
                 Kind::Book => act(Book).forward_only().record(Self::saw).then(State::Done),
             },
@@ -151,7 +153,8 @@ impl Workflow for Checkup {
 /// An engine with a checkup that is parked past its pivot, because its step fails.
 async fn parked(kind: Kind) -> (Engine<()>, ExecutionId) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp(1_000)));
-    let engine = Engine::new(Arc::new(Memory::new()), clock, Arc::new(())).with_workflow::<Checkup>().unwrap();
+    let engine =
+        Engine::new(Arc::new(Memory::new()), clock, Arc::new(())).with_workflow::<Checkup>().unwrap();
     let by = Request::by(&Person::new("rita", ["ops"]));
     let id = engine.start(Checkup::of(kind), by).await.unwrap().id;
     engine.run_until_idle().await.unwrap();
@@ -212,7 +215,8 @@ async fn an_observation_cannot_be_stated_by_an_edit_of_the_data_either() {
     let refused = refusal(&engine, id, Repair::Edit { patch: json!({ "seen": true }) }).await;
 
     assert!(matches!(&refused, Refusal::NotStatable { what, .. } if what == "seen"), "{refused}");
-    let removed = refusal(&engine, id, Repair::Edit { patch: json!({ "kind": "Work", "repairs": [] }) }).await;
+    let removed =
+        refusal(&engine, id, Repair::Edit { patch: json!({ "kind": "Work", "repairs": [] }) }).await;
     assert_eq!(removed.code(), "repair.observation", "nor can the list of repairs be emptied");
 }
 
@@ -229,7 +233,10 @@ async fn a_deed_that_a_person_states_is_noted_with_who_agreed_and_what_had_faile
     let noted: Vec<MadeRepair> = serde_json::from_value(data["repairs"].clone()).unwrap();
     assert_eq!(noted.len(), 1);
     let made = &noted[0];
-    assert_eq!((made.kind.as_str(), made.state.as_str(), made.action.as_str()), ("mark_done", "Acting", "Work"));
+    assert_eq!(
+        (made.kind.as_str(), made.state.as_str(), made.action.as_str()),
+        ("mark_done", "Acting", "Work")
+    );
     assert_eq!((made.by.as_str(), made.seconded_by.as_deref()), ("olga", Some("lena")));
     assert_eq!((made.evidence.as_str(), made.reason.as_str()), ("ticket 4711", "I looked"));
     assert_eq!(made.arguments, json!({ "shelf": "a1" }));

@@ -266,7 +266,11 @@ fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_ne
     assert_eq!((first.answer, first.requests.get(&h100())), (AdmissionVerdict::Admit, Some(&1)));
     assert_eq!(again.number, first.number, "the same request again");
     assert_eq!(refused.answer, AdmissionVerdict::Reject);
-    let why = refused.weighed.iter().find(|finding| finding.code == "policy.not_permitted").map(|finding| &finding.why);
+    let why = refused
+        .weighed
+        .iter()
+        .find(|finding| finding.code == "policy.not_permitted")
+        .map(|finding| &finding.why);
     assert!(why.unwrap().starts_with("requests: unknown model h101; did you mean H100?"), "{why:?}");
 }
 

@@ -50,6 +50,42 @@ async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_dest
     assert_eq!(books.find::<ReleasedHold>("acme/h"), Some(released));
 }
 
+/// A name that is free again may be given to another hold; what was released before stays on record.
+#[tokio::test]
+async fn each_released_hold_keeps_a_record_of_its_own() {
+    let (mut books, executions) = inventoried().await;
+    let call = executions.call(RUN);
+    for reason in ["settled A", "settled B", "settled C"] {
+        books.act(&placing("h"), &call).unwrap();
+        books.act(&placing("other"), &call).unwrap();
+        books.act(&ReleaseHold { reason: reason.into(), ..releasing("jo") }, &call).unwrap();
+        assert_eq!(books.act(&passing(), &call).unwrap_err().code, codes::HELD, "the other hold stands");
+    }
+
+    let all: Vec<ReleasedHold> = books.decide(|view| ReleasedHold::all_of(view, &tenant(), "h")).unwrap();
+
+    let reasons: Vec<_> = all.iter().map(|released| released.reason.as_str()).collect();
+    assert_eq!(reasons, ["settled A", "settled B", "settled C"]);
+    assert_eq!(books.all::<ReleasedHold>().len(), 3);
+}
+
+/// A record of an earlier version has no number.
+#[test]
+fn the_record_of_a_hold_that_an_earlier_version_released_is_the_first_of_its_name() {
+    let released = ReleasedHold {
+        tenant: tenant(),
+        hold: hold("h", HoldScope::Tenant),
+        released_by: "jo".into(),
+        released_at: at(6),
+        reason: "settled".into(),
+        number: 1,
+    };
+    let body = serde_json::to_value(&released).unwrap();
+    assert!(body.get("number").is_none(), "{body}");
+    assert_eq!(serde_json::from_value::<ReleasedHold>(body).unwrap(), released);
+    assert_eq!(engine::Entity::id(&released), "acme/h");
+}
+
 #[tokio::test]
 async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still_exists() {
     let (mut books, executions) = inventoried().await;

@@ -172,18 +172,28 @@ async fn a_finalizer_that_nobody_clears_parks_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_bucket_under_object_lock_makes_an_exception_that_is_named() {
-    let lock = json!({ "locked": 2, "locked_until": "2027-01-01T00:00:00.000Z" });
+async fn a_bucket_under_object_lock_makes_an_exception_that_is_named_and_keeps_its_key() {
+    let lock = json!({ "locked": 2, "legal_holds": 1, "locked_until": "2027-01-01T00:00:00.000Z" });
     let bucket = TenantResource::new("objects", "eu-west", "Bucket", "t-acme--eu-west");
     let stage = Stage::slurm(|world| world.furnish(&bucket, "acme", lock.clone())).await;
 
+    stage.until("AwaitingDestruction").await;
+    let (_, shown) = stage.engine.execution(stage.id).await.unwrap();
+    let asked: Offboarding = serde_json::from_value(shown.body["data"].clone()).unwrap();
+    let plan = engine::Workflow::plan(&asked).decides["locked"].to_string();
+    assert!(
+        plan.contains("1 of them under a legal hold") && plan.contains("the key is not destroyed"),
+        "{plan}"
+    );
     let rest = stage.to_rest().await;
 
     // The verifier still finds it, twice; people look, and see that nothing can be done before the lock ends.
     assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
     let certificate = stage.certificate().await;
-    assert_eq!(certificate.exceptions, 1);
+    // The bucket, the key that may encrypt it, and the backup, which is not beyond use while the key is there.
+    assert_eq!(certificate.exceptions, 3);
     assert!(stage.left().contains(&bucket.to_string()));
+    assert!(stage.left().contains(&"keys//Key/t-acme".to_owned()), "{:?}", stage.left());
 }
 
 #[tokio::test]

@@ -29,7 +29,9 @@ impl Stage {
     async fn repair(&self, repair: Repair) -> Result<(), Error> {
         let engine = self.with_second_person();
         match engine.command(self.id, by_olga(repair), None).await? {
-            CommandResult::Proposed(proposal) => engine.approve_proposal(&proposal.id, "lena").await.map(drop),
+            CommandResult::Proposed(proposal) => {
+                engine.approve_proposal(&proposal.id, "lena").await.map(drop)
+            }
             CommandResult::Done(_) => panic!("one person alone has repaired it"),
         }
     }
@@ -79,7 +81,12 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     stage.state_that_it_is_gone().await;
     assert_eq!(stage.to_rest().await, ("DeletingAgain".into(), "parked".into()), "{}", stage.trouble().await);
     stage.state_that_it_is_gone().await;
-    assert_eq!(stage.to_rest().await, ("VerifyingAgain".into(), "parked".into()), "{}", stage.trouble().await);
+    assert_eq!(
+        stage.to_rest().await,
+        ("VerifyingAgain".into(), "parked".into()),
+        "{}",
+        stage.trouble().await
+    );
 
     // The verification is nothing that a person can state, alone or with another, in whatever words.
     for output in [Value::Null, json!({}), json!({ "objects": "verifier" })] {
@@ -87,8 +94,11 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
         let refused = stage.repair(stated).await;
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotStatable { .. }))), "{refused:?}");
     }
-    for patch in [json!({ "verified": { "objects": "verifier" } }), json!({ "targets": [] }), json!({ "kept": [BUCKET] })]
-    {
+    for patch in [
+        json!({ "verified": { "objects": "verifier" } }),
+        json!({ "targets": [] }),
+        json!({ "kept": [BUCKET] }),
+    ] {
         let refused = stage.engine.deliver(stage.id, by_olga(Repair::Edit { patch })).await;
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotStatable { .. }))), "{refused:?}");
     }
@@ -115,7 +125,8 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     assert!(text.contains("EXCEPTION") && text.contains("olga, seconded by lena"), "{text}");
     assert!(text.contains("the verifier still finds"), "what the step had failed with is told: {text}");
     let others = found.assets.iter().filter(|entry| entry.asset.id.as_str() != format!("bucket:{BUCKET}"));
-    let excepted: Vec<_> = others.filter(|entry| entry.exception.is_some()).map(|entry| &entry.asset.id).collect();
+    let excepted: Vec<_> =
+        others.filter(|entry| entry.exception.is_some()).map(|entry| &entry.asset.id).collect();
     assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "each other thing was looked for");
 }
 
@@ -132,7 +143,10 @@ async fn what_people_state_truly_is_an_exception_that_names_them() {
     let rest = stage.to_rest().await;
     assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
     let record = stage.bucket().await;
-    assert_eq!(record.passes().unwrap_err().to_string(), "that it was done was stated by olga, seconded by lena, and not observed");
+    assert_eq!(
+        record.passes().unwrap_err().to_string(),
+        "that it was done was stated by olga, seconded by lena, and not observed"
+    );
     assert_eq!(record.actor.name, "olga, seconded by lena");
     assert_eq!(stage.certificate().await.exceptions, 1);
 }

@@ -35,7 +35,7 @@ fn likely(name: &str) -> Vec<&'static str> {
         "verb" => vec!["cancel", "pause", "retry"],
         "filter" => vec!["tenant = acme", "open = true", "state ="],
         "basis" => vec!["contract_end", "tenant_request"],
-        "asset" => vec!["pv:storage/eu/Volume/forgotten"],
+        "asset" => vec!["pv:storage/eu/Volume/forgotten", "key:keys//Key/t-acme"],
         "cron" => vec!["30 2 * * *", "whenever"],
         "zone" => vec!["UTC", "Europe/Berlin", "Mars"],
         "workflow" => vec!["reclaim", "quota_increase"],

@@ -5,15 +5,15 @@ use crate::{
         asset::{Asset, AssetId},
         codes,
         inventory::{Inventory, InventoryHead},
-        legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold},
+        legal_hold::{Hold, HoldError, HoldScope, Holds, Pivot},
         sanitisation::record::{SanitisationOutcome, SanitisationRecord},
     },
-    signing::{Digest, Moment},
+    signing::Digest,
     tenancy::TenantId,
 };
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
-use store::{CompositeKey, ExecutionId};
+use store::ExecutionId;
 
 /// What a destruction has destroyed, and what it has not yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,125 +104,6 @@ pub fn destruction_progress(
         list.push(asset.id.clone());
     }
     Ok(standing)
-}
-
-/// Places a hold. Safe to decide again: the same hold stands once. Its undo, where one is wanted, is [`ReleaseHold`] by
-/// another person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlaceHold {
-    /// On whose things.
-    pub tenant: TenantId,
-    /// Its name, unique within the tenant.
-    pub id: String,
-    /// Why.
-    pub kind: HoldKind,
-    /// What must be kept.
-    pub scope: HoldScope,
-    /// Why, in words.
-    pub reason: String,
-    /// Who orders it.
-    pub placed_by: String,
-    /// Where the credential comes from by which they do; none of a workflow.
-    #[serde(default)]
-    pub placed_from: Option<engine::Provenance>,
-    /// When somebody must look at it again.
-    pub review_at: Option<Moment>,
-}
-
-impl PlaceHold {
-    /// Decides, for callers outside of an execution as well.
-    ///
-    /// # Errors
-    /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
-    pub fn place(&self, view: &mut View) -> Result<Result<Hold, HoldRefused>, Undecided> {
-        let hold = Hold {
-            id: self.id.clone(),
-            kind: self.kind,
-            scope: self.scope.clone(),
-            reason: self.reason.clone(),
-            placed_by: self.placed_by.clone(),
-            placed_from: self.placed_from.clone(),
-            placed_at: view.now().into(),
-            review_at: self.review_at,
-        };
-        match holds_of(view, &self.tenant)?.place(hold) {
-            Ok(next) => {
-                view.put(&next)?;
-                let placed = next.open.into_iter().find(|hold| hold.id == self.id);
-                let lost = || HoldError::NoSuchHold { tenant: self.tenant.clone(), id: self.id.clone() };
-                Ok(placed.ok_or_else(|| HoldRefused { error: lost(), standing: None }))
-            }
-            Err(error) => {
-                let standing = match &error {
-                    HoldError::PastPivot { pivot } => {
-                        Some(destruction_progress(view, &self.tenant, pivot.run)?)
-                    }
-                    HoldError::Held { .. }
-                    | HoldError::NoSuchHold { .. }
-                    | HoldError::Taken { .. }
-                    | HoldError::OwnHold { .. }
-                    | HoldError::TooMany { .. }
-                    | HoldError::Text { .. } => None,
-                };
-                Ok(Err(HoldRefused { error, standing }))
-            }
-        }
-    }
-}
-
-impl LedgerAction for PlaceHold {
-    const NAME: &'static str = "PlaceHold";
-    type Output = Hold;
-
-    fn decide(&self, view: &mut View, _: &Call) -> Result<Hold, Undecided> {
-        Ok(self.place(view)??)
-    }
-}
-
-/// Releases a hold, by another person than placed it. Safe to decide again: what is released stays so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReleaseHold {
-    /// On whose things.
-    pub tenant: TenantId,
-    /// Which one.
-    pub id: String,
-    /// Who releases it.
-    pub released_by: String,
-    /// Why.
-    pub reason: String,
-}
-
-impl ReleaseHold {
-    /// Decides, for callers outside of an execution as well.
-    ///
-    /// # Errors
-    /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
-    pub fn release(&self, view: &mut View) -> Result<Result<ReleasedHold, HoldRefused>, Undecided> {
-        let holds = holds_of(view, &self.tenant)?;
-        let at = view.now().into();
-        match holds.release(&self.id, &self.released_by, &self.reason, at) {
-            Ok((next, released)) => {
-                view.put(&next)?;
-                view.put(&released)?;
-                Ok(Ok(released))
-            }
-            Err(error @ HoldError::NoSuchHold { .. }) => {
-                let before = view.get::<ReleasedHold>(&CompositeKey::of(&[&self.tenant]).tail(&self.id))?;
-                let same = before.filter(|released| released.released_by == self.released_by);
-                Ok(same.ok_or(HoldRefused { error, standing: None }))
-            }
-            Err(error) => Ok(Err(HoldRefused { error, standing: None })),
-        }
-    }
-}
-
-impl LedgerAction for ReleaseHold {
-    const NAME: &'static str = "ReleaseHold";
-    type Output = ReleasedHold;
-
-    fn decide(&self, view: &mut View, _: &Call) -> Result<ReleasedHold, Undecided> {
-        Ok(self.release(view)??)
-    }
 }
 
 /// Marks that destruction begins: the point of no return. Refused while anything in the scope stands under hold, or when

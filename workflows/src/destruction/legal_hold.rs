@@ -4,14 +4,14 @@
 //! race for one row. Either the hold is refused as too late, or the destruction sees it; never neither.
 
 use crate::{
-    destruction::asset::AssetId,
+    destruction::{asset::AssetId, released_hold::ReleasedHold},
     signing::{Digest, Moment},
     tenancy::{TenantId, WorkspaceName},
 };
 use engine::{Entity, Provenance};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use store::{CompositeKey, ExecutionId};
+use store::ExecutionId;
 
 /// Why something must be kept.
 #[derive(
@@ -115,30 +115,8 @@ pub struct Hold {
 impl Hold {
     /// The longest name, in bytes.
     pub const LONGEST_ID: usize = 64;
-}
-
-/// A hold that is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReleasedHold {
-    /// Whose.
-    pub tenant: TenantId,
-    /// What it was.
-    pub hold: Hold,
-    /// Who released it: never who placed it.
-    pub released_by: String,
-    /// When.
-    pub released_at: Moment,
-    /// Why.
-    pub reason: String,
-}
-
-impl Entity for ReleasedHold {
-    const COLLECTION: &'static str = "released-holds";
-    const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
-
-    fn id(&self) -> String {
-        CompositeKey::of(&[&self.tenant]).tail(&self.hold.id).into()
-    }
+    /// The longest name of who placed or released a hold, in bytes.
+    pub const LONGEST_PERSON: usize = 256;
 }
 
 /// The mark that a destruction has begun and cannot be taken back.
@@ -248,19 +226,34 @@ impl Holds {
         self.pivots.iter().find(|pivot| pivot.scope.overlaps(scope))
     }
 
-    /// The document with `hold` in force. Placing the very same hold again changes nothing.
+    /// The document with `hold` in force. Placing the very same hold again changes nothing but the day of its review.
     ///
     /// # Errors
     /// [`HoldError::PastPivot`] when something of its scope is being destroyed already; a name that is taken; too many.
     pub fn place(&self, hold: Hold) -> Result<Self, HoldError> {
         check_text("id", &hold.id, Hold::LONGEST_ID)?;
         check_text("reason", &hold.reason, Self::LONGEST_REASON)?;
-        check_text("placed_by", &hold.placed_by, 256)?;
-        if let Some(there) = self.open.iter().find(|there| there.id == hold.id) {
-            let (placed_at, placed_from) = (there.placed_at, there.placed_from.clone());
-            let same = Hold { placed_at, placed_from, ..hold.clone() } == *there;
+        check_text("placed_by", &hold.placed_by, Hold::LONGEST_PERSON)?;
+        let past_review = hold.review_at.is_some_and(|review| review <= hold.placed_at);
+        let past = || HoldError::Text { field: "review_at".into(), problem: "is not in the future".into() };
+        if let Some(there) = self.open.iter().position(|there| there.id == hold.id) {
             let taken = || HoldError::Taken { tenant: self.tenant.clone(), id: hold.id.clone() };
-            return if same { Ok(self.clone()) } else { Err(taken()) };
+            let mut next = self.clone();
+            let standing = next.open.get_mut(there).ok_or_else(taken)?;
+            let (placed_at, placed_from) = (standing.placed_at, standing.placed_from.clone());
+            let review_at = standing.review_at;
+            if (Hold { placed_at, placed_from, review_at, ..hold.clone() }) != *standing {
+                return Err(taken());
+            }
+            // Looked at again, it is to be looked at once more on another day.
+            if review_at != hold.review_at && past_review {
+                return Err(past());
+            }
+            standing.review_at = hold.review_at;
+            return Ok(next);
+        }
+        if past_review {
+            return Err(past());
         }
         if let Some(pivot) = self.pivot_over(&hold.scope) {
             return Err(HoldError::PastPivot { pivot: Box::new(pivot.clone()) });
@@ -284,7 +277,7 @@ impl Holds {
         reason: &str,
         at: Moment,
     ) -> Result<(Self, ReleasedHold), HoldError> {
-        check_text("released_by", by, 256)?;
+        check_text("released_by", by, Hold::LONGEST_PERSON)?;
         check_text("reason", reason, Self::LONGEST_REASON)?;
         let Some(place) = self.open.iter().position(|hold| hold.id == id) else {
             return Err(HoldError::NoSuchHold { tenant: self.tenant.clone(), id: id.to_owned() });
@@ -295,7 +288,7 @@ impl Holds {
             return Err(HoldError::OwnHold { person: by.to_owned(), id: id.to_owned() });
         }
         let (tenant, released_by, reason) = (self.tenant.clone(), by.to_owned(), reason.to_owned());
-        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason }))
+        Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason, number: 1 }))
     }
 
     /// The document with the mark that destruction has begun. Passing the same pivot again changes nothing.

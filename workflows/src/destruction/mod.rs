@@ -7,20 +7,24 @@
 mod asset;
 pub mod certificate;
 pub mod codes;
+mod hold_orders;
 mod inventory;
 pub(crate) mod key_destruction;
 mod ledger;
 mod legal_hold;
+mod released_hold;
 mod retention;
 pub(crate) mod sanitisation;
 
 pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
+pub use hold_orders::{PlaceHold, ReleaseHold};
 pub use inventory::{Inventory, InventoryHead, InventoryPage, OpenReason};
 pub use ledger::{
     CheckHolds, DestructionProgress, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot,
-    PlaceHold, ReleaseHold, destruction_progress, holds_of,
+    destruction_progress, holds_of,
 };
-pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot, ReleasedHold};
+pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot};
+pub use released_hold::ReleasedHold;
 pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
 pub use sanitisation::attribution::RecordedRepair;
 pub(crate) use sanitisation::attribution::statement_about;

@@ -117,11 +117,7 @@ pub fn import_nodes(
 }
 
 /// The rows with the models that their names stand for by the aliases of policy, each of which is noted.
-fn by_aliases(
-    view: &mut View,
-    rows: &[NodeRow],
-    notes: &mut Vec<String>,
-) -> Result<Vec<NodeRow>, Undecided> {
+fn by_aliases(view: &mut View, rows: &[NodeRow], notes: &mut Vec<String>) -> Result<Vec<NodeRow>, Undecided> {
     let known = policy::in_force(view)?.gpu_models;
     let names: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
     for name in names {

@@ -240,6 +240,7 @@ pub(super) struct FreezeTenants {
 
 impl LedgerAction for FreezeTenants {
     const NAME: &'static str = "FreezeTenants";
+    const PROTECTS: bool = true;
     type Output = ();
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {

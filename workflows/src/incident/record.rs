@@ -1,5 +1,6 @@
 //! The data of an incident response, as it is persisted.
 
+use super::holds::IncidentHold;
 use crate::{
     platform::{Recovery, WorkloadRef},
     policy::PolicyRef,
@@ -73,6 +74,12 @@ pub struct IncidentResponse {
     pub fit: bool,
     /// How it came out; the last question is about that.
     pub settled: Option<String>,
+    /// The person or service that reported it; empty in incidents of earlier versions. Its holds are placed in this name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reported_by: String,
+    /// The holds of this incident, as they were read after they were placed. Filled by `ReadingHolds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<Vec<IncidentHold>>,
 }
 
 /// What opening an incident came to.

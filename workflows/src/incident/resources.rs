@@ -5,17 +5,14 @@ use super::{
     ledger::{ClearNode, KeepApart, NoteCordon, RestNode, RestOutcome, ServeNode, triage},
 };
 use crate::{
-    destruction::{Hold, HoldKind, HoldScope, PlaceHold},
-    foreign_text::is_unsafe,
     ledger::{IssueClusterKey, RevokeClusterKey},
     platform::{
         AwaitGone, CordonNode, Diagnosis, EvictWorkload, ExamineNode, GpuHealth, InspectGpus, RebootNode,
         Recovery, ResetGpus, UncordonNode,
     },
-    signing::Digest,
     tenancy::{ClusterId, NodeId, TenantId},
 };
-use engine::{Undecided, View, Workflow as _};
+use engine::{Undecided, View};
 
 /// What lifts a cordon of ours.
 pub(super) fn uncordon(of: &CordonNode, by: Option<String>) -> UncordonNode {
@@ -33,12 +30,7 @@ impl IncidentResponse {
             IncidentCause::KeyLeak { cluster, .. } => {
                 format!("the key of cluster {cluster} opens nothing any more")
             }
-            IncidentCause::IsolationBreach { .. } | IncidentCause::Other { .. } => {
-                format!(
-                    "nothing new is admitted for {}, and nothing of theirs is destroyed",
-                    joined(&self.tenants())
-                )
-            }
+            IncidentCause::IsolationBreach { .. } | IncidentCause::Other { .. } => self.contains_tenants(),
         }
     }
 
@@ -198,34 +190,6 @@ impl IncidentResponse {
             | IncidentCause::Other { .. } => Vec::new(),
         }
     }
-
-    pub(super) fn holds(&self) -> Vec<PlaceHold> {
-        let hold = |tenant: TenantId| PlaceHold {
-            tenant,
-            id: hold_of(&self.subject().name),
-            kind: HoldKind::Incident,
-            scope: HoldScope::Tenant,
-            reason: self.evidence.clone(),
-            placed_by: self.detector.clone(),
-            placed_from: None,
-            review_at: None,
-        };
-        self.tenants().into_iter().map(hold).collect()
-    }
-}
-
-/// The name of the hold on what an incident is about. Characters that a terminal must not get are replaced. A long one is cut, as a hold whose name is too long would not be placed.
-pub(super) fn hold_of(incident: &str) -> String {
-    let plain = |c: char| if is_unsafe(c) { '-' } else { c };
-    let whole: String = format!("incident {incident}").chars().map(plain).collect();
-    if whole.len() <= Hold::LONGEST_ID && !incident.contains(is_unsafe) {
-        return whole;
-    }
-    let digest = Digest::from_bytes(incident.as_bytes());
-    let room = Hold::LONGEST_ID.saturating_sub(digest.short().len() + 1);
-    let head: String =
-        whole.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).map(|(_, c)| c).collect();
-    format!("{head} {}", digest.short())
 }
 
 pub(super) fn joined(tenants: &[TenantId]) -> String {

@@ -82,6 +82,8 @@ pub struct RevokeClusterKey {
 
 impl LedgerAction for RevokeClusterKey {
     const NAME: &'static str = "RevokeClusterKey";
+    // Else a key that leaked would still open, and nothing would be left that says so.
+    const PROTECTS: bool = true;
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {

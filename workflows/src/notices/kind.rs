@@ -118,6 +118,18 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Tells,
         "a sweep, or what else is built in, could not be done",
     ),
+    kind(
+        "hold.review_due",
+        Severity::Warning,
+        MatterChange::Tells,
+        "the day has come on which a hold is to be looked at again",
+    ),
+    kind(
+        "offboarding.held",
+        Severity::Warning,
+        MatterChange::Tells,
+        "an offboarding waits until no hold is in force on its tenant",
+    ),
     kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
     kind(
         "workload.fits_no_node",
@@ -164,7 +176,7 @@ pub fn kind_of(told: &Notification) -> NoticeKind {
     let kind = KINDS.iter().copied().find(|kind| kind.name == told.kind).unwrap_or(STRANGE);
     let severity = match (kind.name, told.reason.as_deref()) {
         ("approval.opened" | "approval.reminder", Some(DESTROYS)) => Severity::Error,
-        ("execution.parked", Some("past_pivot_failure")) => Severity::Critical,
+        ("execution.parked", Some("past_pivot_failure" | "protection_failed")) => Severity::Critical,
         (_, _) => kind.severity,
     };
     NoticeKind { severity, ..kind }

@@ -7,7 +7,7 @@ use crate::{
         certificate::{CertificateDraft, FormerTenant, LegalBasis, NotChecked, RecordedRequest, Software},
     },
     signing::Moment,
-    tenancy::TenantId,
+    tenancy::{ClusterKind, TenantId},
 };
 use store::ExecutionId;
 
@@ -49,6 +49,7 @@ impl Offboarding {
             targets: Vec::new(),
             run: None,
             since: None,
+            locked_since: Vec::new(),
             shredded: Vec::new(),
             removed: Vec::new(),
             kept: Vec::new(),
@@ -83,6 +84,10 @@ impl Offboarding {
             let why = "simulated: nothing that is real was destroyed there, or looked at";
             let location = format!("the platform ({})", self.simulated.join(", "));
             not_checked.insert(0, NotChecked { location, why: why.into() });
+        }
+        if leaver.is_some_and(|leaver| leaver.kind == ClusterKind::Slurm) {
+            let why = "Slurm keeps names of accounts, users and jobs in its accounting after the account is removed";
+            not_checked.push(NotChecked { location: "accounting of Slurm".into(), why: why.into() });
         }
         CertificateDraft {
             tombstone: FormerTenant {

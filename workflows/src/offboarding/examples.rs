@@ -72,6 +72,7 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         safe: true,
         revivable_until: None,
         can_come_back: BTreeSet::new(),
+        locked: None,
     };
     let things: Vec<TenantResource> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
     let door =

@@ -1,6 +1,6 @@
 //! Taking the inventory: both scans joined, with what people said of what they do not agree on.
 
-use super::{LeavingTenant, RemovalTarget, assets};
+use super::{LeavingTenant, RemovalTarget, StoreLock, assets};
 use crate::{
     destruction::{
         Asset, AssetId, AssetType, DataClass, Inventory, ResolvedRetention, RetentionRule, Scan,
@@ -154,6 +154,7 @@ impl TakeInventory {
             safe: can_come_back.is_empty(),
             revivable_until: seen.and_then(|seen| seen.text("snapshot_until")).map(str::to_owned),
             can_come_back,
+            locked: seen.and_then(StoreLock::of),
         })
     }
 

@@ -24,7 +24,8 @@ use crate::{
     tenancy::{NodeId, OwnerEpoch},
 };
 use engine::{
-    DAY, HOUR, MINUTE, MadeRepair, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, end, wait, when,
+    DAY, HOUR, MINUTE, MadeRepair, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, end,
+    wait, when,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -21,7 +21,7 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         Some(digest) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
     };
     let destroys = me.inventory.as_ref().map(|digest| destroys(me, digest));
-    let decides = json!({
+    let mut decides = json!({
         "kind": "offboarding",
         "tenant": me.tenant,
         "basis": me.basis,
@@ -33,6 +33,10 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         "policy": terms.policy,
         "destroys": destroys,
     });
+    let locks = me.lock_sentences();
+    if let Some(fields) = decides.as_object_mut().filter(|_| !locks.is_empty()) {
+        fields.insert("locked".into(), json!(locks));
+    }
     // Beside what is decided, so that it is not part of the digest of plans that were agreed to before.
     let placement = match &me.inventory {
         None => json!({ "what_happens_when": steps(terms) }),

@@ -1,5 +1,6 @@
 //! The data of an offboarding, as it is persisted.
 
+use super::StoreLock;
 use crate::{
     destruction::{
         AssetType, RetentionRule,
@@ -94,6 +95,9 @@ pub struct RemovalTarget {
     /// For keys: every way in which it can come back, as it was seen when the inventory was taken.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can_come_back: BTreeSet<WayBack>,
+    /// What of it its store keeps under a legal hold or an object lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked: Option<StoreLock>,
 }
 
 /// The request, and what has been learnt while serving it. Persisted.
@@ -135,6 +139,9 @@ pub struct Offboarding {
     pub run: Option<ExecutionId>,
     /// Since when what is done now is being done.
     pub since: Option<Moment>,
+    /// What stores kept under lock when they were read again, before the first key goes. Filled by `ReadingLocks`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locked_since: Vec<(TenantResource, StoreLock)>,
     /// Keys that are gone, to be written down.
     pub shredded: Vec<Shredded>,
     /// What was removed, to be written down.

@@ -9,8 +9,8 @@ use crate::{
         statement_about,
     },
     platform::{
-        EncryptedBy, RemainingThing, RemovalFate, Removed, Shredded, TenantResource, VerifiedAs,
-        VerifiedSystems,
+        EncryptedBy, RemainingThing, RemovalFate, Removed, Shredded, TenantResource, UNTIL_LIFTED,
+        VerifiedAs, VerifiedSystems,
     },
     signing::{Digest, Moment},
     tenancy::TenantId,
@@ -37,6 +37,9 @@ pub struct FileRecords {
     /// The repairs that people have made so far.
     #[serde(default)]
     pub repairs: Vec<MadeRepair>,
+    /// Keys that stay, since what they may encrypt is locked in its store, each with the reason.
+    #[serde(default)]
+    pub spared: Vec<(TenantResource, String)>,
 }
 
 /// That it was written down.
@@ -66,11 +69,13 @@ impl LedgerAction for FileRecords {
             )
         };
         let target = |thing: &TenantResource| self.targets.iter().find(|target| target.thing == *thing);
-        let attributed = |record: SanitisationRecord, target: &RemovalTarget| {
-            match statement_about(&self.repairs, call.execution, &target.thing) {
-                Some(repair) => record.stated_by(repair),
-                None => record,
-            }
+        let attributed = |record: SanitisationRecord, target: &RemovalTarget| match statement_about(
+            &self.repairs,
+            call.execution,
+            &target.thing,
+        ) {
+            Some(repair) => record.stated_by(repair),
+            None => record,
         };
         let mut made = Vec::new();
         for shredded in &self.shredded {
@@ -83,6 +88,12 @@ impl LedgerAction for FileRecords {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
             made.push(attributed(of_thing(plain(asset), target, &removed.fate, &destroyed), target));
+        }
+        for (thing, reason) in &self.spared {
+            let Some(target) = target(thing) else { continue };
+            let Some(asset) = inventory.get(&id(target)) else { continue };
+            let result = SanitisationOutcome::Failed { reason: reason.clone() };
+            made.push(SanitisationRecord { result, tool: tool("leave the key"), ..plain(asset) });
         }
         let kept: BTreeMap<_, _> = self.shredded.iter().flat_map(|shredded| &shredded.kept).collect();
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
@@ -239,7 +250,10 @@ fn fate_of(
     let RemovalFate::Kept { until, why, encrypted_by } = fate else {
         return (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone");
     };
-    let destroy_by = Moment::try_from(until.clone()).ok();
+    // A legal hold has no day, and what stands in its place is no day either.
+    let no_day = until == UNTIL_LIFTED;
+    let destroy_by = Moment::try_from(until.clone()).ok().filter(|_| !no_day);
+    let kept = if no_day { why.clone() } else { format!("{why} {until}") };
     let is_copy = matches!(target.kind, AssetType::Backup | AssetType::Snapshot);
     let result = match key_destruction::is_lost(encrypted_by, destroyed) {
         Ok(_) if is_copy && destroy_by.is_some() => SanitisationOutcome::NotApplicable {
@@ -248,9 +262,9 @@ fn fate_of(
             destroy_by,
         },
         Ok(key) => SanitisationOutcome::Failed {
-            reason: format!("{why} {until}; it is encrypted with key {key}, which is destroyed"),
+            reason: format!("{kept}; it is encrypted with key {key}, which is destroyed"),
         },
-        Err(readable) => SanitisationOutcome::Failed { reason: format!("{why} {until}; {readable}") },
+        Err(readable) => SanitisationOutcome::Failed { reason: format!("{kept}; {readable}") },
     };
     (result, "look whether it can be removed")
 }

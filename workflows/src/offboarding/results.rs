@@ -12,8 +12,8 @@ use crate::{
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
         AccessMode, CheckRewrap, ObserveAbsence, ObservedAbsence, ObservedResource, ReadDevices, RemovalFate,
-        RemoveThing, ResourceAdmission, ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource,
-        VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
+        RemoveThing, ResourceAdmission, ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey,
+        TenantResource, VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,
@@ -205,7 +205,10 @@ impl Offboarding {
             let kept = self.targets(|target| target.keep_until.is_some());
             kept.map(|target| target.thing.clone()).collect()
         };
-        let keys = self.targets(|target| assets::is_shredded(target.kind, &target.thing));
+        let goes = |target: &RemovalTarget| {
+            assets::is_shredded(target.kind, &target.thing) && !self.is_spared(target)
+        };
+        let keys = self.targets(goes);
         let tenant = self.tenant.to_string();
         keys.map(|target| ShredKey {
             thing: target.thing.clone(),
@@ -243,6 +246,7 @@ impl Offboarding {
             removed: self.removed.clone(),
             targets: self.targets.clone(),
             repairs: self.repairs.clone(),
+            spared: self.spared(),
         }
     }
 
@@ -252,6 +256,7 @@ impl Offboarding {
             (assets::holds_data(target.kind) || target.kind == AssetType::Key) == data
                 && target.keep_until.is_none()
                 && !self.kept.contains(&target.thing)
+                && !self.is_spared(target)
         };
         self.targets(of)
     }
@@ -282,6 +287,7 @@ impl Offboarding {
     /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
     pub(super) fn last_look(&self) -> VerifyNothingLeft {
         let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
+        let spared = self.spared().into_iter().map(|(thing, _)| thing);
         let nodes = self.leaver.iter().flat_map(|leaver| {
             let node = |node: &NodeId| {
                 TenantResource::new("kubernetes", leaver.cluster.as_str(), "Node", node.as_str())
@@ -292,7 +298,15 @@ impl Offboarding {
         VerifyNothingLeft {
             tenant: self.tenant.to_string(),
             systems: SYSTEMS.map(str::to_owned).to_vec(),
-            allowed: self.kept.iter().cloned().chain(retained).chain(nodes).chain(remains).collect(),
+            allowed: self
+                .kept
+                .iter()
+                .cloned()
+                .chain(retained)
+                .chain(nodes)
+                .chain(remains)
+                .chain(spared)
+                .collect(),
             removed: self.dismantled_places(),
         }
     }

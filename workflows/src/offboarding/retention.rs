@@ -10,8 +10,10 @@ use strum::VariantArray as _;
 /// One rule for each class that a rule of policy speaks of.
 pub(super) fn rules(policy: &[policy::Retention]) -> Vec<RetentionRule> {
     let of = |(number, rule): (usize, &policy::Retention)| {
-        let classes =
-            DataClass::VARIANTS.iter().copied().filter(|class| retention_covers(&rule.class, (*class).into()));
+        let classes = DataClass::VARIANTS
+            .iter()
+            .copied()
+            .filter(|class| retention_covers(&rule.class, (*class).into()));
         let made = |data_class: DataClass| RetentionRule {
             id: format!("retention.{number}.{data_class}"),
             data_class,

@@ -6,8 +6,8 @@ use crate::{
     placement::{Constraints, NodeRequest},
     platform::{
         Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        DiagnosisLevel, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, QualifyNode,
-        ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
+        DiagnosisLevel, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, QualifyNode, ReadGpuLayout,
+        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
     },
     policy::{PolicyRef, WorkspaceTerms, decisions::isolation_probes},
     tenancy::{

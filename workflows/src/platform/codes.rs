@@ -114,7 +114,10 @@ pub const WORKLOAD_TERMINATING: &str = "workload.terminating";
 /// Code and remedy, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (ACCOUNT_IN_USE, "wait for the account's jobs to end or cancel them, then retry"),
-    (REMAINS, "it is still found: remove it by hand, or find out who made it again, then retry; or accept it as an exception (`tenure repair skip`)"),
+    (
+        REMAINS,
+        "it is still found: remove it by hand, or find out who made it again, then retry; or accept it as an exception (`tenure repair skip`)",
+    ),
     (
         REPLACED,
         "another thing has its name by now and was not approved for destruction: look whose it is, remove it or have it classified, then retry",

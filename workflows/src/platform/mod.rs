@@ -68,7 +68,7 @@ pub use capabilities::records::Records;
 pub use capabilities::slurm::{Associations, Slurm};
 pub use capabilities::tenant_resources::{
     AccessMode, EmptyProgress, EncryptedBy, LUKS_KEY, ObservedResource, Observer, SYSTEMS, TenantResource,
-    TenantResources, VerifiedAs,
+    TenantResources, UNTIL_LIFTED, VerifiedAs,
 };
 pub use capabilities::workloads::{
     GpuSet, RunningWorkload, ScrubLevel, Scrubbed, WorkloadNotice, WorkloadRef, Workloads,

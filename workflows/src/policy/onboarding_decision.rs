@@ -4,11 +4,8 @@ pub(super) mod preflight;
 
 use super::{
     Judgement, Multitenancy, OnboardingFacts, OnboardingTerms, PlatformPolicy, PriceClass, Reason, RuleName,
-    Verdict,
-    constraints,
-    decisions::{
-        ClusterChoiceFacts, IsolationFacts, IsolationRules, Ruling, eligible_clusters, isolation,
-    },
+    Verdict, constraints,
+    decisions::{ClusterChoiceFacts, IsolationFacts, IsolationRules, Ruling, eligible_clusters, isolation},
     has_ended,
     terms::{ClusterChoice, RequestedPieces, slicing},
 };
@@ -202,7 +199,8 @@ impl<'a> Judge<'a> {
             }
         }
         let line = request.lines.get("tenant.isolation").copied();
-        let demanded = self.apart().reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");
+        let demanded =
+            self.apart().reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");
         self.reasons.extend(demanded.map(|reason| Reason { line, ..reason }));
     }
 

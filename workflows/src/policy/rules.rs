@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn the_rules_of_decision_points_are_those_that_they_note() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy/decisions");
-        let sources = fs::read_dir(folder).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+        let sources =
+            fs::read_dir(folder).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
         let sources: Vec<String> = sources.collect();
         let named: BTreeSet<&str> =
             sources.iter().flat_map(|source| noted(source, &["RuleName::known("])).collect();
@@ -117,7 +118,10 @@ mod tests {
             assert!(named.contains(rule.name), "no decision point notes {}", rule.name);
         }
         for source in &sources {
-            assert!(!source.contains("rule: format!(") && !source.contains("rule: \""), "a name that is not known");
+            assert!(
+                !source.contains("rule: format!(") && !source.contains("rule: \""),
+                "a name that is not known"
+            );
         }
     }
 }

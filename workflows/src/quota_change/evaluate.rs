@@ -112,8 +112,13 @@ impl<'a> Judge<'a> {
         let (mut lacking, mut exceeds) = (0, false);
         if facts.direction == Direction::Increase && request.resource.gpu().is_some() {
             exceeds = more > 0 && self.entitled(more);
-            let fails =
-                more > 0 && amount_fails(self.policy, const { RuleName::known("quota.within_owned") }, &facts.stand, (more, Gpus::ZERO));
+            let fails = more > 0
+                && amount_fails(
+                    self.policy,
+                    const { RuleName::known("quota.within_owned") },
+                    &facts.stand,
+                    (more, Gpus::ZERO),
+                );
             lacking = if fails { facts.stand.lacking(more) } else { 0 };
             self.capacity(lacking, &constraints);
         }
@@ -243,7 +248,12 @@ impl<'a> Judge<'a> {
         let bought = self.facts.bought.unwrap_or_default();
         let asked = stand.nominal.saturating_add(more);
         let detail = format!("the workspaces would have {asked} of the {bought} bought");
-        if !amount_fails(self.policy, const { RuleName::known("quota.within_entitlement") }, stand, (more, bought)) {
+        if !amount_fails(
+            self.policy,
+            const { RuleName::known("quota.within_entitlement") },
+            stand,
+            (more, bought),
+        ) {
             self.check("quota.within_entitlement", "to", true, detail);
             return false;
         }
@@ -279,7 +289,8 @@ impl<'a> Judge<'a> {
     fn eligible(&self, constraints: &Constraints) -> Vec<&'a Candidate> {
         let facts = self.facts;
         let Some(tenant) = &facts.tenant else { return Vec::new() };
-        let choice = ClusterChoiceFacts::of_tenant(constraints.clone(), &tenant.compliance, &facts.candidates);
+        let choice =
+            ClusterChoiceFacts::of_tenant(constraints.clone(), &tenant.compliance, &facts.candidates);
         eligible_clusters(&choice, self.policy).answer.among(&facts.candidates)
     }
 
@@ -331,11 +342,14 @@ impl<'a> Judge<'a> {
         let asks = |rule, from, more| increase_asks(self.policy, rule, from, more, free);
         let cut = self.facts.slicing.is_some();
         let automatic = match request.resource.gpu() {
-            Some(_) if !cut => !asks(const { RuleName::known("approval.quota_increase") }, before.nominal, more),
+            Some(_) if !cut => {
+                !asks(const { RuleName::known("approval.quota_increase") }, before.nominal, more)
+            }
             Some(_) | None => more <= auto,
         };
         let small = automatic && !limits;
-        let large = taken > Gpus::ZERO && asks(const { RuleName::known("approval.capacity") }, 0, u64::from(taken.0));
+        let large =
+            taken > Gpus::ZERO && asks(const { RuleName::known("approval.capacity") }, 0, u64::from(taken.0));
         let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
         self.asks("approval.auto_limit", "by", !small, detail);
         let detail = format!(

@@ -31,7 +31,13 @@ pub(super) fn amount_fails(
 }
 
 /// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.
-pub(super) fn increase_asks(policy: &PlatformPolicy, rule: RuleName, from: u64, more: u64, free: Gpus) -> bool {
+pub(super) fn increase_asks(
+    policy: &PlatformPolicy,
+    rule: RuleName,
+    from: u64,
+    more: u64,
+    free: Gpus,
+) -> bool {
     let (from, to) = (gpus(from), gpus(from.saturating_add(more)));
     let ruling = approval(&ApprovalFor::QuotaIncrease { from, to, free }, policy);
     ruling.reasons.iter().any(|reason| reason.rule == rule.as_str() && reason.counts())

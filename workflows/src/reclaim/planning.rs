@@ -112,7 +112,9 @@ fn for_demand(
     let begun = cohort.reclaims.get(question.resource);
     let begun = begun.is_some_and(|reclaim| reclaim.workload.as_ref() == Some(&demand.name));
     if !begun && let Some(kind) = admission::too_large(view, &demand)? {
-        let why = format!("the nodes in service would not have enough of {kind} for {name} if nothing else ran there");
+        let why = format!(
+            "the nodes in service would not have enough of {kind} for {name} if nothing else ran there"
+        );
         return Ok(ChosenVictims { why: Some(why), ..ChosenVictims::nothing(PlanVerdict::Infeasible) });
     }
     if !begun && !admission::lacks(view, &demand, question.resource)? {

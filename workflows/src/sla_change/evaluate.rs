@@ -12,8 +12,8 @@ use crate::{
         sha256,
     },
     tenancy::{
-        Allowance, ClusterId, ClusterKind, GpuModel, GpuOffer, GpuSlicing, Gpus, Isolation, Layout,
-        NodeId, QuotaLimits, Tenant, TenantState, Tier, WorkspaceClass, WorkspaceName,
+        Allowance, ClusterId, ClusterKind, GpuModel, GpuOffer, GpuSlicing, Gpus, Isolation, Layout, NodeId,
+        QuotaLimits, Tenant, TenantState, Tier, WorkspaceClass, WorkspaceName,
     },
 };
 use engine::{Entity, Procedure, Seat};

@@ -5,8 +5,8 @@ use crate::{
     platform::Platform,
     policy::{self, Sweep},
     sweeps::{
-        drift, ended_contracts, ended_quotas, exhausted_capacity, failed_starts, missed_promises, old_cluster_keys,
-        overdue_loans,
+        drift, ended_contracts, ended_quotas, exhausted_capacity, failed_starts, hold_matters,
+        missed_promises, old_cluster_keys, overdue_loans,
     },
 };
 use engine::{Engine, Error};
@@ -93,11 +93,12 @@ async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepRepo
     Ok(swept)
 }
 
-/// What runs each minute: broken promises, starts that failed, and models that run short.
+/// What runs each minute: broken promises, starts that failed, models that run short, and matters of holds.
 async fn promises_and_capacity(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     missed_promises::sweep(engine, swept).await?;
     failed_starts::sweep(engine, swept).await?;
-    exhausted_capacity::sweep(engine, swept).await
+    exhausted_capacity::sweep(engine, swept).await?;
+    hold_matters::sweep(engine, swept).await
 }
 
 /// Runs a sweep; says why it failed, too.

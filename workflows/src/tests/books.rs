@@ -2,9 +2,7 @@
 
 use crate::{
     policy::PlatformPolicy,
-    scheduling::admission::{
-        self, Observation, ObservedKind, SubmitOutcome, WorkloadRequest, invariants,
-    },
+    scheduling::admission::{self, Observation, ObservedKind, SubmitOutcome, WorkloadRequest, invariants},
     tenancy::{
         Allowance, Checkpoint, ClusterId, Gpu, Gpus, Isolation, Node, NodeAllocation, NodeId, NodeState,
         NodeUse, Occupancy, OwnerEpoch, Residency, Resource, SeenGpu, SeenWorkload, Tenant, TenantId,

@@ -48,7 +48,8 @@ fn calls(code: &str, name: &str) -> bool {
     let call = format!("{name}(");
     code.match_indices(&call).any(|(at, _)| {
         let before = code[..at].chars().next_back();
-        before.is_none_or(|c| !c.is_alphanumeric() && !['_', '.'].contains(&c)) && !code[..at].ends_with("fn ")
+        before.is_none_or(|c| !c.is_alphanumeric() && !['_', '.'].contains(&c))
+            && !code[..at].ends_with("fn ")
     })
 }
 
@@ -72,17 +73,28 @@ fn every_decision_of_policy_is_called_by_a_workflow() {
     let uncalled: BTreeSet<&str> =
         decisions.iter().map(String::as_str).filter(|name| !is_called(name)).collect();
 
-    assert_eq!(uncalled, WITHOUT_A_CALLER.map(|(name, _)| name).into(), "decisions that no workflow asks for");
+    assert_eq!(
+        uncalled,
+        WITHOUT_A_CALLER.map(|(name, _)| name).into(),
+        "decisions that no workflow asks for"
+    );
 }
 
 #[test]
 fn a_decision_that_is_declared_imported_or_mentioned_alone_is_not_called() {
-    let caller = "use crate::policy::decisions::{Borrower, isolation};\nlet apart = isolation(&facts, policy);";
+    let caller =
+        "use crate::policy::decisions::{Borrower, isolation};\nlet apart = isolation(&facts, policy);";
     assert!(from_decisions(caller).contains("isolation") && calls(caller, "isolation"));
     assert!(!from_decisions("fn isolation() {}").contains("isolation"));
-    for other in ["use policy::decisions::isolation;", "fn isolation(of: u8) {}", "keys.isolation(1)", "my_isolation(1)"] {
+    for other in [
+        "use policy::decisions::isolation;",
+        "fn isolation(of: u8) {}",
+        "keys.isolation(1)",
+        "my_isolation(1)",
+    ] {
         assert!(!calls(other, "isolation"), "{other}");
     }
-    let declared: Vec<_> = public_functions("pub fn a(x: u8)\n    pub fn b(&self)\nfn c()\npub fn d<T>()").collect();
+    let declared: Vec<_> =
+        public_functions("pub fn a(x: u8)\n    pub fn b(&self)\nfn c()\npub fn d<T>()").collect();
     assert_eq!(declared, ["a", "d"]);
 }

@@ -1,10 +1,11 @@
 //! Tests of the crate as a whole.
 
 pub(crate) mod books;
-mod placements;
 mod decision_callers;
+mod placements;
 mod policy_catalogue;
 mod policy_keys;
 mod policy_retention;
 mod starts;
+mod ways_past_failures;
 mod workload_retention;

@@ -185,7 +185,6 @@ fn a_demand_that_no_node_could_take_calls_nothing_back() {
     assert_eq!(planned.verdict, PlanVerdict::Infeasible);
     assert!(planned.why.is_some_and(|why| why.contains("gpu/H100")));
 
-    let open =
-        books.decide(|view| admission::bar_gpu(view, &tenant(), &"n-0".parse().unwrap(), 7, None));
+    let open = books.decide(|view| admission::bar_gpu(view, &tenant(), &"n-0".parse().unwrap(), 7, None));
     assert_eq!(open.demands.len(), 1, "it is a demand as soon as a node could take it");
 }

@@ -50,7 +50,8 @@ fn a_key_whose_value_has_no_effect_is_warned_about() {
 /// Other names of models are mapped wherever a model is named, and a name that is none answers with the nearest.
 #[test]
 fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
-    let text = PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {NVIDIA H100 NVL: H100, gpu-big: H200}")]);
+    let text =
+        PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {NVIDIA H100 NVL: H100, gpu-big: H200}")]);
     let policy = PlatformPolicy::from_yaml(&text.unwrap()).unwrap();
     let named = |name: &str| policy.gpu_models.named(&name.parse().unwrap()).to_string();
     assert_eq!(["nvidia-h100-nvl", "GPU-BIG", "T4", "h101"].map(named), ["H100", "H200", "T4", "h101"]);
@@ -61,7 +62,8 @@ fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
     assert!(PlatformPolicy::built_in().unwrap().gpu_models.aliases.is_empty());
 
     for alias in ["T4", "L40"] {
-        let text = PlatformPolicy::amended(&[("pins: []", &format!("pins: []\naliases: {{{alias}: H100}}"))]).unwrap();
+        let text = PlatformPolicy::amended(&[("pins: []", &format!("pins: []\naliases: {{{alias}: H100}}"))])
+            .unwrap();
         let invalid = PlatformPolicy::from_yaml(&text).unwrap_err().to_string();
         assert!(invalid.contains(&format!("{alias} is the name of a model")), "{invalid}");
     }

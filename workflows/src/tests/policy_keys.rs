@@ -85,8 +85,14 @@ const WITHOUT_A_CASE: [(&str, &str); 9] = [
     ("/guards/destroy_under_hold", "`block` is the only value: nobody may approve it"),
     ("/sanitisation/minimum/ssd", "no backend erases a drive that is not NVMe: its node ends in quarantine"),
     ("/sanitisation/minimum/hdd", "no backend erases a drive that is not NVMe: its node ends in quarantine"),
-    ("/sanitisation/minimum/memory", "the reset of a node clears memory in one way: the check of the policy warns"),
-    ("/sanitisation/minimum/firmware", "the reset of a node restores firmware in one way: the check of the policy warns"),
+    (
+        "/sanitisation/minimum/memory",
+        "the reset of a node clears memory in one way: the check of the policy warns",
+    ),
+    (
+        "/sanitisation/minimum/firmware",
+        "the reset of a node restores firmware in one way: the check of the policy warns",
+    ),
 ];
 
 fn leaves(value: &Value, at: &str, into: &mut Vec<(String, Value)>) {

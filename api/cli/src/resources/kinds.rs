@@ -117,6 +117,8 @@ pub(crate) const HOLDS: Kind = Kind {
         ("placed by", "/placed_by"),
         ("at", "/placed_at"),
         ("review", "/review_at"),
+        ("why", "/reason"),
+        ("released by", "/released_by"),
     ],
 };
 

@@ -131,7 +131,7 @@ impl IncidentReport {
 
     fn response(&self, happening: IncidentCause, by: &str) -> IncidentResponse {
         let detector = self.detector.clone().unwrap_or_else(|| by.to_owned());
-        IncidentResponse::new(happening, detector, self.evidence.clone())
+        IncidentResponse::new(happening, detector, self.evidence.clone()).reported_by(by)
     }
 }
 

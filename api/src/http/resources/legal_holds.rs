@@ -13,7 +13,10 @@ use crate::{
             },
         },
         problem::{Problem, code::ProblemCode},
-        resources::{approvals::person, offboardings::changing},
+        resources::{
+            approvals::person,
+            offboardings::{changing, require_asset},
+        },
         route::{Access, Route},
         route_doc::doc,
     },
@@ -26,11 +29,11 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use engine::View;
+use engine::{View, with_reason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::CompositeKey;
+use store::{CompositeKey, Sequence};
 use workflows::{
     destruction::{
         AssetId, Hold, HoldError, HoldKind, HoldRefused, HoldScope, Holds, PlaceHold, ReleaseHold,
@@ -125,6 +128,7 @@ fn released(of: &ReleasedHold) -> Value {
         fields.insert("released_by".into(), json!(of.released_by));
         fields.insert("released_at".into(), json!(of.released_at));
         fields.insert("released_because".into(), json!(of.reason));
+        fields.insert("number".into(), json!(of.number));
     }
     value
 }
@@ -198,21 +202,44 @@ async fn show(
     stands(&app, &caller, &tenant, &hold).await
 }
 
-/// A hold as it stands. The version of one that is in force is that of all that are, of its tenant: they share a document.
+/// A hold as it stands, with the released holds that had its name before. The version of one that is in force is that of all that are, of its tenant: they share a document.
 async fn stands(app: &ServerState, caller: &Caller, tenant: &str, hold: &str) -> Result<Response, Problem> {
     let missing = || Problem::not_found("hold", &format!("{tenant}/{hold}"));
     if !caller.sees(tenant) {
         return Err(missing());
     }
-    if let Some((holds, version)) = get_visible_with_version::<Holds>(app, caller, tenant).await?
-        && let Some(found) = holds.open.iter().find(|there| there.id == hold)
-    {
-        return Ok(tagged(tag(version), open(tenant, found)));
+    let in_force = get_visible_with_version::<Holds>(app, caller, tenant).await?;
+    let in_force = in_force.and_then(|(holds, version)| {
+        let found = holds.open.into_iter().find(|there| there.id == hold)?;
+        Some((open(tenant, &found), version))
+    });
+    let mut earlier = released_before(app, caller, tenant, hold).await?;
+    let (mut shown, version) = in_force.or_else(|| earlier.pop()).ok_or_else(missing)?;
+    if let Some(fields) = shown.as_object_mut().filter(|_| !earlier.is_empty()) {
+        let earlier: Vec<Value> = earlier.into_iter().map(|(hold, _)| hold).collect();
+        fields.insert("earlier".into(), json!(earlier));
     }
-    let key = CompositeKey::of(&[&tenant]).tail(hold);
-    let before = get_visible_with_version::<ReleasedHold>(app, caller, &key).await?;
-    let (before, version) = before.ok_or_else(missing)?;
-    Ok(tagged(tag(version), released(&before)))
+    Ok(tagged(tag(version), shown))
+}
+
+/// The holds of this name that were released, the first one first.
+async fn released_before(
+    app: &ServerState,
+    caller: &Caller,
+    tenant: &str,
+    hold: &str,
+) -> Result<Vec<(Value, Sequence)>, Problem> {
+    let Ok(tenant) = tenant.parse::<TenantId>() else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for number in 1.. {
+        let key = ReleasedHold::key(&tenant, hold, number);
+        let Some((found, version)) = get_visible_with_version::<ReleasedHold>(app, caller, &key).await?
+        else {
+            break;
+        };
+        all.push((released(&found), version));
+    }
+    Ok(all)
 }
 
 /// A hold to be placed. Without a workspace and an asset it is on the whole tenant.
@@ -251,6 +278,9 @@ async fn place(
         (None, Some(workspace)) => HoldScope::Workspace(workspace),
         (None, None) => HoldScope::Tenant,
     };
+    if let HoldScope::Asset { asset, .. } = &scope {
+        require_asset(&app, &new.tenant, asset).await?;
+    }
     let order = PlaceHold {
         tenant: new.tenant,
         id: new.id,
@@ -261,16 +291,14 @@ async fn place(
         placed_from: own_provenance(&app, &caller).await?,
         review_at,
     };
-    let placed = app
-        .engine
-        .transact(true, |view| {
-            view.require::<Tenant>(order.tenant.as_str())?;
-            if let Some(workspace) = order.scope.workspace() {
-                view.require::<Workspace>(&workspace_key(&order.tenant, workspace))?;
-            }
-            order.place(view)
-        })
-        .await?;
+    let place = |view: &mut View| {
+        view.require::<Tenant>(order.tenant.as_str())?;
+        if let Some(workspace) = order.scope.workspace() {
+            view.require::<Workspace>(&workspace_key(&order.tenant, workspace))?;
+        }
+        order.place(view)
+    };
+    let placed = with_reason(&order.reason, app.engine.transact(true, place)).await?;
     let hold = placed.map_err(refused)?;
     tracing::info!(tenant = %order.tenant, hold = hold.id, by = caller.name, "hold placed");
     let location = [(header::LOCATION, format!("/v1/holds/{}/{}", order.tenant, hold.id))];
@@ -315,7 +343,7 @@ async fn release(
         }
         Ok(released)
     };
-    let release = app.engine.transact(true, release);
+    let release = with_reason(&order.reason, app.engine.transact(true, release));
     bound.bind::<Holds, _>("what is held", &tenant, release).await?.map_err(refused)?;
     tracing::info!(tenant, hold = id, by = caller.name, "hold released");
     stands(&app, &caller, &tenant, &id).await

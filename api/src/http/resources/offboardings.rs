@@ -4,7 +4,7 @@ use crate::{
     auth::{Caller, Verb},
     http::{
         extract::{JsonBody, TextBody},
-        problem::Problem,
+        problem::{Problem, code::ProblemCode},
         resources::workflow_start::{Parameters, StartRequest, document, only, start_routes},
         route::{Access, Route},
         route_doc::doc,
@@ -23,7 +23,7 @@ use workflows::{
         AssetId, DataClass,
         certificate::{ErasureBasis, LegalBasis},
     },
-    offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview},
+    offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview, unknown_asset},
     signing::Moment,
     tenancy::{Tenant, TenantId},
 };
@@ -109,6 +109,17 @@ pub(in crate::http) async fn changing(
     Ok(app.engine.store().guard_holder(&format!("tenant/{tenant}")).await?)
 }
 
+/// Refuses an asset that the tenant surely has not, with assets of similar names.
+pub(in crate::http) async fn require_asset(
+    app: &ServerState,
+    tenant: &TenantId,
+    asset: &AssetId,
+) -> Result<(), Problem> {
+    let Some(unknown) = unknown_asset(&app.engine, tenant, asset).await? else { return Ok(()) };
+    let problem = Problem::new(ProblemCode::DocumentInvalid, unknown.to_string());
+    Err(problem.with("nearest", json!(unknown.nearest)))
+}
+
 /// What people say that an asset's data is.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -130,6 +141,7 @@ async fn classify_asset(
     JsonBody(said): JsonBody<ClassifyBody>,
 ) -> Result<Json<Value>, Problem> {
     let waits = changing(&app, said.tenant.as_str()).await?;
+    require_asset(&app, &said.tenant, &said.asset).await?;
     let kept = app
         .engine
         .transact(true, |view| {

@@ -1,5 +1,6 @@
 //! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
 
+mod hold_rows;
 mod platform_rows;
 
 use crate::{
@@ -19,18 +20,19 @@ use crate::{
         channels,
         executions::{Row, Stuck},
         mapping,
-        operations::StuckPlatform,
+        operations::{StuckHold, StuckPlatform},
         schedules,
     },
 };
 use axum::{Extension, Json, extract::State};
-use engine::{FilterError, Reason, parse_filter, parse_filter_knowing};
+use engine::{FilterError, Reason, Workflow as _, parse_filter, parse_filter_knowing};
 use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
 use strum::VariantArray as _;
+use workflows::{offboarding::Offboarding, sweeps::HoldConcern};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
@@ -94,6 +96,12 @@ impl SearchParams {
             || self.means(StuckPlatform::START, &[StuckPlatform::NOT_STARTED])
     }
 
+    /// Returns true if holds and what waits for them are meant too, in the same way.
+    fn means_holds(&self) -> bool {
+        let reasons = HoldConcern::VARIANTS.iter().map(|concern| concern.into()).collect::<Vec<&str>>();
+        self.means(StuckHold::HOLD, &reasons) || self.means(Offboarding::NAME, &reasons)
+    }
+
     /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.
     fn means(&self, workflow: &str, reasons: &[&str]) -> bool {
         let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
@@ -139,6 +147,9 @@ struct StuckFound {
     /// Limits that are closed, and a clock that jumped: on the first page, for those who may read limits, where nothing narrows what
     /// is found, or `workflow=limit`, `workflow=clock` or one of their reasons does.
     limits: Vec<StuckPlatform>,
+    /// Holds to be reviewed, and offboardings that wait for a hold: on the first page, for those who may read holds, where nothing
+    /// narrows what is found, or `workflow=hold`, `workflow=offboarding` or one of their reasons does.
+    holds: Vec<StuckHold>,
     /// What leaves operators without word, such as a missing notification channel.
     warnings: Vec<String>,
 }
@@ -239,9 +250,13 @@ async fn stuck(
     if caller.tenant.is_none() && caller.may(Verb::ReadLimits) && wanted.means_platform() {
         limits.extend(platform_rows::all(&app, now).await?);
     }
+    let mut holds = Vec::new();
+    if caller.may(Verb::ReadHolds) && wanted.means_holds() {
+        holds.extend(hold_rows::all(&app, &caller, now).await?);
+    }
     let warnings = if may && wanted.cursor.is_none() { platform_rows::warnings(&app) } else { Vec::new() };
     let Json(found) = answer(&found, |record| stuck_row(record, now));
-    Ok(Json(StuckFound { found, channels, schedules, limits, warnings }))
+    Ok(Json(StuckFound { found, channels, schedules, limits, holds, warnings }))
 }
 
 fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
@@ -280,6 +295,7 @@ fn next_of(reason: Reason) -> &'static str {
         Reason::OutcomeUnknown => "look at the target, then retry or cancel",
         Reason::CompensationBlocked => "remove the cause in errors, then retry",
         Reason::PastPivotFailure => "remove the cause in errors, then retry; it cannot be cancelled",
+        Reason::ProtectionFailed => "remove the cause in errors, then retry; or cancel",
         Reason::Poisoned => "read the log before each crash, mend the cause, then retry",
         Reason::CommitRefused => "see in errors what cannot be stored, then cancel, or mend it and retry",
         Reason::LimitReached => "see in errors which bound was reached, then retry or cancel",

@@ -67,6 +67,11 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Where its result can come from. An action that does not say otherwise is an observation, which no operator can
     /// [mark as done](crate::Repair::MarkDone): a new verification cannot be stated by mistake.
     const RESULT: ResultSource = ResultSource::Observation;
+    /// True if what follows relies on it to protect something, as on a hold or a freeze.
+    ///
+    /// A step with such an action never goes on without it: a final failure parks the execution, and the static check
+    /// refuses a way out of the step that leads past the failure.
+    const PROTECTS: bool = false;
 
     /// Does it. Called at least once; `call.key()` is the same on every attempt.
     ///
@@ -104,6 +109,11 @@ pub trait LedgerAction: Debug + Serialize + DeserializeOwned + Send + Sync + 'st
     const NAME: &'static str;
     /// What it learns.
     type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// True if what follows relies on it to protect something, as on a hold or a freeze.
+    ///
+    /// A step with such an action never goes on without it: a final failure parks the execution, and the static check
+    /// refuses a way out of the step that leads past the failure.
+    const PROTECTS: bool = false;
 
     /// Decides. Pure: it may be called many times, and only the writes of the call that commits remain.
     ///

@@ -4,7 +4,9 @@
 //! the typed action.
 
 use super::child::ErasedChild;
-use crate::{Action, ActionError, BoxFuture, Call, LedgerAction, Probe, Repeat, ResultSource, Undecided, View};
+use crate::{
+    Action, ActionError, BoxFuture, Call, LedgerAction, Probe, Repeat, ResultSource, Undecided, View,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{any::TypeId, fmt::Debug};
@@ -63,6 +65,8 @@ pub struct ErasedAction<P> {
     pub arguments: Value,
     pub(crate) repeat: Repeat,
     pub(crate) result: ResultSource,
+    /// [`Action::PROTECTS`] or [`LedgerAction::PROTECTS`].
+    pub(crate) protects: bool,
     /// What it is limited by, beside its tenant and its name.
     pub(crate) keys: Vec<String>,
     pub(crate) kind: ErasedActionKind<P>,
@@ -117,7 +121,16 @@ impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
         let keys = self.limited_by();
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Actuator(Box::new(self));
-        ErasedAction { name: A::NAME, type_id, arguments, repeat: A::REPEAT, result: A::RESULT, keys, kind }
+        ErasedAction {
+            name: A::NAME,
+            type_id,
+            arguments,
+            repeat: A::REPEAT,
+            result: A::RESULT,
+            protects: A::PROTECTS,
+            keys,
+            kind,
+        }
     }
 }
 
@@ -126,7 +139,15 @@ impl<P, A: LedgerAction> IntoErasedAction<P, LedgerMarker> for A {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let type_id = Some(TypeId::of::<A>());
         let kind = ErasedActionKind::Ledger(Box::new(self));
-        let (repeat, result) = (Repeat::Safe, ResultSource::Decision);
-        ErasedAction { name: A::NAME, type_id, arguments, repeat, result, keys: Vec::new(), kind }
+        ErasedAction {
+            name: A::NAME,
+            type_id,
+            arguments,
+            repeat: Repeat::Safe,
+            result: ResultSource::Decision,
+            protects: A::PROTECTS,
+            keys: Vec::new(),
+            kind,
+        }
     }
 }

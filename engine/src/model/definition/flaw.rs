@@ -19,6 +19,8 @@ pub enum Flaw {
     Unauthorised(String),
     /// It destroys data on a path where only a waiver, and no person, authorised it.
     DestroysWithoutPeople(String),
+    /// A step that protects something has a way out that leads on without the protection.
+    LeavesUnprotected(String),
     /// Two states, or the same state in two examples, disagree about what the state does.
     Inconsistent(String),
     /// Two action types, or an action and a child workflow, share this name; or the engine reserves it.
@@ -47,6 +49,12 @@ impl fmt::Display for Flaw {
                 write!(
                     f,
                     "{s}: destroys data, and can be reached on a waiver alone; lead through an approval"
+                )
+            }
+            Self::LeavesUnprotected(s) => {
+                write!(
+                    f,
+                    "{s}: an action with PROTECTS, and a way past its failure; remove .on_failure(..), .or_else(..) and .optional()"
                 )
             }
             Self::Inconsistent(s) => {

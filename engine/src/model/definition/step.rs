@@ -189,6 +189,17 @@ impl<W: Workflow> Act<W> {
         (most > Authority::None, most == Authority::People)
     }
 
+    /// Returns true if the step has a protecting action.
+    pub(crate) fn protects(&self) -> bool {
+        self.branches.iter().any(|branch| branch.action.protects)
+    }
+
+    /// Returns true if the step has a protecting action and a way past its failure.
+    pub(crate) fn leaves_unprotected(&self) -> bool {
+        let past_failure = !self.on_failure.is_empty() || self.or_else.is_some() || self.optional;
+        self.protects() && past_failure
+    }
+
     /// The names of the actions, each once, in order.
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();

@@ -83,6 +83,8 @@ pub enum Reason {
     CompensationBlocked,
     /// A step past the point of no return has failed for good.
     PastPivotFailure,
+    /// A step that protects something, such as a hold or a freeze, has failed for good, and what follows relies on it.
+    ProtectionFailed,
     /// A task has brought down its engine again and again.
     Poisoned,
     /// What follows from an event cannot be stored, however often it is tried: it is too large, or the store refuses it.

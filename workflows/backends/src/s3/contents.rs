@@ -12,10 +12,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
-use workflows::platform::codes;
-
-/// The day of what has no day: a legal hold stands until somebody lifts it.
-const NO_DAY: &str = "9999-12-31T00:00:00Z";
+use workflows::platform::{UNTIL_LIFTED, codes};
 
 /// A version or delete marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +47,8 @@ pub(super) struct Contents {
     pub(super) uploads: u64,
     /// Versions that nobody can remove before `locked_until`.
     pub(super) locked: u64,
+    /// How many of those are under a legal hold, which has no day.
+    pub(super) legal_holds: u64,
     /// The day on which the last lock ends.
     pub(super) locked_until: Option<String>,
     /// The keys of a key store with which the locked versions are encrypted; none of what is encrypted with no such key.
@@ -72,7 +71,8 @@ impl Contents {
     pub(super) fn add_to(&self, spec: &mut Value) {
         let own = json!({
             "versions": self.versions, "markers": self.markers, "uploads": self.uploads,
-            "locked": self.locked, "locked_until": self.locked_until, "more": self.more,
+            "locked": self.locked, "legal_holds": self.legal_holds, "locked_until": self.locked_until,
+            "more": self.more,
         });
         if let (Some(spec), Value::Object(own)) = (spec.as_object_mut(), own) {
             spec.extend(own);
@@ -93,6 +93,7 @@ impl Contents {
 
     pub(super) fn lock(&mut self, lock: Lock) {
         self.locked += 1;
+        self.legal_holds += u64::from(lock.until == UNTIL_LIFTED);
         // RFC 3339 in one zone with one precision: the later is the greater.
         self.locked_until = self.locked_until.take().max(Some(lock.until));
         self.locked_under.insert(lock.under);
@@ -210,7 +211,7 @@ fn kept(
     now: DateTime<Utc>,
 ) -> Result<Option<String>, String> {
     if hold.is_some_and(|hold| hold.eq_ignore_ascii_case("on")) {
-        return Ok(Some(NO_DAY.into()));
+        return Ok(Some(UNTIL_LIFTED.into()));
     }
     let (Some(mode), Some(day)) = (mode, day) else { return Ok(None) };
     if mode.eq_ignore_ascii_case("governance") && target.bypass_governance {
@@ -254,7 +255,9 @@ impl<T> Page<T> {
 
 /// What a listing without end says of a bucket: nothing.
 fn endless(bucket: &str) -> ActionError {
-    let why = format!("bucket {bucket}: the listing says that there is more, and does not show it: what it holds is not known");
+    let why = format!(
+        "bucket {bucket}: the listing says that there is more, and does not show it: what it holds is not known"
+    );
     ActionError::transient(codes::UNREADABLE, why)
 }
 
@@ -328,7 +331,7 @@ pub(super) fn count(items: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Contents, Lock, NO_DAY, Page, codes, kept};
+    use super::{Contents, Lock, Page, UNTIL_LIFTED, codes, kept};
     use crate::s3::S3Target;
     use chrono::{DateTime, Utc};
     use engine::Class;
@@ -351,7 +354,7 @@ mod tests {
         assert_eq!(kept(&target(false), (None, Some("GOVERNANCE"), far), now), day);
         assert_eq!(kept(&target(true), (None, Some("GOVERNANCE"), far), now), Ok(None));
         assert_eq!(kept(&target(false), (None, Some("COMPLIANCE"), gone), now), Ok(None));
-        assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(NO_DAY.into())));
+        assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(UNTIL_LIFTED.into())));
         assert_eq!(kept(&target(true), (Some("OFF"), None, None), now), Ok(None));
         assert!(kept(&target(true), (None, Some("COMPLIANCE"), Some("soon")), now).is_err());
     }

@@ -213,7 +213,8 @@ impl S3 {
 
 /// The buckets that the platform sees and the verifier does not.
 fn hidden<'a>(ours: &'a Listing, theirs: &Listing) -> Vec<&'a str> {
-    let seen: std::collections::BTreeSet<&str> = theirs.buckets.iter().map(|(name, _)| name.as_str()).collect();
+    let seen: std::collections::BTreeSet<&str> =
+        theirs.buckets.iter().map(|(name, _)| name.as_str()).collect();
     ours.buckets.iter().map(|(name, _)| name.as_str()).filter(|name| !seen.contains(name)).collect()
 }
 

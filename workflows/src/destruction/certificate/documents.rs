@@ -7,7 +7,10 @@ use super::{
 use crate::{
     audit::ChainHead,
     destruction::{
-        asset::AssetId, codes, inventory::Inventory, ledger::holds_of,
+        asset::AssetId,
+        codes,
+        inventory::Inventory,
+        ledger::holds_of,
         sanitisation::{attribution::RecordedRepair, record::SanitisationRecord},
     },
     signing::{Moment, PublicKey, dsse::Signature},

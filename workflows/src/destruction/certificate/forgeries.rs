@@ -9,8 +9,8 @@ use crate::{
         legal_hold::Pivot,
         sanitisation::{
             parts::{
-                Actor, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict, Verification as Look,
-                VerificationMethod,
+                Actor, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict,
+                Verification as Look, VerificationMethod,
             },
             record::SanitisationOutcome,
         },
@@ -65,8 +65,14 @@ fn record(asset: &Asset) -> SanitisationRecord {
         AssetType::Nvme => (VerifiedAs::Platform, "tenure, with the platform's own credentials"),
         _ => (VerifiedAs::Verifier, "tenure verifier"),
     };
-    let begun =
-        SanitisationRecord::begun(asset, technique, Actor::program("offboarding 7"), run(), "Deleting", at(100));
+    let begun = SanitisationRecord::begun(
+        asset,
+        technique,
+        Actor::program("offboarding 7"),
+        run(),
+        "Deleting",
+        at(100),
+    );
     let mut record = SanitisationRecord {
         method: asset.kind.is_medium().then_some(Method::Purge),
         ended_at: Some(at(110)),
@@ -102,7 +108,8 @@ fn record(asset: &Asset) -> SanitisationRecord {
 }
 
 fn approval(digest: &Digest) -> RecordedApproval {
-    let plan = Plan { title: "destroy".into(), decides: json!({ "inventory": digest }), placement: Value::Null };
+    let plan =
+        Plan { title: "destroy".into(), decides: json!({ "inventory": digest }), placement: Value::Null };
     let vote = |name: &str, role: &str, second| {
         Vote::new(Person::new(name, [role]), Verdict::Approve, "seen", Timestamp::from(at(second)))
     };
@@ -155,7 +162,11 @@ fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
     };
     let records: BTreeMap<AssetId, SanitisationRecord> = assets().iter().map(made).collect();
     let draft = CertificateDraft {
-        tombstone: FormerTenant { tenant: "acme".parse().unwrap(), onboarded_by: None, onboarded_at: Some(at(0)) },
+        tombstone: FormerTenant {
+            tenant: "acme".parse().unwrap(),
+            onboarded_by: None,
+            onboarded_at: Some(at(0)),
+        },
         scope: HoldScope::Tenant,
         legal_basis: LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 4711".into() },
         request: RecordedRequest { by: "rita".into(), at: at(10), reason: "the end".into() },
@@ -207,12 +218,8 @@ fn add_up(certificate: &mut Certificate, entries: &[CertificateEntry]) {
     certificate.exceptions = contents::exceptions(entries, &certificate.repairs);
     certificate.kind =
         if certificate.exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
-    certificate.title = contents::title(
-        &certificate.tombstone,
-        &certificate.scope,
-        certificate.kind,
-        certificate.exceptions,
-    );
+    certificate.title =
+        contents::title(&certificate.tombstone, &certificate.scope, certificate.kind, certificate.exceptions);
 }
 
 type Forge = fn(&mut Certificate, &mut Vec<CertificateEntry>);
@@ -231,7 +238,9 @@ const KNOWN: [(&str, &str, Forge); 17] = [
     ("the requester votes", "votes[0].name", |it, _| it.approvals[0].votes[0].name = "rita".into()),
     ("destruction begins before consent", "granted_at", |it, _| it.pivot_at = at(65)),
     ("it is another tenant's", "tenant", |it, _| it.tombstone.tenant = "other".parse().unwrap()),
-    ("the key could leave", ".record", |_, all| of(all, AssetType::Key).key.as_mut().unwrap().backup_allowed = true),
+    ("the key could leave", ".record", |_, all| {
+        of(all, AssetType::Key).key.as_mut().unwrap().backup_allowed = true
+    }),
     ("the look found mismatches", ".record", |_, all| look(all, AssetType::Bucket).mismatches = 1),
     ("nothing was looked at", ".record", |_, all| look(all, AssetType::Bucket).checked = 0),
     ("nothing was done", ".record", |_, all| of(all, AssetType::Bucket).technique = Technique::Nothing),
@@ -250,7 +259,9 @@ const KNOWN: [(&str, &str, Forge); 17] = [
     ("the doer validates", ".record", |_, all| {
         of(all, AssetType::Bucket).validation.as_mut().unwrap().actor.name = "offboarding 7".into();
     }),
-    ("the doer verifies", ".record", |_, all| look(all, AssetType::Bucket).actor.name = " Offboarding 7".into()),
+    ("the doer verifies", ".record", |_, all| {
+        look(all, AssetType::Bucket).actor.name = " Offboarding 7".into()
+    }),
     ("it is issued in 2099", "issued_at", |it, _| it.issued_at = Timestamp(4_070_908_800_000).into()),
     ("no place was left unlooked at", "not_checked", |it, _| it.not_checked.clear()),
     ("it has no caveats", "caveats", |it, _| it.caveats.clear()),

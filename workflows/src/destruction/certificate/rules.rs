@@ -73,14 +73,19 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
                     wrong("stated", "is none of the repairs that the cover lists".into());
                 }
                 if record.result == SanitisationOutcome::SanitisedVerified {
-                    wrong("result", format!("claims to be verified, and {} merely stated it", repair.people()));
+                    wrong(
+                        "result",
+                        format!("claims to be verified, and {} merely stated it", repair.people()),
+                    );
                 }
             }
             None => {
                 let is_about = |repair: &&RecordedRepair| {
                     repair.claims_removal() && repair.things.contains(&entry.asset.locator)
                 };
-                if let Some(repair) = certificate.repairs.iter().find(is_about).filter(|_| entry.exception.is_none()) {
+                if let Some(repair) =
+                    certificate.repairs.iter().find(is_about).filter(|_| entry.exception.is_none())
+                {
                     wrong("stated", format!("is missing: {} stated that it was done", repair.people()));
                 }
             }
@@ -89,7 +94,10 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
             && let Some(VerifiedAs::Platform | VerifiedAs::Mixed) = verification.verified_as
             && verification.actor.name.trim() == VERIFIER
         {
-            wrong("verification.actor", "names the verifier, and other credentials than a verifier's looked".into());
+            wrong(
+                "verification.actor",
+                "names the verifier, and other credentials than a verifier's looked".into(),
+            );
         }
     }
 }

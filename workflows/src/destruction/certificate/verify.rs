@@ -42,10 +42,13 @@ pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 pub fn verify_at(file: &[u8], keys: &[PublicKey], now: Moment) -> Verification {
     let mut found = verify(file, keys);
     let latest = Moment::from(Timestamp::from(now).after(CLOCK_SKEW));
-    if let Some(certificate) = found.certificate.as_ref().filter(|certificate| certificate.issued_at > latest) {
+    if let Some(certificate) = found.certificate.as_ref().filter(|certificate| certificate.issued_at > latest)
+    {
         let at = certificate.issued_at;
         let minutes = CLOCK_SKEW.as_secs() / 60;
-        let late = format!("{at} lies in the future: it is {now} here, and {minutes} minutes of difference are allowed");
+        let late = format!(
+            "{at} lies in the future: it is {now} here, and {minutes} minutes of difference are allowed"
+        );
         found.problems.push(Problem::new("issued_at", late));
     }
     found

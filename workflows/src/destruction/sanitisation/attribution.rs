@@ -90,7 +90,8 @@ impl RecordedRepair {
     /// Returns true if a person stated by it that data is gone, or under another key.
     #[must_use]
     pub fn claims_removal(&self) -> bool {
-        self.is_statement() && [ShredKey::NAME, RemoveThing::NAME, RewrapThing::NAME].contains(&self.action.as_str())
+        self.is_statement()
+            && [ShredKey::NAME, RemoveThing::NAME, RewrapThing::NAME].contains(&self.action.as_str())
     }
 
     /// Returns true if a step was left out by it.
@@ -111,14 +112,18 @@ impl RecordedRepair {
     /// The repair in one sentence.
     #[must_use]
     pub fn describe(&self) -> String {
-        let what = if self.things.is_empty() { String::new() } else { format!(" {}", self.things.join(", ")) };
+        let what =
+            if self.things.is_empty() { String::new() } else { format!(" {}", self.things.join(", ")) };
         let did = match self.kind.as_str() {
             MARK_DONE => format!("stated, not observed: {}{what} in {} is done", self.action, self.state),
             SKIP => format!("accepted as an exception: {} in {} was left out", self.action, self.state),
             other => format!("repaired {} ({other})", self.state),
         };
-        let errors =
-            if self.errors.is_empty() { String::new() } else { format!("; it had failed with {}", self.errors.join("; ")) };
+        let errors = if self.errors.is_empty() {
+            String::new()
+        } else {
+            format!("; it had failed with {}", self.errors.join("; "))
+        };
         format!("{} at {} {did}; reason: {}{errors}", self.people(), self.at, self.reason)
     }
 }
@@ -142,11 +147,13 @@ impl SanitisationRecord {
             SanitisationOutcome::SanitisedVerified | SanitisationOutcome::SanitisedUnverified => {
                 SanitisationOutcome::SanitisedUnverified
             }
-            SanitisationOutcome::NotApplicable { rule, destroy_by, .. } => SanitisationOutcome::NotApplicable {
-                rule,
-                reason: format!("stated by {}, and not observed", repair.people()),
-                destroy_by,
-            },
+            SanitisationOutcome::NotApplicable { rule, destroy_by, .. } => {
+                SanitisationOutcome::NotApplicable {
+                    rule,
+                    reason: format!("stated by {}, and not observed", repair.people()),
+                    destroy_by,
+                }
+            }
             kept @ (SanitisationOutcome::Failed { .. }
             | SanitisationOutcome::Skipped { .. }
             | SanitisationOutcome::PhysicallyDestroyed { .. }

@@ -110,7 +110,8 @@ impl FileNode {
         let made = self.of.repairs.iter().rev().map(|made| RecordedRepair::new(made, call.execution));
         let mut stated = made.filter(RecordedRepair::is_statement);
         let is_about = |repair: &RecordedRepair| {
-            repair.things.is_empty() || asset.serial.as_ref().is_some_and(|serial| repair.things.contains(serial))
+            repair.things.is_empty()
+                || asset.serial.as_ref().is_some_and(|serial| repair.things.contains(serial))
         };
         stated.find(is_about)
     }

@@ -215,7 +215,10 @@ impl Action for VerifyNothingLeft {
             why.push(format!("the verifier still finds {}", left.join(", ")));
         }
         if !hidden.is_empty() {
-            why.push(format!("the platform still finds {}, which the verifier does not see", hidden.join(", ")));
+            why.push(format!(
+                "the platform still finds {}, which the verifier does not see",
+                hidden.join(", ")
+            ));
         }
         Err(ActionError::permanent(codes::REMAINS, why.join("; ")))
     }

@@ -5,6 +5,7 @@ use crate::platform::{
     TenantResources, WayBack,
     call_metadata::{look_again, outcome_unknown},
     capabilities::tenant_resources::EmptyProgress,
+    capabilities::tenant_resources::UNTIL_LIFTED,
     codes,
 };
 use engine::{Action, ActionError, Call, Class, Probe, Repeat};
@@ -288,7 +289,11 @@ impl Action for RemoveThing {
             return Ok(self.ended(RemovalFate::Kept { until, why, encrypted_by: seen.encrypted_by() }));
         }
         if let Some(until) = self.emptied(&*on.tenant_resources, &seen, &stamp).await? {
-            let why = "object lock: nobody can remove it before".to_owned();
+            let why = if until == UNTIL_LIFTED {
+                "legal hold in its store: it stays until the hold is lifted there".to_owned()
+            } else {
+                "object lock: its store removes it for nobody before".to_owned()
+            };
             return Ok(self.ended(RemovalFate::Kept { until, why, encrypted_by: seen.encrypted_by() }));
         }
         if !seen.terminating {

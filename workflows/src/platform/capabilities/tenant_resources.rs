@@ -221,6 +221,9 @@ pub enum AccessMode {
     Nothing,
 }
 
+/// What stores say in place of a day of what has none: a legal hold stands until it is lifted.
+pub const UNTIL_LIFTED: &str = "9999-12-31T00:00:00Z";
+
 /// What emptying a thing came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyProgress {

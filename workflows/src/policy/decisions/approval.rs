@@ -104,29 +104,61 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
         ApprovalFor::QuotaIncrease { from, to, free } => increase(*from, *to, *free, &mut scales),
         ApprovalFor::QuotaDecrease { to, used } => {
             let detail = format!("{used} in use, {to} asked for");
-            asked(&mut scales, (const { RuleName::known("approval.quota_decrease") }, "approvals.quota_decrease"), &gates.quota_decrease, used > to, detail)
+            asked(
+                &mut scales,
+                (const { RuleName::known("approval.quota_decrease") }, "approvals.quota_decrease"),
+                &gates.quota_decrease,
+                used > to,
+                detail,
+            )
         }
         ApprovalFor::Reclaim(breadth) => {
             guard::judge_breadth(breadth, &mut scales);
             let wide = scales.reasons.iter().any(super::Reason::counts);
             let detail =
                 if wide { "the plan is wider than the guard" } else { "the plan is within the guard" };
-            asked(&mut scales, (const { RuleName::known("approval.reclaim") }, "approvals.reclaim"), &gates.reclaim, wide, detail.into())
+            asked(
+                &mut scales,
+                (const { RuleName::known("approval.reclaim") }, "approvals.reclaim"),
+                &gates.reclaim,
+                wide,
+                detail.into(),
+            )
         }
-        ApprovalFor::Offboard {} => {
-            asked(&mut scales, (const { RuleName::known("approval.offboard") }, "approvals.offboard"), &gates.offboard, true, "a tenant ends".into())
-        }
-        ApprovalFor::Destroy { assets } => {
-            asked(&mut scales, (const { RuleName::known("approval.destroy") }, "approvals.destroy"), &gates.destroy, true, format!("{assets} assets are destroyed"))
-        }
+        ApprovalFor::Offboard {} => asked(
+            &mut scales,
+            (const { RuleName::known("approval.offboard") }, "approvals.offboard"),
+            &gates.offboard,
+            true,
+            "a tenant ends".into(),
+        ),
+        ApprovalFor::Destroy { assets } => asked(
+            &mut scales,
+            (const { RuleName::known("approval.destroy") }, "approvals.destroy"),
+            &gates.destroy,
+            true,
+            format!("{assets} assets are destroyed"),
+        ),
         ApprovalFor::SlaChange { lower } => {
             let detail = if *lower { "less is promised" } else { "more is promised" };
-            asked(&mut scales, (const { RuleName::known("approval.sla_change") }, "approvals.sla_change"), &gates.sla_change, true, detail.into())
+            asked(
+                &mut scales,
+                (const { RuleName::known("approval.sla_change") }, "approvals.sla_change"),
+                &gates.sla_change,
+                true,
+                detail.into(),
+            )
         }
         ApprovalFor::Incident { disturbs } => {
             let detail =
                 if *disturbs { "tenants' work is disturbed" } else { "no tenant's work is disturbed" };
-            asked(&mut scales, (const { RuleName::known("approval.incident") }, "approvals.incident"), &gates.incident, *disturbs, detail.into())
+            asked(
+                &mut scales,
+                (const { RuleName::known("approval.incident") }, "approvals.incident"),
+                &gates.incident,
+                *disturbs,
+                detail.into(),
+            )
         }
         ApprovalFor::Rung { rung, tier, monthly } => climb(*rung, *tier, *monthly, &mut scales),
     };
@@ -157,9 +189,19 @@ fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut ReasonCollector<'_>) 
     let capacity_seats = rules.capacity_seats.clone();
     let detail =
         format!("{more} more than {from}; up to {auto_gpus}, or {auto_share} of what it has, need nobody");
-    scales.ask(const { RuleName::known("approval.quota_increase") }, "approvals.quota_increase.auto", !small, detail);
+    scales.ask(
+        const { RuleName::known("approval.quota_increase") },
+        "approvals.quota_increase.auto",
+        !small,
+        detail,
+    );
     let detail = format!("{more} of {free} free; above {share} capacity is asked");
-    scales.ask(const { RuleName::known("approval.capacity") }, "approvals.quota_increase.capacity.above_share", scarce, detail);
+    scales.ask(
+        const { RuleName::known("approval.capacity") },
+        "approvals.quota_increase.capacity.above_share",
+        scarce,
+        detail,
+    );
     if more == Gpus::ZERO || (small && !scarce) {
         return Approval::Nobody;
     }
@@ -173,16 +215,31 @@ fn climb(rung: Rung, tier: Tier, monthly: Cents, scales: &mut ReasonCollector<'_
     let key = format!("capacity.ladder.{}", <&str>::from(tier));
     let on_ladder = capacity.rungs(tier).contains(&rung);
     let cap = capacity.burst_cap;
-    scales.check(const { RuleName::known("capacity.rung") }, &key, on_ladder, format!("{name} for tier {}", <&str>::from(tier)));
+    scales.check(
+        const { RuleName::known("capacity.rung") },
+        &key,
+        on_ladder,
+        format!("{name} for tier {}", <&str>::from(tier)),
+    );
     if rung == Rung::Burst {
         let detail = format!("{monthly} a month; the cap is {cap}");
-        scales.check(const { RuleName::known("capacity.burst_cap") }, "capacity.burst_cap_cents_per_month", monthly <= cap, detail);
+        scales.check(
+            const { RuleName::known("capacity.burst_cap") },
+            "capacity.burst_cap_cents_per_month",
+            monthly <= cap,
+            detail,
+        );
     }
     if scales.failed() {
         return Approval::Refused;
     }
     let gate = scales.policy.approvals.capacity.get(&rung).cloned();
     let key = format!("approvals.capacity.{name}");
-    scales.ask(const { RuleName::known("approval.capacity_rung") }, &key, gate.is_some(), format!("the rung {name}"));
+    scales.ask(
+        const { RuleName::known("approval.capacity_rung") },
+        &key,
+        gate.is_some(),
+        format!("the rung {name}"),
+    );
     gate.as_ref().map_or(Approval::Nobody, people)
 }

@@ -126,8 +126,8 @@ fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &Platform
     let mut excluded = BTreeMap::new();
     for candidate in left {
         let there = facts.neighbours.get(&candidate.cluster).into_iter().flatten();
-        let mut met = there
-            .filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, class, **other)));
+        let mut met =
+            there.filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, class, **other)));
         if let Some(other) = met.next() {
             let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(class));
             excluded.insert(candidate.cluster.clone(), why);

@@ -50,7 +50,12 @@ pub fn is_exhausted(facts: &CapacityFacts, policy: &PlatformPolicy) -> Ruling<bo
     scales.ask(const { RuleName::known("capacity.threshold") }, "capacity.threshold", scarce, detail);
     let lasts = scarce && facts.scarce_for >= rules.lasting;
     let (since, limit) = (duration::show(facts.scarce_for), duration::show(rules.lasting));
-    scales.ask(const { RuleName::known("capacity.lasting") }, "capacity.lasting", lasts, format!("for {since}; the limit is {limit}"));
+    scales.ask(
+        const { RuleName::known("capacity.lasting") },
+        "capacity.lasting",
+        lasts,
+        format!("for {since}; the limit is {limit}"),
+    );
     let waits = !facts.oldest_waits.is_zero() && facts.oldest_waits >= rules.oldest_waiter;
     let (since, limit) = (duration::show(facts.oldest_waits), duration::show(rules.oldest_waiter));
     let detail = format!("the oldest request has waited for {since}; the limit is {limit}");

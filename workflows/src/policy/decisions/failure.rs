@@ -92,7 +92,12 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
         Failure::NodeUnfit { replaced } => {
             let most = policy.max_replacements;
             let detail = format!("{replaced} of {most} replacements used");
-            scales.ask(const { RuleName::known("limits.max_replacements") }, "limits.max_replacements", *replaced >= most, detail);
+            scales.ask(
+                const { RuleName::known("limits.max_replacements") },
+                "limits.max_replacements",
+                *replaced >= most,
+                detail,
+            );
             if *replaced < most { Remedy::Replace } else { Remedy::TakeBack }
         }
         Failure::NoCapacity { waited } => no_capacity(*waited, policy, &mut scales),
@@ -110,14 +115,24 @@ pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> 
             let deadline = policy.reclaim.deadline;
             let detail =
                 format!("{} waited; the deadline is {}", duration::show(*waited), duration::show(deadline));
-            scales.ask(const { RuleName::known("reclaim.deadline") }, "reclaim.deadline", *waited > deadline, detail);
+            scales.ask(
+                const { RuleName::known("reclaim.deadline") },
+                "reclaim.deadline",
+                *waited > deadline,
+                detail,
+            );
             let left = deadline.checked_sub(*waited);
             left.map_or(Remedy::Escalate, |left| Remedy::Wait { left })
         }
         Failure::NotSanitised { attempts } => {
             let most = policy.sanitisation.attempts;
             let detail = format!("{attempts} of {most} attempts made");
-            scales.ask(const { RuleName::known("sanitisation.attempts") }, "sanitisation.attempts", *attempts >= most, detail);
+            scales.ask(
+                const { RuleName::known("sanitisation.attempts") },
+                "sanitisation.attempts",
+                *attempts >= most,
+                detail,
+            );
             if *attempts < most { Remedy::TryAgain } else { Remedy::Quarantine }
         }
         Failure::Exhausted { tier, tried } => exhausted(*tier, tried, policy, &mut scales),

@@ -155,9 +155,19 @@ pub(super) fn judge_breadth(breadth: &ReclaimBreadth, scales: &mut ReasonCollect
     let detail = format!("{victims} of the tenant's {tenant} GPUs; the share is {}", guard.share);
     scales.ask(const { RuleName::known("reclaim.guard.share") }, "reclaim.guard.share", over, detail);
     let detail = format!("the largest victim has {largest} GPUs; the limit is {}", guard.victim_gpus);
-    scales.ask(const { RuleName::known("reclaim.guard.victim_gpus") }, "reclaim.guard.victim_gpus", largest > guard.victim_gpus, detail);
+    scales.ask(
+        const { RuleName::known("reclaim.guard.victim_gpus") },
+        "reclaim.guard.victim_gpus",
+        largest > guard.victim_gpus,
+        detail,
+    );
     let (age, limit) = (duration::show(oldest_unsaved), duration::show(guard.victim_age));
     let detail = format!("the oldest victim that cannot save its work is {age} old; the limit is {limit}");
     let over = oldest_unsaved > guard.victim_age;
-    scales.ask(const { RuleName::known("reclaim.guard.victim_age") }, "reclaim.guard.victim_age", over, detail);
+    scales.ask(
+        const { RuleName::known("reclaim.guard.victim_age") },
+        "reclaim.guard.victim_age",
+        over,
+        detail,
+    );
 }

@@ -116,17 +116,37 @@ pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<Isol
         let all: Vec<&str> = levels.iter().map(|level| (*level).into()).collect();
         let holds = levels.contains(&facts.isolation);
         let detail = format!("{tag} demands isolation {}", all.join(" or "));
-        scales.check(const { RuleName::known("compliance.isolation") }, &format!("compliance.{tag}.isolation"), holds, detail);
+        scales.check(
+            const { RuleName::known("compliance.isolation") },
+            &format!("compliance.{tag}.isolation"),
+            holds,
+            detail,
+        );
     }
     let sliced = facts.isolation == Isolation::SharedSlices;
     let consent = !sliced || facts.allow_gpu_sharing;
-    scales.check(const { RuleName::known("isolation.sharing_allowed") }, "lending", consent, "shared slices need allow_gpu_sharing");
+    scales.check(
+        const { RuleName::known("isolation.sharing_allowed") },
+        "lending",
+        consent,
+        "shared slices need allow_gpu_sharing",
+    );
     let customers = facts.multitenancy == Some(Multitenancy::Customer);
     let apart = policy.lending.customer_sharing || !(customers && (sliced || facts.allow_gpu_sharing));
     let detail = "customers of a tenant do not share GPUs";
-    scales.check(const { RuleName::known("multitenancy.sharing") }, "lending.customer_sharing", apart, detail);
+    scales.check(
+        const { RuleName::known("multitenancy.sharing") },
+        "lending.customer_sharing",
+        apart,
+        detail,
+    );
     let (scrub, key) = scrub_method(&facts.compliance, false, policy);
-    scales.check(const { RuleName::known("reclaim.scrub") }, key, true, format!("at least {}", <&str>::from(scrub)));
+    scales.check(
+        const { RuleName::known("reclaim.scrub") },
+        key,
+        true,
+        format!("at least {}", <&str>::from(scrub)),
+    );
     if scales.failed() {
         return scales.finish(IsolationRules::Insufficient);
     }

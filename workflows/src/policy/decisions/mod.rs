@@ -32,10 +32,10 @@ pub use quota_amount::{GrantedAmount, QuotaAmountFacts, decide_quota_amount};
 pub use retention::{
     RetentionFacts, RetentionPeriod, RetentionRuling, decide_retention, retention_covers, retention_period,
 };
+pub(in crate::policy) use schedulers::sharing_limits;
 pub use schedulers::{
     Change, Observed, QueueSettings, SchedulerFacts, SchedulerSettings, changes, schedulers,
 };
-pub(in crate::policy) use schedulers::sharing_limits;
 
 use super::{Judgement, PlatformPolicy, Reason, RuleName};
 
@@ -62,7 +62,13 @@ impl<'a> ReasonCollector<'a> {
     /// Notes a rule that stands at `key` in the policy.
     fn note(&mut self, rule: RuleName, key: &str, verdict: Judgement, detail: impl Into<String>) {
         let by = self.policy.provenance.origin(key);
-        self.reasons.push(Reason { rule: rule.as_str().into(), verdict, detail: detail.into(), line: None, by });
+        self.reasons.push(Reason {
+            rule: rule.as_str().into(),
+            verdict,
+            detail: detail.into(),
+            line: None,
+            by,
+        });
     }
 
     /// Notes whether a rule holds.

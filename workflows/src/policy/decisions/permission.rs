@@ -149,10 +149,20 @@ fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let shares = facts.sharing != Sharing::Full || facts.borrows;
     let allowed = scales.policy.lending.customer_sharing || !shares;
     let detail = "customers of a tenant do not share GPUs, nor borrow from each other";
-    scales.check(const { RuleName::known("multitenancy.sharing") }, "lending.customer_sharing", allowed, detail);
+    scales.check(
+        const { RuleName::known("multitenancy.sharing") },
+        "lending.customer_sharing",
+        allowed,
+        detail,
+    );
     let ecc = scales.policy.gpu_models.get(&facts.model).is_some_and(|model| model.ecc);
     let key = format!("gpu_models.{}.ecc", facts.model);
-    scales.check(const { RuleName::known("gpu_models.ecc") }, &key, ecc, format!("memory of {} must correct errors", facts.model));
+    scales.check(
+        const { RuleName::known("gpu_models.ecc") },
+        &key,
+        ecc,
+        format!("memory of {} must correct errors", facts.model),
+    );
 }
 
 /// Who asks to borrow.
@@ -214,8 +224,18 @@ fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let recallable = !barred.iter().any(|barred| refusals.contains(barred));
     let detail = "what may not be preempted could not be called back, so it never borrows";
     scales.check(const { RuleName::known("lending.preemptible") }, "lending", recallable, detail);
-    scales.check(const { RuleName::known("lending.class") }, "lending.classes", by_class, format!("the workspace is {class}"));
-    scales.check(const { RuleName::known("lending.workload") }, "lending.workloads", by_workload, format!("the work is {workload}"));
+    scales.check(
+        const { RuleName::known("lending.class") },
+        "lending.classes",
+        by_class,
+        format!("the workspace is {class}"),
+    );
+    scales.check(
+        const { RuleName::known("lending.workload") },
+        "lending.workloads",
+        by_workload,
+        format!("the work is {workload}"),
+    );
     let key = apart.map_or("lending.anti_colocate".to_owned(), |n| format!("lending.anti_colocate[{n}]"));
     let lender = facts.lender.map_or("nobody", Into::into);
     let detail = format!("{class} on what {lender} lends in {}", facts.region);

@@ -1,7 +1,10 @@
 //! How much a workspace may have.
 
 use super::{ReasonCollector, Ruling};
-use crate::{policy::{PlatformPolicy, RuleName}, tenancy::Gpus};
+use crate::{
+    policy::{PlatformPolicy, RuleName},
+    tenancy::Gpus,
+};
 use serde::{Deserialize, Serialize};
 
 /// A quota that is asked for, and what it is weighed against. All of one model.
@@ -52,7 +55,12 @@ pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) ->
         (facts.wanted.saturating_add(facts.others), facts.entitled.saturating_add(facts.exception));
     let there = facts.owned.saturating_sub(facts.kept_back);
     let detail = format!("{} and {} of others, of {bought} bought", facts.wanted, facts.others);
-    scales.check(const { RuleName::known("quota.within_entitlement") }, "approvals.quota_increase", sum <= bought, detail);
+    scales.check(
+        const { RuleName::known("quota.within_entitlement") },
+        "approvals.quota_increase",
+        sum <= bought,
+        detail,
+    );
     let fits = policy.overcommit || sum <= there;
     let detail = format!("{sum} of {there} owned and not kept back; overcommit is {}", policy.overcommit);
     scales.check(const { RuleName::known("quota.within_owned") }, "capacity.overcommit", fits, detail);

@@ -110,7 +110,8 @@ pub fn retention_covers(of: &str, class: &str) -> bool {
 pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruling<RetentionRuling> {
     let mut scales = ReasonCollector::new(policy);
     let matches = |rule: &Retention| {
-        retention_covers(&rule.class, &facts.class) && rule.tag.is_none_or(|tag| facts.compliance.contains(&tag))
+        retention_covers(&rule.class, &facts.class)
+            && rule.tag.is_none_or(|tag| facts.compliance.contains(&tag))
     };
     let rules: Vec<_> = policy.retention.iter().enumerate().filter(|(_, rule)| matches(rule)).collect();
     for (n, rule) in &rules {

@@ -101,11 +101,26 @@ pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<Sch
     };
     let queues = facts.workspaces.iter().map(|(name, limits)| (name.clone(), queue(limits))).collect();
     let preempts: &str = within.into();
-    scales.check(const { RuleName::known("scheduling.within_cluster_queue") }, "scheduling.within_cluster_queue", true, preempts);
+    scales.check(
+        const { RuleName::known("scheduling.within_cluster_queue") },
+        "scheduling.within_cluster_queue",
+        true,
+        preempts,
+    );
     let reclaims: &str = rules.reclaim_within_cohort.into();
-    scales.check(const { RuleName::known("scheduling.reclaim_within_cohort") }, "scheduling.reclaim_within_cohort", true, reclaims);
+    scales.check(
+        const { RuleName::known("scheduling.reclaim_within_cohort") },
+        "scheduling.reclaim_within_cohort",
+        true,
+        reclaims,
+    );
     let detail = format!("tier {}", <&str>::from(facts.tier));
-    scales.check(const { RuleName::known("priorities") }, &format!("priorities.{}", <&str>::from(facts.tier)), true, detail);
+    scales.check(
+        const { RuleName::known("priorities") },
+        &format!("priorities.{}", <&str>::from(facts.tier)),
+        true,
+        detail,
+    );
     let nominal: u64 = facts.workspaces.values().map(|limits| whole(limits.nominal)).sum();
     let slurm_gpus = offer.gpus_for(nominal);
     scales.finish(SchedulerSettings { queues, priority_classes: policy.priorities.clone(), slurm_gpus })

@@ -14,36 +14,16 @@ pub(super) const RULES: &[Rule] = &[
         "a rung of the ladder against exhausted capacity asks the people that policy names for it",
         APPROVERS,
     ),
-    rule(
-        "approval.destroy",
-        "the destruction of an inventory is always a question for people",
-        APPROVERS,
-    ),
-    rule(
-        "approval.incident",
-        "a remedy that disturbs tenants' work is a question for people",
-        APPROVERS,
-    ),
-    rule(
-        "approval.offboard",
-        "the end of a tenant is always a question for people",
-        APPROVERS,
-    ),
-    rule(
-        "approval.quota_decrease",
-        "a quota below what is in use is a question for people",
-        APPROVERS,
-    ),
+    rule("approval.destroy", "the destruction of an inventory is always a question for people", APPROVERS),
+    rule("approval.incident", "a remedy that disturbs tenants' work is a question for people", APPROVERS),
+    rule("approval.offboard", "the end of a tenant is always a question for people", APPROVERS),
+    rule("approval.quota_decrease", "a quota below what is in use is a question for people", APPROVERS),
     rule(
         "approval.quota_increase",
         "an increase above the automatic limits is a question for people",
         APPROVERS,
     ),
-    rule(
-        "approval.reclaim",
-        "a reclaim that is wider than the guard is a question for people",
-        APPROVERS,
-    ),
+    rule("approval.reclaim", "a reclaim that is wider than the guard is a question for people", APPROVERS),
     rule(
         "capacity.burst_cap",
         "a cloud burst costs at most the cap of the policy",
@@ -79,11 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         "GPUs are asked for in whole numbers",
         "ask for whole GPUs, or for the slices that the answer names",
     ),
-    rule(
-        "guard.destroy_under_hold",
-        "nothing under a legal hold is destroyed",
-        "release the hold first",
-    ),
+    rule("guard.destroy_under_hold", "nothing under a legal hold is destroyed", "release the hold first"),
     rule(
         "guard.end_of_tenant_in_use",
         "a tenant does not end while its work runs",
@@ -134,11 +110,7 @@ pub(super) const RULES: &[Rule] = &[
         "no class runs in the cluster that policy keeps apart from this one",
         "ask for another region or cluster, or see `lending.anti_colocate`",
     ),
-    rule(
-        "priorities",
-        "the priority class of the tier; it never fails",
-        "nothing",
-    ),
+    rule("priorities", "the priority class of the tier; it never fails", "nothing"),
     rule(
         "quota.within_owned",
         "the quotas come to at most what the tenant owns, where policy does not overcommit",
@@ -154,21 +126,9 @@ pub(super) const RULES: &[Rule] = &[
         "the victims' GPUs are at most so many for each GPU that was asked for",
         APPROVERS,
     ),
-    rule(
-        "reclaim.guard.share",
-        "the victims' GPUs are at most a share of the tenant's",
-        APPROVERS,
-    ),
-    rule(
-        "reclaim.guard.victim_age",
-        "work that cannot be saved is not older than the limit",
-        APPROVERS,
-    ),
-    rule(
-        "reclaim.guard.victim_gpus",
-        "no victim has more GPUs than the limit",
-        APPROVERS,
-    ),
+    rule("reclaim.guard.share", "the victims' GPUs are at most a share of the tenant's", APPROVERS),
+    rule("reclaim.guard.victim_age", "work that cannot be saved is not older than the limit", APPROVERS),
+    rule("reclaim.guard.victim_gpus", "no victim has more GPUs than the limit", APPROVERS),
     rule(
         "reclaim.replans",
         "a stale plan of a reclaim is made again at most so often",
@@ -199,11 +159,7 @@ pub(super) const RULES: &[Rule] = &[
         "what a queue may call back from borrowers; it never fails",
         "nothing",
     ),
-    rule(
-        "scheduling.within_cluster_queue",
-        "what a queue may preempt of its own; it never fails",
-        "nothing",
-    ),
+    rule("scheduling.within_cluster_queue", "what a queue may preempt of its own; it never fails", "nothing"),
     rule(
         "sharing.consent",
         "one GPU is shared between workspaces only where the tenant allows it",

@@ -67,10 +67,9 @@ impl GpuModels {
         let known = self.get(&offer.kind.model)?;
         match &offer.kind.profile {
             None => Some(GpuPiece { memory_mib: known.memory_mib, compute_slices: None }),
-            Some(profile) => known.profile(profile.as_str()).map(|slice| GpuPiece {
-                memory_mib: slice.memory_mib,
-                compute_slices: Some(slice.slices),
-            }),
+            Some(profile) => known
+                .profile(profile.as_str())
+                .map(|slice| GpuPiece { memory_mib: slice.memory_mib, compute_slices: Some(slice.slices) }),
         }
     }
 

@@ -30,8 +30,8 @@ mod unit_of_work;
 
 pub use crate::scheduling::loans::arithmetic::{lends, spare};
 pub use accounts::metering::usage_so_far;
-pub(crate) use admit_waiting::{lacks, too_large};
 pub use admit_waiting::{MAX_ADMITTED_PER_COMMIT, admit_queued, demands, past_deadline};
+pub(crate) use admit_waiting::{lacks, too_large};
 pub use allowances::{Allowances, clear_allowances, freeze, freeze_all, set_allowances, set_promises, thaw};
 pub use close_account::{EndedWork, MAX_ENDED_PER_COMMIT, close_account, end_work};
 pub use decision::evaluate::admit;

@@ -54,7 +54,9 @@ impl AdmissionTx {
         let region = self.occupancy.as_deref().map(|nodes| nodes.region.clone());
         for (resource, amount) in &workload.requests {
             let Some(kind) = resource.gpu() else { continue };
-            if let Some(unknown) = policy.gpu_models.no_model(&kind.model).filter(|_| !self.knows(&kind.model)) {
+            if let Some(unknown) =
+                policy.gpu_models.no_model(&kind.model).filter(|_| !self.knows(&kind.model))
+            {
                 refused.insert(resource.clone(), format!("requests: {unknown}"));
                 continue;
             }

@@ -19,7 +19,8 @@ impl AdmissionTx {
         sightings: &BTreeMap<String, Sighting>,
     ) -> Result<BTreeMap<NodeId, BTreeSet<String>>, Undecided> {
         let mut resting: BTreeMap<NodeId, BTreeSet<String>> = BTreeMap::new();
-        let news = sightings.iter().filter(|(_, seen)| seen.workload.observed.as_ref() != Some(&seen.placement));
+        let news =
+            sightings.iter().filter(|(_, seen)| seen.workload.observed.as_ref() != Some(&seen.placement));
         let news: Vec<(&String, &Sighting)> = news.collect();
         let nodes = news.iter().flat_map(|(_, seen)| seen.placement.nodes.keys());
         view.prefetch::<NodeUse>(nodes.map(ToString::to_string))?;

@@ -75,9 +75,10 @@ impl AdmissionTx {
                     known.and_then(|observed| by_node(observed).remove(&node.node))
                 }
             };
-            firm.extend(indexes(node, |gpu| uses(gpu, name)).filter(|index| {
-                seen.as_ref().is_some_and(|seen| seen.contains(index))
-            }));
+            firm.extend(
+                indexes(node, |gpu| uses(gpu, name))
+                    .filter(|index| seen.as_ref().is_some_and(|seen| seen.contains(index))),
+            );
         }
         Ok(firm)
     }

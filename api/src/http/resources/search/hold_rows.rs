@@ -1,0 +1,51 @@
+//! Rows of `/v1/stuck` that are of holds: those to be reviewed, and offboardings that wait for one.
+
+use crate::{auth::Caller, http::problem::Problem, state::ServerState, types::operations::StuckHold};
+use engine::Workflow as _;
+use program::encoding::rfc3339::format_time;
+use store::Timestamp;
+use workflows::{
+    offboarding::Offboarding,
+    sweeps::{HoldConcern, HoldMatter, hold_matters},
+};
+
+/// Everything of holds that the caller may see and a person has to look at.
+pub(super) async fn all(
+    app: &ServerState,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<Vec<StuckHold>, Problem> {
+    let matters = hold_matters(&app.engine).await?;
+    let visible = matters.into_iter().filter(|matter| caller.sees(matter.tenant.as_str()));
+    Ok(visible.map(|matter| row(matter, now)).collect())
+}
+
+fn row(matter: HoldMatter, now: Timestamp) -> StuckHold {
+    let (workflow, subject, state, next) = match matter.concern {
+        HoldConcern::HoldReviewDue => (
+            StuckHold::HOLD,
+            format!("hold/{}", matter.id),
+            "review_due",
+            "release it with `tenure hold release ID`, or place the same hold again with a later `--review-at`",
+        ),
+        HoldConcern::OffboardingHeld => (
+            Offboarding::NAME,
+            format!("tenant/{}", matter.tenant),
+            "held",
+            "it goes on by itself once its holds are released, by another person than placed them",
+        ),
+    };
+    StuckHold {
+        id: matter.id,
+        tenant: matter.tenant.to_string(),
+        workflow,
+        subject,
+        state,
+        reason: matter.concern.into(),
+        since: format_time(matter.since),
+        age_seconds: now.since(matter.since).as_secs(),
+        owner: vec!["compliance", "dpo"],
+        next,
+        message: Some(matter.text),
+    }
+}

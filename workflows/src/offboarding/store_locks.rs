@@ -1,0 +1,163 @@
+//! What stores keep by themselves, under a legal hold or an object lock: people see it before they agree, and no key of the tenant
+//! is destroyed that such data may be encrypted with.
+//!
+//! Invariant: while anything of the tenant is locked in a store, every key of the tenant stays. Which object is under which key is
+//! known to its store alone.
+
+use super::{Offboarding, RemovalTarget, assets};
+use crate::{
+    destruction::AssetType,
+    platform::{ObservedResource, TenantResource, UNTIL_LIFTED},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Objects that their store keeps, whoever asks for their removal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreLock {
+    /// How many objects.
+    pub objects: u64,
+    /// How many of them are under a legal hold, which has no day.
+    #[serde(default)]
+    pub legal_holds: u64,
+    /// The day on which the last lock ends, where it has one.
+    pub until: Option<String>,
+}
+
+impl StoreLock {
+    /// What the store said of the thing; none where nothing of it is locked.
+    #[must_use]
+    pub fn of(seen: &ObservedResource) -> Option<Self> {
+        let objects = seen.number("locked");
+        let until = seen.text("locked_until").filter(|until| *until != UNTIL_LIFTED);
+        let legal_holds = seen.number("legal_holds");
+        (objects > 0).then(|| Self { objects, legal_holds, until: until.map(str::to_owned) })
+    }
+}
+
+impl std::fmt::Display for StoreLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} objects are locked in their store", self.objects)?;
+        if self.legal_holds > 0 {
+            write!(f, ", {} of them under a legal hold until it is lifted", self.legal_holds)?;
+        }
+        match &self.until {
+            Some(until) => write!(f, ", the last lock until {until}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Offboarding {
+    /// What is locked, by thing: as people agreed to it, and as it was read again before the first key goes.
+    fn locks(&self) -> BTreeMap<&TenantResource, &StoreLock> {
+        let planned = self.targets.iter().filter_map(|target| Some((&target.thing, target.locked.as_ref()?)));
+        planned.chain(self.locked_since.iter().map(|(thing, lock)| (thing, lock))).collect()
+    }
+
+    /// Whether the thing is a key that stays, since data that it may encrypt are locked in their store.
+    pub(super) fn is_spared(&self, target: &RemovalTarget) -> bool {
+        target.kind == AssetType::Key && !self.locks().is_empty()
+    }
+
+    /// The keys that stay, each with the reason for its record.
+    pub(super) fn spared(&self) -> Vec<(TenantResource, String)> {
+        let locks = self.locks();
+        let named: Vec<String> =
+            locks.iter().take(10).map(|(thing, lock)| format!("{thing}: {lock}")).collect();
+        let more = locks.len().saturating_sub(named.len());
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let reason = format!(
+            "the key is not destroyed, since what it may encrypt is locked: {}{more}",
+            named.join("; ")
+        );
+        let spared = self.targets.iter().filter(|target| self.is_spared(target));
+        spared.map(|target| (target.thing.clone(), reason.clone())).collect()
+    }
+
+    /// The systems that hold data, to be read again for locks.
+    pub(super) fn lockable_systems(&self) -> Vec<String> {
+        let data = self.targets.iter().filter(|target| assets::holds_data(target.kind));
+        let systems: BTreeSet<_> = data.map(|target| target.thing.system.clone()).collect();
+        systems.into_iter().collect()
+    }
+
+    /// Keeps what is locked by now: a lock that came after people agreed spares the keys as well.
+    pub(super) fn relocked(&mut self, seen: Vec<ObservedResource>) {
+        let locked = seen.into_iter().filter_map(|seen| Some((seen.thing.clone(), StoreLock::of(&seen)?)));
+        self.locked_since = locked.collect();
+    }
+
+    /// What is locked, in sentences for people who decide.
+    pub(super) fn lock_sentences(&self) -> Vec<String> {
+        let kept = self.targets.iter().filter_map(|target| {
+            let lock = target.locked.as_ref()?;
+            Some(format!("{}: {lock}; they stay", target.thing))
+        });
+        let keys = self.targets.iter().filter(|target| {
+            target.kind == AssetType::Key && self.targets.iter().any(|other| other.locked.is_some())
+        });
+        let keys = keys.map(|target| {
+            format!(
+                "{}: the key is not destroyed, since what is locked may be encrypted with it",
+                target.thing
+            )
+        });
+        kept.chain(keys).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offboarding::examples;
+    use engine::Workflow as _;
+    use serde_json::json;
+
+    fn bucket(spec: serde_json::Value) -> ObservedResource {
+        ObservedResource {
+            thing: TenantResource::new("objects", "eu", "Bucket", "t-example--eu"),
+            uid: "uid".into(),
+            tenant: "example".into(),
+            spec,
+            terminating: false,
+        }
+    }
+
+    /// An offboarding whose inventory is taken, and in which this was seen of its bucket.
+    fn offboarding(spec: serde_json::Value) -> Offboarding {
+        let mut all = examples::all();
+        let mut known = all.remove(0);
+        let lock = StoreLock::of(&bucket(spec));
+        for target in known.targets.iter_mut().filter(|target| target.kind == AssetType::Bucket) {
+            target.locked.clone_from(&lock);
+        }
+        known
+    }
+
+    #[test]
+    fn a_lock_that_a_store_knows_is_in_the_plan_and_keeps_every_key() {
+        let held = json!({ "locked": 2, "legal_holds": 1, "locked_until": UNTIL_LIFTED });
+        let locked = json!({ "locked": 2, "locked_until": "2031-05-01T00:00:00Z" });
+        for (spec, says) in [(held, "under a legal hold until it is lifted"), (locked, "until 2031-05-01")] {
+            let plan = offboarding(spec.clone()).plan().decides;
+            assert!(plan.to_string().contains(says), "{plan}");
+            assert!(plan.to_string().contains("the key is not destroyed"), "{plan}");
+            let keys = |me: &Offboarding| me.shreds().iter().filter(|key| key.thing.kind == "Key").count();
+            assert_eq!((keys(&offboarding(spec.clone())), keys(&offboarding(json!({})))), (0, 1));
+
+            // A lock that came after people agreed.
+            let mut late = offboarding(json!({}));
+            let agreed = late.plan();
+            late.relocked(vec![bucket(spec)]);
+            assert_eq!((keys(&late), late.plan().decides), (0, agreed.decides));
+            assert!(late.spared()[0].1.contains("the key is not destroyed"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_locked_changes_no_plan() {
+        let plan = offboarding(json!({ "versions": 3 })).plan().decides.to_string();
+        assert!(!plan.contains("locked"), "{plan}");
+    }
+}
