@@ -386,7 +386,7 @@ mod tests {
         let under = |keys: &[Option<&str>]| {
             let mut held = Contents::default();
             for key in keys {
-                held.lock(Lock { until: NO_DAY.into(), under: key.map(str::to_owned) });
+                held.lock(Lock { until: UNTIL_LIFTED.into(), under: key.map(str::to_owned) });
             }
             let mut spec = serde_json::json!({ "key": "t-acme" });
             held.say_encryption(&mut spec, "t-acme");
