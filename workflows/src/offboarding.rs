@@ -28,7 +28,10 @@ pub use ledger::{
     BeginDestroying, BeginLeaving, CheckLeaving, EndWork, LeavingCheck, RecheckHolds, StayOn, survey_records,
 };
 pub use preview::{Preview, preview};
-pub use record::{LeavingTenant, Offboarding, OffboardingTerms, RemovalTarget};
+pub use record::{
+    ASSETS_CLASSIFIED, EXPORT_CONFIRMED, HOLD_RELEASED, LeavingTenant, Offboarding, OffboardingTerms,
+    RemovalTarget,
+};
 pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 pub use store_locks::StoreLock;
 
@@ -49,16 +52,6 @@ use engine::{
     ChildEnd, DAY, HOUR, MINUTE, MadeRepair, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval,
     await_signal, children, end, when,
 };
-
-/// The signal that wakes an offboarding that stands under hold.
-pub const HOLD_RELEASED: &str = "hold.released";
-/// The signal by which a tenant says that it has exported its data.
-pub const EXPORT_CONFIRMED: &str = "export.confirmed";
-/// The signal by which people say that they have looked at the open assets of an inventory.
-pub const ASSETS_CLASSIFIED: &str = "assets.classified";
-
-/// The engine's code for a state that was not done within its limit.
-const TOO_LATE: &str = "step.deadline";
 
 /// Where an offboarding stands. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
@@ -245,13 +238,11 @@ impl Workflow for Offboarding {
             // What the law keeps moves to a key of the provider; then the tenant's keys go, and all that they encrypted.
             Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(ReadingLocks),
             // A lock or a legal hold that came into a store since people agreed spares the keys as well.
-            ReadingLocks => {
-                act(SurveyTenant { tenant: of, systems: self.lockable_systems(), eyes: Observer::Platform })
-                    .forward_only()
-                    .record(Self::relocked)
-                    .attempt_within(10 * MINUTE)
-                    .then(Shredding)
-            }
+            ReadingLocks => act(self.lock_survey())
+                .forward_only()
+                .record(Self::relocked)
+                .attempt_within(10 * MINUTE)
+                .then(Shredding),
             Shredding => act_each(self.shreds())
                 .nothing_to_undo()
                 .destroys()
@@ -305,7 +296,7 @@ impl Workflow for Offboarding {
             Dismantling => act_each(self.dismantlings())
                 .forward_only()
                 .record(|me: &mut Self, removed| me.removed.push(removed))
-                .on_failure(TOO_LATE, Diagnosing)
+                .on_failure(record::TOO_LATE, Diagnosing)
                 .within(10 * MINUTE)
                 .then(FilingDismantled),
             Diagnosing => act_each(

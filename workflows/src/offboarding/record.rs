@@ -25,6 +25,16 @@ use std::{
 };
 use store::ExecutionId;
 
+/// The signal that wakes an offboarding that stands under hold.
+pub const HOLD_RELEASED: &str = "hold.released";
+/// The signal by which a tenant says that it has exported its data.
+pub const EXPORT_CONFIRMED: &str = "export.confirmed";
+/// The signal by which people say that they have looked at the open assets of an inventory.
+pub const ASSETS_CLASSIFIED: &str = "assets.classified";
+
+/// The engine's code for a state that was not done within its limit.
+pub(super) const TOO_LATE: &str = "step.deadline";
+
 /// Who leaves, as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeavingTenant {

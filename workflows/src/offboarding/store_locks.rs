@@ -7,7 +7,7 @@
 use super::{Offboarding, RemovalTarget, assets};
 use crate::{
     destruction::AssetType,
-    platform::{ObservedResource, TenantResource, UNTIL_LIFTED},
+    platform::{ObservedResource, Observer, SurveyTenant, TenantResource, UNTIL_LIFTED},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,11 +75,15 @@ impl Offboarding {
         spared.map(|target| (target.thing.clone(), reason.clone())).collect()
     }
 
-    /// The systems that hold data, to be read again for locks.
-    pub(super) fn lockable_systems(&self) -> Vec<String> {
+    /// Reads the systems that hold data again, for locks.
+    pub(super) fn lock_survey(&self) -> SurveyTenant {
         let data = self.targets.iter().filter(|target| assets::holds_data(target.kind));
         let systems: BTreeSet<_> = data.map(|target| target.thing.system.clone()).collect();
-        systems.into_iter().collect()
+        SurveyTenant {
+            tenant: self.tenant.to_string(),
+            systems: systems.into_iter().collect(),
+            eyes: Observer::Platform,
+        }
     }
 
     /// Keeps what is locked by now: a lock that came after people agreed spares the keys as well.

@@ -150,7 +150,8 @@ async fn plan(
     let previewed = async move {
         let preview = planning.engine.transact(false, |view| {
             let policy = in_force(view)?;
-            preview(view, &by_aliases(view, &request)?, &policy)
+            let request = by_aliases(view, &request)?;
+            preview(view, &request, &policy)
         });
         preview.await.map(|preview| json!(preview))
     };

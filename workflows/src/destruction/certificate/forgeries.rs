@@ -82,6 +82,7 @@ fn record(asset: &Asset) -> SanitisationRecord {
             observed_absent: true,
             decrypt_fails: true,
             snapshots_until: None,
+            can_come_back: BTreeSet::new(),
         }),
         verification: Some(Look {
             method: VerificationMethod::ObservedAbsent,

@@ -102,29 +102,8 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
     let gates = &policy.approvals;
     let answer = match ask {
         ApprovalFor::QuotaIncrease { from, to, free } => increase(*from, *to, *free, &mut scales),
-        ApprovalFor::QuotaDecrease { to, used } => {
-            let detail = format!("{used} in use, {to} asked for");
-            asked(
-                &mut scales,
-                (const { RuleName::known("approval.quota_decrease") }, "approvals.quota_decrease"),
-                &gates.quota_decrease,
-                used > to,
-                detail,
-            )
-        }
-        ApprovalFor::Reclaim(breadth) => {
-            guard::judge_breadth(breadth, &mut scales);
-            let wide = scales.reasons.iter().any(super::Reason::counts);
-            let detail =
-                if wide { "the plan is wider than the guard" } else { "the plan is within the guard" };
-            asked(
-                &mut scales,
-                (const { RuleName::known("approval.reclaim") }, "approvals.reclaim"),
-                &gates.reclaim,
-                wide,
-                detail.into(),
-            )
-        }
+        ApprovalFor::QuotaDecrease { to, used } => decrease(*to, *used, &gates.quota_decrease, &mut scales),
+        ApprovalFor::Reclaim(breadth) => reclaim(breadth, &gates.reclaim, &mut scales),
         ApprovalFor::Offboard {} => asked(
             &mut scales,
             (const { RuleName::known("approval.offboard") }, "approvals.offboard"),
@@ -163,6 +142,20 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
         ApprovalFor::Rung { rung, tier, monthly } => climb(*rung, *tier, *monthly, &mut scales),
     };
     scales.finish(answer)
+}
+
+fn decrease(to: Gpus, used: Gpus, gate: &ApprovalGate, scales: &mut ReasonCollector<'_>) -> Approval {
+    let rule = const { RuleName::known("approval.quota_decrease") };
+    let detail = format!("{used} in use, {to} asked for");
+    asked(scales, (rule, "approvals.quota_decrease"), gate, used > to, detail)
+}
+
+fn reclaim(breadth: &ReclaimBreadth, gate: &ApprovalGate, scales: &mut ReasonCollector<'_>) -> Approval {
+    guard::judge_breadth(breadth, scales);
+    let wide = scales.reasons.iter().any(super::Reason::counts);
+    let detail = if wide { "the plan is wider than the guard" } else { "the plan is within the guard" };
+    let rule = const { RuleName::known("approval.reclaim") };
+    asked(scales, (rule, "approvals.reclaim"), gate, wide, detail.into())
 }
 
 fn asked(

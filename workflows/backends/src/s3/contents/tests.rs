@@ -1,0 +1,75 @@
+use super::{Contents, Lock, Page, UNTIL_LIFTED, codes, kept};
+use crate::s3::S3Target;
+use chrono::{DateTime, Utc};
+use engine::Class;
+
+fn target(bypass: bool) -> S3Target {
+    serde_json::from_value(serde_json::json!({
+        "region": "eu-west", "endpoint": "http://127.0.0.1:1", "bypass_governance": bypass,
+        "account": { "access_key_id": "A", "secret_key_file": "/nowhere" },
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_lock_keeps_until_its_day_and_a_hold_until_it_is_lifted() {
+    let now: DateTime<Utc> = "2026-11-22T08:00:00Z".parse().unwrap();
+    let (gone, far) = (Some("2026-11-22T07:59:59.000000000Z"), Some("2026-11-23T00:00:00.000000000Z"));
+    let day = Ok(Some("2026-11-23T00:00:00Z".to_owned()));
+
+    assert_eq!(kept(&target(true), (None, Some("COMPLIANCE"), far), now), day);
+    assert_eq!(kept(&target(false), (None, Some("GOVERNANCE"), far), now), day);
+    assert_eq!(kept(&target(true), (None, Some("GOVERNANCE"), far), now), Ok(None));
+    assert_eq!(kept(&target(false), (None, Some("COMPLIANCE"), gone), now), Ok(None));
+    assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(UNTIL_LIFTED.into())));
+    assert_eq!(kept(&target(true), (Some("OFF"), None, None), now), Ok(None));
+    assert!(kept(&target(true), (None, Some("COMPLIANCE"), Some("soon")), now).is_err());
+}
+
+fn page(items: &[u8], next: Option<&str>) -> Page<u8> {
+    Page { items: items.to_vec(), next: next.map(|key| (key.to_owned(), String::new())) }
+}
+
+#[test]
+fn an_empty_page_with_more_behind_it_is_not_the_end() {
+    assert_eq!(page(&[], Some("a")).has_ended_or_shows(None, "b"), Ok(false));
+    assert_eq!(page(&[], None).has_ended_or_shows(None, "b"), Ok(true));
+    assert_eq!(page(&[1], Some("a")).has_ended_or_shows(None, "b"), Ok(true));
+    let held = Contents { more: true, ..Contents::default() };
+    assert!(held.any(), "more than was counted is not nothing");
+}
+
+#[test]
+fn a_page_that_leads_to_itself_says_nothing_of_the_bucket() {
+    let from = ("a".to_owned(), String::new());
+    for items in [&[][..], &[1]] {
+        let refused = page(items, Some("a")).has_ended_or_shows(Some(&from), "b").unwrap_err();
+        assert_eq!((refused.class, refused.code.as_str()), (Class::Transient, codes::UNREADABLE));
+    }
+}
+
+#[test]
+fn a_bucket_is_under_the_key_of_its_tenant_only_when_every_locked_version_is() {
+    let under = |keys: &[Option<&str>]| {
+        let mut held = Contents::default();
+        for key in keys {
+            held.lock(Lock { until: UNTIL_LIFTED.into(), under: key.map(str::to_owned) });
+        }
+        let mut spec = serde_json::json!({ "key": "t-acme" });
+        held.say_encryption(&mut spec, "t-acme");
+        spec
+    };
+    assert_eq!(under(&[]), serde_json::json!({ "key": "t-acme" }));
+    assert_eq!(under(&[Some("t-acme")]), serde_json::json!({ "key": "t-acme" }));
+    assert_eq!(under(&[Some("t-acme"), Some("other")]), serde_json::json!({ "key": null }));
+    assert_eq!(under(&[Some("t-acme"), None]), serde_json::json!({ "key": "t-acme", "encrypted": false }));
+}
+
+#[test]
+fn the_last_lock_to_end_is_the_one_that_is_told() {
+    let mut held = Contents::default();
+    for day in ["2027-01-01T00:00:00Z", "2031-05-01T00:00:00Z", "2026-12-01T00:00:00Z"] {
+        held.lock(Lock { until: day.into(), under: None });
+    }
+    assert_eq!((held.locked, held.locked_until.as_deref()), (3, Some("2031-05-01T00:00:00Z")));
+}
