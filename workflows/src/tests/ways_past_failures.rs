@@ -21,7 +21,7 @@ const FILED: &str = "the records say what was not done, and the node is quaranti
 /// An eviction goes on without what it does for its borrower.
 const BORROWER: &str = "the borrower loses a kindness, and the time of grace passes all the same";
 
-const EXPLAINED: [(&str, &str, &str, &str); 28] = [
+const EXPLAINED: [(&str, &str, &str, &str); 30] = [
     ("eviction", "Observing", "Notifying", "the workload is located again before anything is done to it"),
     ("eviction", "Notifying", "ChoosingDrain", BORROWER),
     ("eviction", "DrainingService", "AwaitingExit", BORROWER),
@@ -54,7 +54,19 @@ const EXPLAINED: [(&str, &str, &str, &str); 28] = [
     ("node_sanitisation", "Resetting", "Filing", FILED),
     ("node_sanitisation", "Reimaging", "Filing", FILED),
     ("node_sanitisation", "Qualifying", "Filing", FILED),
-    ("workload_start", "Starting", "NotStarted", "the workload was not started, and the execution ends so"),
+    (
+        "reclaim",
+        "Starting",
+        "RecordingFailedStart",
+        "the GPUs stay granted; the failure is recorded, and the sweep tries the start again",
+    ),
+    ("reclaim", "Requeueing", "Restored", "a notice that stays is replaced by the next one"),
+    (
+        "workload_start",
+        "Starting",
+        "RecordingFailure",
+        "the failure is recorded, and the sweep tries the start again",
+    ),
 ];
 
 /// The ways of a workflow that lead on although any failure came.
