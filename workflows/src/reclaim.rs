@@ -373,7 +373,8 @@ impl Reclaim {
             ReclaimCause::Demand { workload, .. } => workload.clone(),
             ReclaimCause::Overdue | ReclaimCause::Excess { .. } => String::new(),
         };
-        RecordFailedStart { tenant: self.tenant.clone(), workload, problem }
+        let decision = self.grant.as_ref().and_then(|grant| grant.decision.clone());
+        RecordFailedStart { tenant: self.tenant.clone(), workload, decision, problem }
     }
 
     /// From those that were evicted the notice is withdrawn. They stay held in their cluster until the books admit them again.

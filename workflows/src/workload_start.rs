@@ -125,6 +125,7 @@ impl Workflow for WorkloadStart {
             RecordingFailure => act(RecordFailedStart {
                 tenant: self.tenant.clone(),
                 workload: self.workload.clone(),
+                decision: Some(self.decision.clone()),
                 problem: StartProblem::Failed { tries: self.tries.saturating_add(1) },
             })
             .nothing_to_undo()

@@ -28,7 +28,9 @@ fn demand() -> Option<Reclaim> {
     };
     let gpus = [("n1".to_owned(), [0, 1].into())].into();
     let start = StartWorkload { workload, gpus, service: true, profiles: BTreeMap::new() };
-    reclaim.grant = Some(DemandGrant { start: Some(start), at: Timestamp::default(), in_time: true });
+    let decision = Some("acme/000000000001".into());
+    reclaim.grant =
+        Some(DemandGrant { start: Some(start), decision, at: Timestamp::default(), in_time: true });
     Some(reclaim)
 }
 

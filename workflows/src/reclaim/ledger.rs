@@ -9,7 +9,7 @@ use super::{
 use crate::{
     reclaim::record::{DemandGrant, ReclaimProgress},
     scheduling::admission::{self, AdmissionEffects, FenceOutcome, GrantOutcome},
-    tenancy::{Beneficiary, Cohort, Resource, TenantId, Workload, WorkspaceName},
+    tenancy::{Admission, Beneficiary, Cohort, Resource, TenantId, Workload, WorkspaceName},
 };
 
 pub use crate::workload_start::start_command;
@@ -227,11 +227,13 @@ impl LedgerAction for GrantDemand {
             }
             GrantOutcome::Done { admission, news, .. } => {
                 start_reclaims(view, &news)?;
+                let decision =
+                    admission.as_ref().map(|admission| Admission::key(&self.tenant, admission.number));
                 let start = match admission {
                     Some(admission) => start_command(view, &self.tenant, &admission.workload)?,
                     None => None,
                 };
-                Ok(DemandGrant { start, at, in_time })
+                Ok(DemandGrant { start, decision, at, in_time })
             }
         }
     }

@@ -91,6 +91,9 @@ pub struct ReclaimProgress {
 pub struct DemandGrant {
     /// What its cluster is told; `None` if it was withdrawn at the last moment.
     pub start: Option<StartWorkload>,
+    /// The decision that admitted it. `None` in grants of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
     /// When.
     pub at: Timestamp,
     /// Whether the promise was kept.

@@ -1,6 +1,6 @@
 //! Starts that fail are tried again, and no failed start holds a reclaim.
 
-use super::books::{Books, tenant};
+use super::books::{Books, seen, tenant};
 use crate::{
     reclaim::Reclaim,
     scheduling::admission,
@@ -15,6 +15,7 @@ fn fails(books: &mut Books, tries: u32) {
     let record = RecordFailedStart {
         tenant: tenant(),
         workload: "train".into(),
+        decision: None,
         problem: StartProblem::Failed { tries },
     };
     books.decide(|view| record.record(view, ExecutionId::from_bytes([u8::try_from(tries).unwrap(); 16])));
@@ -66,6 +67,37 @@ fn a_start_of_a_workload_that_has_ended_is_not_tried_again() {
 }
 
 #[test]
+fn a_start_that_fails_under_an_earlier_admission_is_not_recorded_under_the_one_that_stands() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "train", 8);
+    let fails = |decision: String| RecordFailedStart {
+        tenant: tenant(),
+        workload: "train".into(),
+        decision: Some(decision),
+        problem: StartProblem::Failed { tries: 1 },
+    };
+    let (earlier, stands) =
+        (fails("acme/of-an-earlier-admission".into()), fails(books.workload("train").decision));
+
+    books.decide(|view| earlier.record(view, ExecutionId::from_bytes([4; 16])));
+    assert_eq!(pending(&books), None);
+    books.decide(|view| stands.record(view, ExecutionId::from_bytes([5; 16])));
+    assert_eq!(pending(&books).map(|failed| failed.decision), Some(books.workload("train").decision));
+}
+
+#[test]
+fn a_failed_start_of_a_workload_that_was_seen_to_run_is_forgotten() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "train", 8);
+    fails(&mut books, 1);
+    books.observe(&[seen("train", "n-0", &[0, 1, 2, 3, 4, 5, 6, 7])]);
+    books.now = books.now.after(HOUR);
+
+    assert!(!sweep(&mut books), "it runs");
+    assert_eq!(pending(&books), None);
+}
+
+#[test]
 fn a_start_that_fails_ends_its_execution_only_after_the_failure_is_recorded() {
     let starts = diagram::<WorkloadStart>();
     let into: Vec<_> = starts.edges.iter().filter(|edge| edge.to == "NotStarted").collect();
@@ -89,8 +121,12 @@ fn no_reclaim_is_parked_by_the_cluster_after_its_grant() {
 fn a_demand_that_its_cluster_does_not_know_keeps_its_gpus_and_people_are_told() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "train", 8);
-    let missing =
-        RecordFailedStart { tenant: tenant(), workload: "train".into(), problem: StartProblem::NotInCluster };
+    let missing = RecordFailedStart {
+        tenant: tenant(),
+        workload: "train".into(),
+        decision: Some(books.workload("train").decision),
+        problem: StartProblem::NotInCluster,
+    };
     books.decide(|view| missing.record(view, ExecutionId::from_bytes([3; 16])));
 
     assert!(books.all::<Notification>().iter().any(|one| one.kind == "workload.not_in_cluster"));

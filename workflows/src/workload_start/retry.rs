@@ -22,13 +22,17 @@ pub enum StartProblem {
 }
 
 /// Records that an admitted workload was not started: with the time of the next try, and with a notice where people have to act. A
-/// workload that is not admitted any more is left alone, so it is safe to decide again.
+/// workload that is not admitted any more, or by another decision, is left alone, so it is safe to decide again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordFailedStart {
     /// Its tenant.
     pub tenant: TenantId,
     /// Its name.
     pub workload: String,
+    /// The decision by which it was to be started: a failure under another one says nothing of the admission that stands. `None` in
+    /// calls of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
     /// Why.
     pub problem: StartProblem,
 }
@@ -45,9 +49,11 @@ impl LedgerAction for RecordFailedStart {
 impl RecordFailedStart {
     pub(crate) fn record(&self, view: &mut View, execution: ExecutionId) -> Result<(), Undecided> {
         let found = view.get::<Workload>(&Workload::key(&self.tenant, &self.workload))?;
-        let Some(workload) = found.filter(|workload| workload.state == WorkloadState::Admitted) else {
-            return Ok(());
+        let ours = |workload: &Workload| {
+            let same = self.decision.as_ref().is_none_or(|decision| *decision == workload.decision);
+            workload.state == WorkloadState::Admitted && same
         };
+        let Some(workload) = found.filter(ours) else { return Ok(()) };
         let about = format!("{}/{}", self.tenant, self.workload);
         match self.problem {
             StartProblem::NotInCluster => {
@@ -100,8 +106,8 @@ impl RecordFailedStart {
     }
 }
 
-/// Tries a failed start again if it is due and the workload is still admitted by the same decision; forgets it if not. Answers whether
-/// it tries again.
+/// Tries a failed start again if it is due and the workload is still admitted by the same decision and was not seen to run; forgets it if
+/// not. Answers whether it tries again.
 ///
 /// # Errors
 /// What the view lacks.
@@ -110,7 +116,9 @@ pub fn try_again(view: &mut View, tenant: &TenantId, workload: &str) -> Result<b
     let Some(failed) = view.get::<FailedStart>(&key)? else { return Ok(false) };
     let found = view.get::<Workload>(&key)?;
     let stands = found.is_some_and(|workload| {
-        workload.state == WorkloadState::Admitted && workload.decision == failed.decision
+        workload.state == WorkloadState::Admitted
+            && workload.decision == failed.decision
+            && workload.observed.is_none()
     });
     if stands && failed.next_at > view.now() {
         return Ok(false);
