@@ -165,6 +165,7 @@ impl Workflow for Eviction {
                 tenant: self.tenant.clone(),
                 workload: self.workload.name.clone(),
                 observed: self.observed.clone().unwrap_or_default(),
+                earlier: self.named_earlier(),
             })
             .nothing_to_undo()
             .then(Cleared),

@@ -3,7 +3,11 @@
 use super::books::{Books, h100, seen, tenant};
 use crate::{
     platform::{GpuSet, ObservedGpus},
-    reclaim::{PlanVerdict, Reclaim, ReclaimCause, eviction::ledger::BarGpus, preview},
+    reclaim::{
+        PlanVerdict, Reclaim, ReclaimCause,
+        eviction::ledger::{BarGpus, FreeVictim},
+        preview,
+    },
     scheduling::admission::{self, Fence},
     tenancy::{NodeId, WorkloadState},
 };
@@ -115,6 +119,33 @@ fn gpus_that_were_to_be_cleaned_are_barred_also_after_the_victim_has_ended_or_mo
     bar(&mut moved, "lent", GpuSet::new(), on("n-0", &[4, 5, 6, 7]));
     assert_eq!(moved.barred("n-0"), [4, 5, 6, 7].into());
     assert_eq!(moved.violations(), Vec::<String>::new());
+}
+
+/// An eviction of an earlier version looked at the GPUs of its plan; where facts have found the workload since, nobody has looked.
+#[test]
+fn gpus_that_an_earlier_version_did_not_clean_are_barred_when_its_victim_is_freed() {
+    let mut books = swapped_beside_a_demand();
+    books.observe(&[seen("lent", "n-0", &[0, 1, 2, 3]), seen("own", "n-0", &[4, 5, 6, 7])]);
+    assert_eq!(books.booked("lent", "n-0"), [0, 1, 2, 3].into());
+
+    let free = |earlier: GpuSet| FreeVictim {
+        tenant: tenant(),
+        workload: "lent".into(),
+        observed: ObservedGpus::default(),
+        earlier,
+    };
+    let freed = free(on("n-0", &[2, 3, 4, 5]));
+    books.decide(|view| freed.free(view));
+
+    assert_eq!(books.barred("n-0"), [0, 1].into(), "two of its GPUs were cleaned");
+    assert_eq!(books.workload("lent").state, WorkloadState::Waiting);
+    assert_eq!(books.workload("demand").state, WorkloadState::Waiting, "two clean GPUs are free, of four");
+    assert_eq!(books.violations(), Vec::<String>::new());
+
+    let mut stayed = swapped_beside_a_demand();
+    let freed = free(on("n-0", &[4, 5, 6, 7]));
+    stayed.decide(|view| freed.free(view));
+    assert_eq!(stayed.barred("n-0"), BTreeSet::new(), "all that it was booked on was cleaned");
 }
 
 #[test]

@@ -35,17 +35,21 @@ impl LedgerAction for BeginEviction {
 }
 
 /// A victim's GPUs were seen free and are clean: they are kept for the demand, and the victim waits in line at its old
-/// place. Its booking first moves to the nodes on which it was observed, so that room is kept where GPUs were cleaned. Safe to decide
-/// again; a victim that has ended by itself is left as it is.
+/// place. Its booking first moves to the nodes on which it was observed, so that room is kept where GPUs were cleaned. Where nobody
+/// observed, GPUs of the booking that were not cleaned are barred. Safe to decide again; a victim that has ended by itself is left as it
+/// is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FreeVictim {
     /// Whose.
     pub tenant: TenantId,
     /// Which workload.
     pub workload: String,
-    /// Where it was observed.
+    /// Where it was observed. Empty in an eviction that an earlier version began.
     #[serde(default)]
     pub observed: ObservedGpus,
+    /// The GPUs that were looked at and cleaned where nobody observed: those that an earlier version agreed to.
+    #[serde(default, skip_serializing_if = "GpuSet::is_empty")]
+    pub earlier: GpuSet,
 }
 
 impl LedgerAction for FreeVictim {
@@ -53,12 +57,43 @@ impl LedgerAction for FreeVictim {
     type Output = ();
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<(), Undecided> {
-        let Some((by, _)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
+        self.free(view)
+    }
+}
+
+impl FreeVictim {
+    pub(crate) fn free(&self, view: &mut View) -> Result<(), Undecided> {
+        let Some((by, victim)) = reclaimed_by(view, &self.tenant, &self.workload)? else { return Ok(()) };
         admission::move_to_observed(view, &self.tenant, &self.workload, &self.observed)?;
+        let dirty = self.not_cleaned(&victim);
+        if !dirty.is_empty() {
+            let why = not_cleaned_after(&self.workload);
+            let news = admission::bar_gpus(view, &self.tenant, &dirty, Some(&why))?;
+            start_reclaims(view, &news)?;
+        }
         let news = admission::release_victim(view, &self.tenant, by, &self.workload, VictimExit::Evicted)?;
         view.signal(by, crate::reclaim::VICTIM_FREED);
         start_reclaims(view, &news)
     }
+
+    /// The GPUs to which facts have moved the booking since an earlier version planned: nobody has looked at them.
+    fn not_cleaned(&self, victim: &Workload) -> Places {
+        let mut dirty = Places::new();
+        if !self.observed.is_empty() || self.earlier.is_empty() {
+            return dirty;
+        }
+        for placed in &victim.placed {
+            let cleaned = self.earlier.get(placed.node.as_str());
+            let left =
+                placed.gpus.keys().filter(|gpu| !cleaned.is_some_and(|cleaned| cleaned.contains(*gpu)));
+            dirty.extend(left.map(|gpu| (placed.node.clone(), *gpu)));
+        }
+        dirty
+    }
+}
+
+fn not_cleaned_after(workload: &str) -> String {
+    format!("not cleaned after {workload}")
 }
 
 /// A victim is gone and the memory of its GPUs was not cleaned: nobody gets the GPUs that were to be cleaned until an operator says so,
@@ -92,7 +127,7 @@ type Places = Vec<(NodeId, u16)>;
 
 impl BarGpus {
     pub(crate) fn bar(&self, view: &mut View, eviction: ExecutionId) -> Result<(), Undecided> {
-        let why = format!("not cleaned after {}", self.workload);
+        let why = not_cleaned_after(&self.workload);
         let reclaimed = reclaimed_by(view, &self.tenant, &self.workload)?;
         if reclaimed.is_some() {
             admission::move_to_observed(view, &self.tenant, &self.workload, &self.observed)?;
