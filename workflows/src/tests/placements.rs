@@ -9,9 +9,10 @@ use crate::{
         preview,
     },
     scheduling::admission::{self, Fence},
+    sweeps::record_missed,
     tenancy::{NodeId, WorkloadState},
 };
-use engine::Notification;
+use engine::{HOUR, Notification};
 use std::collections::BTreeSet;
 use store::{ExecutionId, Timestamp};
 
@@ -218,4 +219,24 @@ fn a_demand_that_no_node_could_take_calls_nothing_back() {
 
     let open = books.decide(|view| admission::bar_gpu(view, &tenant(), &"n-0".parse().unwrap(), 7, None));
     assert_eq!(open.demands.len(), 1, "it is a demand as soon as a node could take it");
+}
+
+/// The promise counts from the moment when it waits inside its own quota, also while a node that it needs rests.
+#[test]
+fn a_demand_that_waits_for_a_resting_node_has_its_deadline_all_the_same() {
+    let mut books = Books::new(2, &[("owner", 16), ("other", 0)]);
+    books.submit("other", "lent", 8);
+    let rests = if books.booked("lent", "n-0").is_empty() { "n-0" } else { "n-1" };
+    let id: NodeId = rests.parse().unwrap();
+    books.decide(|view| admission::rest_nodes(view, &tenant(), std::slice::from_ref(&id)).map(drop));
+
+    let asked_at = books.now;
+    let wide = books.submit("owner", "wide", 16);
+    assert_eq!(wide.news.demands, Vec::new(), "nothing is called back for it");
+    books.now = books.now.after(HOUR * 24);
+    let missed = books.decide(|view| record_missed(view, &tenant()));
+    assert_eq!(missed.iter().map(|one| one.workload.as_str()).collect::<Vec<_>>(), ["wide"]);
+
+    let back = books.decide(|view| admission::serve_nodes(view, &tenant(), std::slice::from_ref(&id)));
+    assert_eq!(back.demands.iter().map(|one| one.since).collect::<Vec<_>>(), [asked_at]);
 }

@@ -283,7 +283,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Those that wait in a line inside its workspace's own quota, each with what it lacks of `kinds`.
+    /// Those that wait in a line inside its workspace's own quota and lack some of `kinds`, each with what of it is called back.
     fn unmet(
         &mut self,
         view: &mut View,
@@ -297,25 +297,33 @@ impl AdmissionTx {
             inside(account, &waits.requests) && some.any(|(resource, _)| kinds.contains(resource))
         };
         let waiting: Vec<_> = self.loaded_queue(workspace).iter().filter(asks).cloned().collect();
-        let mut known: BTreeMap<(Amounts, u64), BTreeSet<Resource>> = BTreeMap::new();
+        let mut known: BTreeMap<(Amounts, u64), Option<BTreeSet<Resource>>> = BTreeMap::new();
         let mut unmet = Vec::new();
         for waits in waiting {
             let shape = (waits.requests.clone(), waits.together);
-            let lacking = match known.get(&shape) {
-                Some(lacking) => lacking.clone(),
-                // Nothing that borrowers could give back would let it run.
-                None if self.too_large(&waits.requests, waits.together).is_some() => BTreeSet::new(),
-                None => {
-                    let lacking = self.lacking(view, workspace, &waits.requests, waits.together)?;
-                    lacking.intersection(kinds).cloned().collect()
-                }
+            let wanted = match known.get(&shape) {
+                Some(wanted) => wanted.clone(),
+                None => self.to_call_back(view, workspace, &waits, kinds)?,
             };
-            known.insert(shape, lacking.clone());
-            if !lacking.is_empty() {
-                unmet.push((waits, lacking));
-            }
+            known.insert(shape, wanted.clone());
+            unmet.extend(wanted.map(|wanted| (waits, wanted)));
         }
         Ok(unmet)
+    }
+
+    /// What of `kinds` is called back for one that waits: nothing if the nodes in service are too small for it, although its promise
+    /// holds. `None` if it lacks none of them.
+    fn to_call_back(
+        &mut self,
+        view: &mut View,
+        workspace: &WorkspaceName,
+        waits: &QueuedWorkload,
+        kinds: &BTreeSet<Resource>,
+    ) -> Result<Option<BTreeSet<Resource>>, Undecided> {
+        let lacking = self.lacking(view, workspace, &waits.requests, waits.together)?;
+        let lacking: BTreeSet<Resource> = lacking.intersection(kinds).cloned().collect();
+        let too_large = self.too_large(&waits.requests, waits.together).is_some();
+        Ok((!lacking.is_empty()).then(|| if too_large { BTreeSet::new() } else { lacking }))
     }
 
     /// By kind of GPU that is not being reclaimed: the workspaces that use more than their own quota.
