@@ -8,7 +8,7 @@ use crate::{
         eviction::ledger::{BarGpus, FreeVictim},
         preview,
     },
-    scheduling::admission::{self, Fence},
+    scheduling::admission::{self, Fence, VictimExit},
     sweeps::record_missed,
     tenancy::{NodeId, WorkloadState},
 };
@@ -239,4 +239,29 @@ fn a_demand_that_waits_for_a_resting_node_has_its_deadline_all_the_same() {
 
     let back = books.decide(|view| admission::serve_nodes(view, &tenant(), std::slice::from_ref(&id)));
     assert_eq!(back.demands.iter().map(|one| one.since).collect::<Vec<_>>(), [asked_at]);
+}
+
+/// A workload began anew on a GPU that is set aside for a demand, and no other GPU of the node is free.
+#[test]
+fn what_is_set_aside_on_a_gpu_on_which_a_workload_was_seen_is_served_anew() {
+    let mut books = Books::new(1, &[("owner", 4), ("other", 4)]);
+    books.submit("other", "a", 1);
+    books.submit("other", "rest", 3);
+    books.submit("other", "lent", 4);
+    books.submit("owner", "demand", 4);
+    let from = books.booked("a", "n-0");
+    let freed = books.booked("lent", "n-0");
+    let (from, to): (Vec<u16>, Vec<u16>) = (from.into_iter().collect(), freed.into_iter().take(1).collect());
+    books.observe(&[seen("a", "n-0", &from)]);
+    fence(&mut books, "demand", "lent");
+    books.decide(|view| {
+        admission::release_victim(view, &tenant(), reclaim(), "lent", VictimExit::Evicted).map(drop)
+    });
+
+    let result = books.observe(&[seen("a", "n-0", &to)]);
+
+    assert_eq!(result.moved, ["a".to_owned()].into());
+    assert_eq!(books.booked("a", "n-0"), to.into_iter().collect());
+    assert_eq!(books.workload("demand").state, WorkloadState::Waiting);
+    assert_eq!(books.violations(), Vec::<String>::new());
 }

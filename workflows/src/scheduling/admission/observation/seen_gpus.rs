@@ -1,11 +1,12 @@
 //! Moves bookings within a node to the very GPUs on which workloads were seen.
 //!
-//! Invariant: each workload keeps as many GPUs on the node as it had, and no plan moves to a barred GPU.
+//! Invariant: each workload keeps as many GPUs on the node as it had, no plan moves to a barred GPU, and what is set aside does not move
+//! to a GPU on which the workload that comes in its place was seen.
 
 use super::relocate::{EarlierSightings, Moves, Sighting};
 use crate::{
     scheduling::admission::unit_of_work::AdmissionTx,
-    tenancy::{GpuUse, NodeId, NodeUse, ObservedPlacement},
+    tenancy::{GpuUse, GpuUser, NodeId, NodeUse, ObservedPlacement},
 };
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,21 +41,42 @@ impl AdmissionTx {
         }
         view.prefetch::<NodeUse>(wrong.iter().map(|(_, id, _)| id.to_string()))?;
         for (name, id, seen) in wrong {
-            let Some(mut node) = self.node(view, &id)?.cloned() else { continue };
-            let before = node.changed_at;
+            let Some(node) = self.node(view, &id)?.cloned() else { continue };
+            moves.changed_before.entry(id.clone()).or_insert(node.changed_at);
             let firm = self.users_seen_there(view, &node, sightings, earlier)?;
-            let changed = move_to(&mut node, name, seen, &firm);
-            if changed.is_empty() {
-                continue;
+            let ran_on = sightings.get(name).and_then(|sighting| sighting.workload.observed.as_ref());
+            let ran_on = ran_on.and_then(|observed| by_node(observed).remove(&id));
+            let mover = Mover { workload: name, seen, ran_on };
+            if self.move_within(view, &id, &mover, &firm, moves)? {
+                // Those for whom these GPUs were set aside are served anew.
+                self.drop_earmarks(view, std::slice::from_ref(&id))?;
+                self.move_within(view, &id, &mover, &firm, moves)?;
             }
-            moves.changed_before.entry(id.clone()).or_insert(before);
-            self.change_node(view, &id, |there| *there = node)?;
-            for other in &changed {
-                self.follow_booking(view, other, [id.clone()])?;
-            }
-            moves.moved.insert(name.clone());
         }
         Ok(())
+    }
+
+    /// Moves a booking within a node. Answers whether GPUs that are set aside are in its way still.
+    fn move_within(
+        &mut self,
+        view: &mut View,
+        id: &NodeId,
+        mover: &Mover<'_>,
+        firm: &BTreeSet<u16>,
+        moves: &mut Moves,
+    ) -> Result<bool, Undecided> {
+        let Some(mut node) = self.node(view, id)?.cloned() else { return Ok(false) };
+        let changed = move_to(&mut node, mover, firm);
+        let in_the_way = mover.is_blocked_on(&node);
+        if changed.is_empty() {
+            return Ok(in_the_way);
+        }
+        self.change_node(view, id, |there| *there = node)?;
+        for other in &changed {
+            self.follow_booking(view, other, [id.clone()])?;
+        }
+        moves.moved.insert(mover.workload.to_owned());
+        Ok(in_the_way)
     }
 
     /// The GPUs of a node of which the user was seen on that very GPU.
@@ -94,37 +116,153 @@ fn indexes<'a>(node: &'a NodeUse, which: impl Fn(&GpuUse) -> bool + 'a) -> impl 
     all.filter(move |(_, gpu)| gpu.profile.is_none() && which(gpu)).map(|(index, _)| index)
 }
 
-/// Exchanges the GPUs that a workload is booked on with those on which it was seen. The users of GPUs in `firm` stay. Answers the
-/// workloads of which a booking changed.
-fn move_to(
-    node: &mut NodeUse,
-    workload: &str,
-    seen: &BTreeSet<u16>,
-    firm: &BTreeSet<u16>,
-) -> BTreeSet<String> {
-    let wanted: Vec<u16> = indexes(node, |gpu| !uses(gpu, workload))
-        .filter(|index| seen.contains(index) && !firm.contains(index))
+/// A workload on a node.
+struct Mover<'a> {
+    workload: &'a str,
+    /// The GPUs on which it was seen.
+    seen: &'a BTreeSet<u16>,
+    /// Those on which earlier facts saw it; empty if they did not say on which.
+    ran_on: Option<BTreeSet<u16>>,
+}
+
+impl Mover<'_> {
+    /// Whether its memory may be left on a GPU.
+    fn may_have_run_on(&self, index: u16) -> bool {
+        let before = self.ran_on.as_ref();
+        self.seen.contains(&index) || before.is_some_and(|on| on.is_empty() || on.contains(&index))
+    }
+
+    /// The GPUs that it has and was not seen on.
+    fn given_up(&self, node: &NodeUse) -> Vec<u16> {
+        indexes(node, |gpu| uses(gpu, self.workload)).filter(|index| !self.seen.contains(index)).collect()
+    }
+
+    /// Whether it could move to GPUs on which it was seen if they were not set aside for others.
+    fn is_blocked_on(&self, node: &NodeUse) -> bool {
+        let mut aside = indexes(node, |gpu| !uses(gpu, self.workload) && is_set_aside(gpu));
+        aside.any(|index| self.seen.contains(&index)) && !self.given_up(node).is_empty()
+    }
+}
+
+fn is_set_aside(gpu: &GpuUse) -> bool {
+    gpu.users.iter().any(|user| user.in_transit)
+}
+
+/// Exchanges the GPUs that a workload is booked on with those on which it was seen. The users of GPUs in `firm` stay, and so does what is
+/// set aside if no GPU is left for it on which the workload did not run. Answers the workloads of which a booking changed.
+fn move_to(node: &mut NodeUse, mover: &Mover<'_>, firm: &BTreeSet<u16>) -> BTreeSet<String> {
+    let wanted: Vec<u16> = indexes(node, |gpu| !uses(gpu, mover.workload))
+        .filter(|index| mover.seen.contains(index) && !firm.contains(index))
         .collect();
-    let mut given_up: Vec<u16> =
-        indexes(node, |gpu| uses(gpu, workload)).filter(|index| !seen.contains(index)).collect();
+    let mut given_up = mover.given_up(node);
     let mut changed = BTreeSet::new();
     for to in wanted {
-        let used = node.gpus.get(usize::from(to)).is_some_and(|gpu| !gpu.users.is_empty());
-        // A plan that makes way gets a GPU that may be used.
-        let open = |index: &u16| node.gpus.get(usize::from(*index)).is_some_and(|gpu| gpu.barred.is_none());
-        let Some(at) = given_up.iter().position(|index| !used || open(index)) else { continue };
+        let there = node.gpus.get(usize::from(to));
+        let (used, aside) = (there.is_some_and(|gpu| !gpu.users.is_empty()), there.is_some_and(is_set_aside));
+        // A plan that makes way gets a GPU that may be used, and what is set aside gets one that is clean.
+        let open = |index: u16| node.gpus.get(usize::from(index)).is_some_and(|gpu| gpu.barred.is_none());
+        let fits = |index: u16| !used || (open(index) && !(aside && mover.may_have_run_on(index)));
+        let (at, goes_to) = match given_up.iter().position(|index| fits(*index)) {
+            Some(at) => (at, None),
+            None if aside && !given_up.is_empty() => match free_for(node, mover) {
+                Some(free) => (0, Some(free)),
+                None => continue,
+            },
+            None => continue,
+        };
         let from = given_up.remove(at);
-        let ours = node.gpus.get_mut(usize::from(from)).map(|gpu| std::mem::take(&mut gpu.users));
-        let theirs = node
-            .gpus
-            .get_mut(usize::from(to))
-            .map(|gpu| std::mem::replace(&mut gpu.users, ours.unwrap_or_default()))
-            .unwrap_or_default();
+        let ours = take_users(node, from);
+        let theirs = take_users(node, to);
         changed.extend(theirs.iter().map(|user| user.workload.clone()));
-        changed.insert(workload.to_owned());
-        if let Some(gpu) = node.gpus.get_mut(usize::from(from)) {
-            gpu.users = theirs;
+        changed.insert(mover.workload.to_owned());
+        for (index, users) in [(to, ours), (goes_to.unwrap_or(from), theirs)] {
+            if let Some(gpu) = node.gpus.get_mut(usize::from(index)) {
+                gpu.users = users;
+            }
         }
     }
     changed
+}
+
+/// A free GPU of the node on which a workload did not run.
+fn free_for(node: &NodeUse, mover: &Mover<'_>) -> Option<u16> {
+    let mut free = indexes(node, |gpu| gpu.users.is_empty() && gpu.barred.is_none());
+    free.find(|index| !mover.may_have_run_on(*index))
+}
+
+fn take_users(node: &mut NodeUse, index: u16) -> Vec<GpuUser> {
+    node.gpus.get_mut(usize::from(index)).map(|gpu| std::mem::take(&mut gpu.users)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::OwnerEpoch;
+    use store::Timestamp;
+
+    const RUNS: bool = false;
+    const ASIDE: bool = true;
+
+    fn node(users: &[(&str, &[u16], bool)]) -> NodeUse {
+        let free = GpuUse { profile: None, slices: 1, users: Vec::new(), barred: None };
+        let mut gpus = vec![free; 8];
+        for (workload, indexes, in_transit) in users {
+            let (workload, workspace) = ((*workload).to_owned(), "one".parse().unwrap());
+            let user = GpuUser { workload, workspace, slices: 1, in_transit: *in_transit };
+            for index in *indexes {
+                gpus[usize::from(*index)].users.push(user.clone());
+            }
+        }
+        NodeUse {
+            node: "n-0".parse().unwrap(),
+            tenant: "acme".parse().unwrap(),
+            epoch: OwnerEpoch(1),
+            gpus,
+            model: "H100".parse().unwrap(),
+            serving: true,
+            changed_at: Timestamp::default(),
+        }
+    }
+
+    fn on(node: &NodeUse, workload: &str) -> BTreeSet<u16> {
+        indexes(node, |gpu| uses(gpu, workload)).collect()
+    }
+
+    fn moves(node: &mut NodeUse, seen: &[u16], ran_on: Option<&[u16]>) -> bool {
+        let seen = seen.iter().copied().collect();
+        let ran_on = ran_on.map(|on| on.iter().copied().collect());
+        let mover = Mover { workload: "a", seen: &seen, ran_on };
+        move_to(node, &mover, &BTreeSet::new());
+        mover.is_blocked_on(node)
+    }
+
+    #[test]
+    fn what_is_set_aside_gets_a_gpu_that_was_only_planned_and_not_one_that_was_left() {
+        let mut there = node(&[("a", &[0, 1], RUNS), ("demand", &[3], ASIDE)]);
+        assert!(!moves(&mut there, &[3, 4], Some(&[0])));
+        assert_eq!((on(&there, "a"), on(&there, "demand")), ([3, 4].into(), [1].into()));
+
+        let mut planned = node(&[("a", &[0], RUNS), ("demand", &[3], ASIDE)]);
+        assert!(!moves(&mut planned, &[3], None));
+        assert_eq!(on(&planned, "demand"), [0].into(), "it was never seen");
+    }
+
+    #[test]
+    fn what_is_set_aside_gets_a_free_gpu_if_all_were_left() {
+        let mut there = node(&[("a", &[0], RUNS), ("demand", &[3], ASIDE)]);
+        assert!(!moves(&mut there, &[3], Some(&[0, 1])));
+        assert_eq!((on(&there, "a"), on(&there, "demand")), ([3].into(), [2].into()));
+
+        // Facts that did not say on which GPUs it ran.
+        let mut unknown = node(&[("a", &[0], RUNS), ("demand", &[3], ASIDE)]);
+        assert!(moves(&mut unknown, &[3], Some(&[])));
+        assert_eq!((on(&unknown, "a"), on(&unknown, "demand")), ([0].into(), [3].into()));
+    }
+
+    #[test]
+    fn what_is_set_aside_is_in_the_way_if_no_clean_gpu_is_left() {
+        let mut there = node(&[("a", &[0], RUNS), ("b", &[1, 2, 4, 5, 6, 7], RUNS), ("demand", &[3], ASIDE)]);
+        assert!(moves(&mut there, &[3], Some(&[0])));
+        assert_eq!((on(&there, "a"), on(&there, "demand")), ([0].into(), [3].into()));
+    }
 }
