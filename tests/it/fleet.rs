@@ -3,7 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use tests::books::{Books, Executions, rows};
-use workflows::{fleet::*, ledger::*, placement::*, tenancy::*};
+use workflows::{
+    fleet::*,
+    ledger::*,
+    placement::*,
+    policy::{PlatformPolicy, publish},
+    tenancy::*,
+};
 
 const HEADER: &str = "sn,cpu_milli,memory_mib,gpu,model\n";
 
@@ -209,6 +215,24 @@ fn a_model_has_one_name_whatever_the_inventory_calls_it_and_an_unknown_one_is_no
         "{:?}",
         imported.notes
     );
+}
+
+/// A node in use keeps the name that it was brought in under, though that became an alias since.
+#[test]
+fn a_node_in_use_whose_model_became_an_alias_is_unchanged() {
+    let mut books = Books::default();
+    let text = format!("{HEADER}n-1,1,1,8,gpu-big\n");
+    import(&mut books, &text).unwrap();
+    let serve =
+        |node: Node| Node { state: NodeState::InService, owner: Some("acme".parse().unwrap()), ..node };
+    books.decide(|view| view.require::<Node>("n-1").and_then(|node| view.put(&serve(node)))).unwrap();
+    let policy = PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {gpu-big: H200}")]).unwrap();
+    books.decide(|view| publish(view, &policy, "ada").map(drop)).unwrap();
+
+    let again = import(&mut books, &text).unwrap();
+
+    assert_eq!((again.unchanged, again.changed), (1, 0));
+    assert_eq!(books.find::<Node>("n-1").unwrap().gpu.model.as_str(), "gpu-big");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use engine::ActionError;
 use std::time::Duration;
-use tests::books::account::{World, gpus, h100, job, workspace};
+use tests::books::account::{World, gpus, h100, job, tenant, workspace};
 use workflows::{
-    policy::{PlatformPolicy, publish},
-    scheduling::admission::{Rules, WorkloadRequest, admit},
+    policy::{PlatformPolicy, publish, resource_named},
+    scheduling::admission::{Rules, WorkloadRequest, admit, cut_gpus, serve_nodes},
     tenancy::*,
 };
 
@@ -201,17 +201,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
             .unwrap();
         let node = "n-0000".parse().unwrap();
         let profile = "1g.10gb".parse().unwrap();
-        world
-            .decide(|view| {
-                workflows::scheduling::admission::cut_gpus(
-                    view,
-                    &tests::books::account::tenant(),
-                    &node,
-                    &[0].into(),
-                    Some((&profile, 7)),
-                )
-            })
-            .unwrap();
+        world.decide(|view| cut_gpus(view, &tenant(), &node, &[0].into(), Some((&profile, 7)))).unwrap();
         world.see();
         for name in ["a", "b"] {
             world.allow(name, WorkspaceClass::Batch, allowances.clone().into());
@@ -245,6 +235,85 @@ fn slices_that_policy_does_not_let_a_tenant_have_are_rejected_with_the_rule() {
         assert!(why.contains(rule) && why.contains("platform@"), "{why}");
     }
     assert_eq!(world.submit(&job("a", "whole", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
+}
+
+/// Slices that the tenant's GPUs are cut into exist, whatever the catalogue lists; once the GPUs are whole again, policy decides.
+#[test]
+fn slices_that_a_tenant_has_are_not_refused_until_its_gpus_are_whole_again() {
+    let slice: Resource = "gpu/H100/9g.99gb".parse().unwrap();
+    let mut world = World::new(1).with(&[("a", [(slice.clone(), Allowance::fixed(7))].into())]);
+    let cut = |world: &mut World, slices: Option<u16>| {
+        let node: NodeId = "n-0000".parse().unwrap();
+        let profile: Profile = "9g.99gb".parse().unwrap();
+        let cut = slices.map(|slices| (&profile, slices));
+        world.decide(|view| cut_gpus(view, &tenant(), &node, &[0].into(), cut)).unwrap();
+        world.see();
+    };
+    let asks = |name: &str| WorkloadRequest { requests: [(slice.clone(), 1)].into(), ..job("a", name, 1) };
+
+    cut(&mut world, Some(7));
+    let has = world.submit(&asks("has")).unwrap().admission;
+    world.finish("has").unwrap();
+    cut(&mut world, None);
+    let had = world.submit(&asks("had")).unwrap().admission;
+
+    assert_eq!(has.answer, AdmissionVerdict::Admit, "{:#?}", has.weighed);
+    assert_eq!(had.answer, AdmissionVerdict::Reject);
+    let finding = had.weighed.iter().find(|finding| finding.code == "policy.not_permitted");
+    let why = &finding.unwrap_or_else(|| panic!("{:#?}", had.weighed)).why;
+    assert!(why.contains("sharing.consent") && why.contains("gpu_models.mig_profile"), "{why}");
+}
+
+/// A name that becomes an alias stays that of the tenants who have GPUs under it; everybody else means the model.
+#[test]
+fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
+    let big: Resource = "gpu/gpu-big".parse().unwrap();
+    let mut world = World::new(1).with(&[("a", [(big.clone(), Allowance::fixed(8))].into())]);
+    let id: NodeId = "n-0001".parse().unwrap();
+    world
+        .decide(|view| {
+            let node = view.require::<Node>("n-0000")?;
+            let gpu = Gpu { model: "gpu-big".parse().unwrap(), count: Gpus(8) };
+            view.put(&Node { id: id.clone(), gpu, ..node })
+        })
+        .unwrap();
+    world.decide(|view| serve_nodes(view, &tenant(), std::slice::from_ref(&id))).unwrap();
+    world.see();
+    let asks = |name: &str, model: &str| WorkloadRequest {
+        requests: [(model.parse().unwrap(), 1)].into(),
+        ..job("a", name, 1)
+    };
+    let before = world.submit(&asks("before", "gpu/gpu-big")).unwrap().admission;
+    assert_eq!(before.answer, AdmissionVerdict::Admit, "{:#?}", before.weighed);
+    amend(&mut world, &[("pins: []", "pins: []\naliases: {gpu-big: H200}")]).unwrap();
+
+    let again = world.submit(&asks("before", "gpu/gpu-big")).unwrap().admission;
+    let after = world.submit(&asks("after", "gpu/GPU-BIG")).unwrap().admission;
+
+    assert_eq!(again.number, before.number, "the same request again");
+    assert_eq!((after.answer, after.requests.get(&big)), (AdmissionVerdict::Admit, Some(&1)));
+    let other = "globex".parse().unwrap();
+    for (tenant, named) in [(tenant(), "gpu/gpu-big"), (other, "gpu/H200")] {
+        let resource = world.decide(|view| resource_named(view, &tenant, &big)).unwrap();
+        assert_eq!(resource.to_string(), named);
+    }
+}
+
+/// What waits under a name that became an alias, and of which the tenant has nothing any more, is the same request still.
+#[test]
+fn a_request_is_the_same_again_by_another_name_of_its_model() {
+    let big: Resource = "gpu/gpu-big".parse().unwrap();
+    let both = [(h100(), Allowance::fixed(8)), (big.clone(), Allowance::fixed(8))];
+    let mut world = World::new(1).with(&[("a", both.into())]);
+    let asks = WorkloadRequest { requests: [(big.clone(), 1)].into(), ..job("a", "waits", 1) };
+    let first = world.submit(&asks).unwrap().admission;
+    assert_eq!(first.answer, AdmissionVerdict::Queue, "{:#?}", first.weighed);
+    world.allow("a", WorkspaceClass::Batch, [(h100(), Allowance::fixed(8))].into());
+    amend(&mut world, &[("pins: []", "pins: []\naliases: {gpu-big: H200}")]).unwrap();
+
+    let again = world.submit(&asks).unwrap().admission;
+
+    assert_eq!(again.number, first.number);
 }
 
 /// A name of a policy's `aliases` is that of its model; one that no model has is refused with the field and the nearest names.

@@ -218,6 +218,7 @@ fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
         model: "H100".parse().unwrap(),
         count: Ratio::ONE,
         sharing: Sharing::Full,
+        already_cut: false,
         borrows: true,
         lender: Some(WorkspaceClass::Production),
         region: region.parse().unwrap(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ledger::pool_index::PoolIndex,
-    policy,
+    policy::{self, GpuModels},
     tenancy::{
         Buffer, Cluster, ClusterId, ClusterKind, FreePool, FreePoolChunk, Gpu, GpuModel, Node, NodeState,
         OwnerEpoch, Region, RegionId, canonical_gpu_name,
@@ -76,8 +76,9 @@ pub fn import_nodes(
 ) -> Result<Import, Undecided> {
     let mut notes = Vec::new();
     let mut home = site(view, cluster, region, &mut notes)?;
-    let rows = &by_aliases(view, rows, &mut notes)?;
-    unknown_models(view, rows, &mut notes)?;
+    let catalogue = policy::in_force(view)?.gpu_models;
+    let rows = &by_aliases(&catalogue, rows, &mut notes);
+    unknown_models(&catalogue, rows, &mut notes);
     let existing = existing(view, rows, &home)?;
     let mut report = Import {
         cluster: cluster.clone(),
@@ -100,7 +101,7 @@ pub fn import_nodes(
             report.notes.push(format!("line {}: node {} is retired, and stays so", row.line, row.node));
             continue;
         }
-        let fate = apply(view, &mut shelves, row, old, &home, &mut refused)?;
+        let fate = apply(view, &mut shelves, row, old, (&home, &catalogue), &mut refused)?;
         count(&mut report, row, fate);
     }
     if !refused.is_empty() {
@@ -117,8 +118,7 @@ pub fn import_nodes(
 }
 
 /// The rows with the models that their names stand for by the aliases of policy, each of which is noted.
-fn by_aliases(view: &mut View, rows: &[NodeRow], notes: &mut Vec<String>) -> Result<Vec<NodeRow>, Undecided> {
-    let known = policy::in_force(view)?.gpu_models;
+fn by_aliases(known: &GpuModels, rows: &[NodeRow], notes: &mut Vec<String>) -> Vec<NodeRow> {
     let names: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
     for name in names {
         let model = known.named(name);
@@ -126,16 +126,14 @@ fn by_aliases(view: &mut View, rows: &[NodeRow], notes: &mut Vec<String>) -> Res
             notes.push(format!("{name} is {model}, by an alias of the policy"));
         }
     }
-    Ok(rows.iter().map(|row| NodeRow { model: known.named(&row.model), ..row.clone() }).collect())
+    rows.iter().map(|row| NodeRow { model: known.named(&row.model), ..row.clone() }).collect()
 }
 
 /// Notes models that policy does not know, each with the known one that is most like it.
-fn unknown_models(view: &mut View, rows: &[NodeRow], notes: &mut Vec<String>) -> Result<(), Undecided> {
-    let known = policy::in_force(view)?.gpu_models;
+fn unknown_models(known: &GpuModels, rows: &[NodeRow], notes: &mut Vec<String>) {
     let models: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
     let unknown = models.into_iter().filter_map(|model| known.unknown(model));
     notes.extend(unknown.take(MOST_UNKNOWN));
-    Ok(())
 }
 
 /// The most unknown models that are noted.
@@ -154,7 +152,7 @@ fn apply(
     shelves: &mut PoolIndex,
     row: &NodeRow,
     old: Option<Node>,
-    home: &Cluster,
+    (home, catalogue): (&Cluster, &GpuModels),
     refused: &mut Vec<String>,
 ) -> Result<Fate, Undecided> {
     let Some(old) = old else {
@@ -187,10 +185,7 @@ fn apply(
         return Ok(Fate::Unchanged);
     }
     if old.state != NodeState::Free {
-        // Another name of the same model changes nothing that a tenant has.
-        let respelled =
-            Node { gpu: Gpu { model: old.gpu.model.clone(), ..node.gpu.clone() }, ..node.clone() };
-        if respelled == old && canonical_gpu_name(old.gpu.model.as_str()).0 == row.model.as_str() {
+        if is_respelled(&old, &node, catalogue) {
             return Ok(Fate::Unchanged);
         }
         let (state, owner) =
@@ -205,6 +200,14 @@ fn apply(
     shelves.enlist(view, &mut node)?;
     view.put(&node)?;
     Ok(Fate::Changed)
+}
+
+/// Whether `new` has but another name of the same model, which changes nothing that a tenant has.
+fn is_respelled(old: &Node, new: &Node, catalogue: &GpuModels) -> bool {
+    let respelled = Node { gpu: Gpu { model: old.gpu.model.clone(), ..new.gpu.clone() }, ..new.clone() };
+    let model = &new.gpu.model;
+    let same = canonical_gpu_name(old.gpu.model.as_str()).0 == model.as_str();
+    respelled == *old && (same || catalogue.named(&old.gpu.model) == *model)
 }
 
 fn count(report: &mut Import, row: &NodeRow, fate: Fate) {

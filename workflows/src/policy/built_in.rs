@@ -213,6 +213,21 @@ mod tests {
         assert!(now.broken_promises().is_empty());
     }
 
+    /// A name that stands for nothing is left as people wrote it.
+    #[test]
+    fn a_policy_with_an_alias_of_what_is_no_model_is_still_readable_and_the_alias_stands_for_nothing() {
+        let text = "policy: platform\nversion: 3\naliases: {big: h101}\n".to_owned();
+        let reference = PolicyRef { name: "platform".into(), version: 3, digest: sha256(text.as_bytes()) };
+        let (author, at, over) = ("ada".to_owned(), store::Timestamp(1), PlatformPolicy::EDITION);
+        let stored = PublishedPolicy { reference, author, at, text, over };
+
+        let policy = PlatformPolicy::published(&stored).unwrap();
+
+        let name = "big".parse().unwrap();
+        assert_eq!(policy.gpu_models.named(&name), name);
+        assert_eq!(policy.broken_promises().len(), 1, "it is listed");
+    }
+
     #[test]
     fn an_approval_that_may_take_longer_than_the_promise_is_refused_when_it_is_published() {
         let contradicting = "policy: platform\nversion: 3\napprovals: {reclaim: {within: 16m}}\n";

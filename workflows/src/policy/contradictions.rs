@@ -38,8 +38,8 @@ pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
 }
 
 impl PlatformPolicy {
-    /// Promises that the policy's own approvals may break. Such a policy is not published any more; one that was published
-    /// before stays readable, and `tenure doctor` lists it while it is in force.
+    /// Promises that the policy's own approvals may break, and aliases of what is no model. Such a policy is not published
+    /// any more; one that was published before stays readable, and `tenure doctor` lists it while it is in force.
     #[must_use]
     pub fn broken_promises(&self) -> Vec<Finding> {
         let mut doubts = FindingCollector { provenance: &self.provenance, findings: Vec::new() };
@@ -52,6 +52,15 @@ impl PlatformPolicy {
             );
             let remedy = "let `within` and `extend` together be at most `reclaim.deadline`, or promise a longer deadline";
             doubts.add("approvals.reclaim.within", problem, remedy);
+        }
+        for (alias, model) in &self.gpu_models.aliases {
+            let Some(unknown) = self.gpu_models.no_model(model) else { continue };
+            let remedy = "name a model of `gpu_models`, or a product that is known";
+            doubts.add(
+                &format!("aliases.{alias}"),
+                format!("{alias} stands for no model: {unknown}"),
+                remedy,
+            );
         }
         doubts.findings
     }

@@ -10,7 +10,10 @@ use crate::{
         platform_policy::{PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, policy_key},
         tenant_request::{OnboardingRequest, TenantPolicy},
     },
-    tenancy::{GpuKind, GpuModel, PolicyRef, Resource, is_gpu_product},
+    tenancy::{
+        Allowance, Balance, Cohort, Entitlement, GpuKind, GpuModel, PolicyRef, Resource, TenantId,
+        is_gpu_product,
+    },
 };
 use engine::{ActionError, Undecided, View};
 
@@ -36,13 +39,37 @@ pub fn model_named(view: &mut View, name: &GpuModel) -> Result<GpuModel, Undecid
     Ok(in_force(view)?.gpu_models.named(name))
 }
 
-/// The same for what a quota or a workload counts.
+/// The same for what a quota or a workload of `tenant` counts. A name by which the tenant has GPUs, quotas or an entitlement
+/// already stays its own, though it has become an alias since.
 ///
 /// # Errors
 /// As [`in_force`].
-pub fn resource_named(view: &mut View, resource: &Resource) -> Result<Resource, Undecided> {
+pub fn resource_named(
+    view: &mut View,
+    tenant: &TenantId,
+    resource: &Resource,
+) -> Result<Resource, Undecided> {
     let Some(kind) = resource.gpu() else { return Ok(resource.clone()) };
-    Ok(Resource::Gpu(GpuKind { model: model_named(view, &kind.model)?, profile: kind.profile.clone() }))
+    let named = model_named(view, &kind.model)?;
+    let own = if named == kind.model { None } else { own_model(view, tenant, &kind.model)? };
+    Ok(Resource::Gpu(GpuKind { model: own.unwrap_or(named), profile: kind.profile.clone() }))
+}
+
+/// The model that the books of `tenant` have under this very name, upper and lower case being the same.
+fn own_model(view: &mut View, tenant: &TenantId, name: &GpuModel) -> Result<Option<GpuModel>, Undecided> {
+    let is = |model: &GpuModel| model.as_str().eq_ignore_ascii_case(name.as_str());
+    let bought = view.get::<Entitlement>(tenant.as_str())?.map(|bought| bought.gpu_model);
+    if let Some(model) = bought.filter(|model| is(model)) {
+        return Ok(Some(model));
+    }
+    let Some(cohort) = view.get_shared::<Cohort>(tenant.as_str())? else { return Ok(None) };
+    let stock = cohort.stock.iter().filter(|(_, stock)| stock.pieces > 0).map(|(resource, _)| resource);
+    // What a tenant has no more stays listed, with nothing in it.
+    let has = |balance: &Balance| balance.allowance != Allowance::default() || balance.in_use() > 0;
+    let balances = cohort.accounts.values().flat_map(|account| &account.balances);
+    let quotas = balances.filter(|(_, balance)| has(balance)).map(|(resource, _)| resource);
+    let mut models = stock.chain(quotas).filter_map(Resource::gpu).map(|kind| &kind.model);
+    Ok(models.find(|model| is(model)).cloned())
 }
 
 /// A version by name, so that a decision can be decided again.

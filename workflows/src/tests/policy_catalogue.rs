@@ -68,3 +68,19 @@ fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
         assert!(invalid.contains(&format!("{alias} is the name of a model")), "{invalid}");
     }
 }
+
+/// An alias leads to a model in one step.
+#[test]
+fn an_alias_of_what_is_no_model_is_refused_with_the_nearest_name() {
+    let amended = |aliases: &str| {
+        PlatformPolicy::amended(&[("pins: []", &format!("pins: []\naliases: {{{aliases}}}"))]).unwrap()
+    };
+    for (aliases, said) in
+        [("big: h101", "h101; did you mean H100?"), ("big: bigger, bigger: H200", "bigger")]
+    {
+        let invalid = PlatformPolicy::from_yaml(&amended(aliases)).unwrap_err().to_string();
+        assert!(invalid.contains("`aliases.big`: big stands for no model"), "{invalid}");
+        assert!(invalid.contains(&format!("unknown model {said}")), "{invalid}");
+    }
+    PlatformPolicy::from_yaml(&amended("big: L40")).unwrap();
+}

@@ -113,7 +113,7 @@ impl QuotaChangeRequest {
 
     /// The request with the model that its name stands for by the aliases of policy.
     fn named(&self, view: &mut View) -> Result<Self, Undecided> {
-        let resource = resource_named(view, &self.request.resource)?;
+        let resource = resource_named(view, &self.request.tenant, &self.request.resource)?;
         Ok(Self { request: QuotaRequest { resource, ..self.request.clone() }, direction: self.direction })
     }
 

@@ -35,6 +35,9 @@ pub struct PermissionFacts {
     /// How it shares them.
     #[serde(default)]
     pub sharing: Sharing,
+    /// Whether GPUs of the tenant are cut into these slices by now: then they exist, whatever the catalogue lists.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub already_cut: bool,
     /// Whether it runs on GPUs that another workspace lends.
     #[serde(default)]
     pub borrows: bool,
@@ -100,7 +103,7 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
     let (known, mut instead) = (catalogue.get(&facts.model), None);
     match &facts.sharing {
         Sharing::Mig(profile) => {
-            let has = catalogue.has_profile(&facts.model, profile);
+            let has = facts.already_cut || catalogue.has_profile(&facts.model, profile);
             let all = known.iter().flat_map(|model| &model.mig).map(|profile| profile.name.as_str());
             let all: Vec<&str> = all.collect();
             let detail = if all.is_empty() {

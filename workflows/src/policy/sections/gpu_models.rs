@@ -91,11 +91,13 @@ impl GpuModels {
         Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
     }
 
-    /// Returns the model that a name stands for: that of an alias, or the name itself.
+    /// Returns the model that a name stands for: that of an alias, or the name itself. An alias of what is no model,
+    /// which a policy could once have, stands for nothing.
     #[must_use]
     pub fn named(&self, name: &GpuModel) -> GpuModel {
         let is = |alias: &GpuModel| alias.as_str().eq_ignore_ascii_case(name.as_str());
         let found = self.aliases.iter().find(|(alias, _)| is(alias)).map(|(_, model)| model);
+        let found = found.filter(|model| self.no_model(model).is_none());
         found.unwrap_or(name).clone()
     }
 

@@ -2,7 +2,7 @@
 
 mod names;
 
-use self::names::{by_aliases, canonical};
+use self::names::{by_aliases, canonical, same_amounts};
 use crate::{
     scheduling::admission::{
         AdmissionEffects,
@@ -138,18 +138,11 @@ impl WorkloadRequest {
         }
     }
 
-    /// Returns true if `workload` was rejected, so that it never ran, and this request has another content: its name is free.
-    fn corrects(&self, workload: &Workload) -> bool {
-        workload.state == WorkloadState::Rejected
-            && workload.admitted_at.is_none()
-            && workload.evictions == 0
-            && !self.matches(workload)
-    }
-
     /// Whether `workload` was asked for with the same content.
-    fn matches(&self, workload: &Workload) -> bool {
-        let asked = self.workload(workload.submitted_at);
+    fn matches(&self, view: &mut View, workload: &Workload) -> Result<bool, Undecided> {
+        let asked = Workload { requests: Amounts::new(), ..self.workload(workload.submitted_at) };
         let stands = Workload {
+            requests: Amounts::new(),
             state: asked.state.clone(),
             placed: Vec::new(),
             observed: None,
@@ -159,8 +152,7 @@ impl WorkloadRequest {
             decision: String::new(),
             ..workload.clone()
         };
-        let stands = Workload { requests: canonical(&stands.requests), ..stands };
-        Workload { requests: canonical(&asked.requests), ..asked } == stands
+        Ok(asked == stands && same_amounts(view, &self.requests, &workload.requests)?)
     }
 }
 
@@ -193,7 +185,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     if let Some(flaw) = request.invalid_reason() {
         return Err(ActionError::permanent(codes::INVALID, flaw).into());
     }
-    let requests = by_aliases(view, &request.requests)?;
+    let requests = by_aliases(view, &request.tenant, &request.requests)?;
     let request = &WorkloadRequest { requests, ..request.clone() };
     let key = Workload::key(&request.tenant, &request.name);
     let line = workspace_key(&request.tenant, &request.workspace);
@@ -203,8 +195,12 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
         view.prefetch::<WorkspaceQueue>([line]),
         view.prefetch::<RunningList>([part]),
     ];
-    if let Some(there) = known(view, &wants, &key)?.filter(|there| !request.corrects(there)) {
-        return stands(view, request, there);
+    if let Some(there) = known(view, &wants, &key)? {
+        let same = request.matches(view, &there)?;
+        let is_named_alike = canonical(&request.requests) == canonical(&there.requests);
+        if same && is_named_alike || !never_ran(&there) {
+            return stands(view, same, there);
+        }
     }
     let mut desk = AdmissionTx::open(view, &request.tenant, wants)?;
     if let TenantState::Leaving | TenantState::Destroying | TenantState::Closed = desk.tenant.state {
@@ -247,8 +243,15 @@ fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<
     if wants.iter().any(Result::is_err) { Ok(None) } else { view.get::<Workload>(key) }
 }
 
-fn stands(view: &mut View, request: &WorkloadRequest, there: Workload) -> Result<SubmitOutcome, Undecided> {
-    if !request.matches(&there) {
+/// Returns true if `workload` was rejected, so that it never ran: its name is free for another content, or for models that
+/// have another name since.
+fn never_ran(workload: &Workload) -> bool {
+    workload.state == WorkloadState::Rejected && workload.admitted_at.is_none() && workload.evictions == 0
+}
+
+/// The decision on a workload that there is, for a request with the same content.
+fn stands(view: &mut View, same: bool, there: Workload) -> Result<SubmitOutcome, Undecided> {
+    if !same {
         let problem =
             format!("workload {} of tenant {} was asked for with another content", there.name, there.tenant);
         return Err(ActionError::permanent(codes::DIFFERS, problem).into());

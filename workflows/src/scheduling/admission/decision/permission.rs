@@ -88,7 +88,9 @@ impl AdmissionTx {
         region: &RegionId,
     ) -> Result<PermissionFacts, Undecided> {
         // A tenant whose GPUs are cut agreed to that when they were cut. Which workspaces then meet on one GPU is a matter of room.
-        let is_cut = kind.profile.is_some() && self.cohort.stock.contains_key(resource);
+        // The stock of what a tenant has no more stays listed, with no pieces.
+        let has = self.cohort.stock.get(resource).is_some_and(|stock| stock.pieces > 0);
+        let is_cut = kind.profile.is_some() && has;
         let pieces = u32::try_from(amount.min(MOST)).unwrap_or(u32::MAX);
         Ok(PermissionFacts {
             isolation: if is_cut { Isolation::SharedSlices } else { self.tenant.isolation },
@@ -101,6 +103,7 @@ impl AdmissionTx {
             model: kind.model.clone(),
             count: Ratio::thousandths(pieces.saturating_mul(1_000)),
             sharing: kind.profile.as_ref().map_or(Sharing::Full, |profile| Sharing::Mig(profile.to_string())),
+            already_cut: is_cut,
             borrows: false,
             lender: None,
             region: region.clone(),

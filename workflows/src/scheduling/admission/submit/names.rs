@@ -1,9 +1,9 @@
 //! Names at the entry: of GPU models as the books have them, and of workloads as their cluster takes them.
 
 use crate::{
-    policy::resource_named,
+    policy::{model_named, resource_named},
     scheduling::admission::{codes, unit_of_work::AdmissionTx},
-    tenancy::{Amounts, Cluster, ClusterKind, Resource},
+    tenancy::{Amounts, Cluster, ClusterKind, GpuKind, Resource, TenantId},
 };
 use engine::{ActionError, Undecided, View};
 
@@ -16,11 +16,37 @@ pub(super) fn canonical(amounts: &Amounts) -> Amounts {
     amounts.iter().map(named).collect()
 }
 
-/// The amounts by the models that their names stand for by the aliases of policy.
-pub(super) fn by_aliases(view: &mut View, amounts: &Amounts) -> Result<Amounts, Undecided> {
+/// Whether both are the same amounts, whichever names of its models either has: an alias may be younger than what is stored.
+pub(super) fn same_amounts(view: &mut View, one: &Amounts, other: &Amounts) -> Result<bool, Undecided> {
+    let (one, other) = (canonical(one), canonical(other));
+    Ok(one == other || by_models(view, &one)? == by_models(view, &other)?)
+}
+
+/// The amounts by the models that their names stand for, in order; two names of one model stay two amounts.
+fn by_models(view: &mut View, amounts: &Amounts) -> Result<Vec<(Resource, u64)>, Undecided> {
+    let mut named = Vec::new();
+    for (resource, amount) in amounts {
+        let resource = match resource.gpu() {
+            Some(GpuKind { model, profile }) => {
+                Resource::Gpu(GpuKind { model: model_named(view, model)?, profile: profile.clone() })
+            }
+            None => resource.clone(),
+        };
+        named.push((resource, *amount));
+    }
+    named.sort();
+    Ok(named)
+}
+
+/// The amounts by the models that their names stand for by the aliases of policy; the tenant's own names stay.
+pub(super) fn by_aliases(
+    view: &mut View,
+    tenant: &TenantId,
+    amounts: &Amounts,
+) -> Result<Amounts, Undecided> {
     let mut requests = Amounts::new();
     for (resource, amount) in amounts {
-        let named = resource_named(view, resource)?;
+        let named = resource_named(view, tenant, resource)?;
         if requests.insert(named.clone(), *amount).is_some() {
             let problem = format!("requests: {named} is named twice, once as {resource}: name it once");
             return Err(ActionError::permanent(codes::INVALID, problem).into());
