@@ -231,8 +231,8 @@ mod tests {
             response.contains_tenants(),
             "nothing new is admitted for dd, and nothing of theirs is destroyed"
         );
-        let response = response.reported_by("rita");
-        assert!(!response.contains_tenants().contains("is destroyed"));
+        let reported = response.clone().reported_by("rita");
+        assert!(!reported.contains_tenants().contains("is destroyed"));
         assert!(said(Some("h"), None).contains("nothing of dd is destroyed while hold dd/h is in force"));
         assert!(said(None, None).contains("what is theirs can be destroyed"));
         let run = ExecutionId::from_bytes([7; 16]);
