@@ -336,6 +336,7 @@ const LEAVING: &[&str] = &[
     "DestroyRecordKey",
     "DiagnoseRemoval",
     "EnterScrub",
+    "ObserveAbsence",
     "ReadAdmission",
     "ReadDevices",
     "ReadProgress",

@@ -390,7 +390,7 @@ impl Workflow for Offboarding {
     }
 
     fn note_repair(&mut self, repair: MadeRepair) {
-        self.repairs.push(repair);
+        self.repaired(repair);
     }
 
     fn examples() -> Vec<Self> {

@@ -1,8 +1,15 @@
 //! I-13: a hold and a destruction race for one row, and exactly one of them wins.
 
-use super::stage::Stage;
+use super::{
+    keys::just_before,
+    stage::{Stage, requester},
+};
+use engine::Request as Asked;
 use simulator::verification::{left_behind, ready};
-use workflows::destruction::{HoldError, Inventory, SanitisationRecord};
+use workflows::{
+    destruction::{HoldError, Inventory, SanitisationRecord},
+    incident::{IncidentCause, IncidentResponse},
+};
 
 /// The acceptance test: after every single commit of an undisturbed run, a hold is placed. Either it stands and nothing
 /// is destroyed, or it is refused with what is destroyed and what still exists, and the run ends with a certificate.
@@ -107,4 +114,28 @@ async fn who_is_under_hold_is_not_frozen() {
     assert_eq!(stage.until("Held").await.0, "Held");
 
     assert_eq!(stage.world().snapshot(), before);
+}
+
+/// No hold keeps what is being destroyed: people are told so, and the incident can end.
+#[tokio::test]
+async fn an_incident_on_a_tenant_that_is_being_destroyed_goes_on_and_says_so() {
+    let stage = Stage::slurm(|_| {}).await;
+    just_before(&stage, "Rewrapping").await;
+    let engine = stage.engine.clone().with_workflow::<IncidentResponse>().unwrap();
+    let happening = IncidentCause::IsolationBreach { tenants: vec![stage.tenant.clone()] };
+    let begun = IncidentResponse::new(happening, "dcgm".into(), "a packet".into()).reported_by("rita");
+    let id = engine.start(begun, Asked::by(&requester())).await.unwrap().id;
+
+    for _ in 0..200 {
+        if engine.record(id).await.unwrap().state == "AwaitingClearance" {
+            break;
+        }
+        engine.work_next().await.unwrap();
+    }
+
+    let body = engine.execution(id).await.unwrap().1.body;
+    assert_eq!(engine.record(id).await.unwrap().state, "AwaitingClearance", "{body}");
+    let incident: IncidentResponse = serde_json::from_value(body["data"].clone()).unwrap();
+    let contains = engine::Workflow::plan(&incident).decides["contains"].to_string();
+    assert!(contains.contains("none can keep it"), "{contains}");
 }

@@ -1,6 +1,6 @@
 //! What people state in place of what was observed: it is named in records and on the certificate, and counts nowhere.
 
-use super::stage::Stage;
+use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind, Script, Verb};
 use engine::{Attribution, CommandResult, Engine, Error, Event, Options, Refusal, Repair};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use workflows::{
         SanitisationOutcome, SanitisationRecord,
         certificate::{Verification, certificate_file, print, verify},
     },
-    platform::Platform,
+    platform::{Platform, TenantResource},
 };
 
 const BUCKET: &str = "objects/eu-west/Bucket/t-acme--eu-west";
@@ -179,7 +179,9 @@ async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() 
     let key = "keys//Key/t-acme";
     let keys = body["data"]["targets"].as_array().unwrap().iter().filter(|target| target["kind"] == "key");
     let thing = keys.map(|target| target["thing"].clone()).next().unwrap_or_else(|| json!(key));
-    let output = json!({ "thing": thing, "decrypt_fails": true, "transcript": "I tried" });
+    let stream = "logs/eu-west/Stream/audit";
+    let kept = json!({ stream: { "key": "somewhere" } });
+    let output = json!({ "thing": thing, "decrypt_fails": true, "transcript": "I tried", "kept": kept });
     let slot = u32::try_from(slot).unwrap();
     stage.repair(Repair::MarkDone { slot, output, evidence: "ticket 4711".into() }).await.unwrap();
 
@@ -188,6 +190,52 @@ async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() 
     let records = stage.records().await;
     let record = records.iter().find(|record| record.asset.as_str().starts_with("key:")).unwrap();
     assert!(record.stated.is_some() && record.key.is_none() && record.evidence.is_empty(), "{record:?}");
-    let beyond_use = |record: &SanitisationRecord| matches!(&record.result, SanitisationOutcome::NotApplicable { rule, .. } if rule == "backup_beyond_use");
     assert!(!records.iter().any(beyond_use), "its key is not known to be destroyed");
+    // Under which key a thing is that a rule keeps was seen before, and is not what the person says.
+    let audit = records.iter().find(|record| record.asset.as_str().ends_with(stream)).unwrap();
+    let result = format!("{:?}", audit.result);
+    assert!(result.contains("under key provider-archive") && !result.contains("somewhere"), "{result}");
+}
+
+fn beyond_use(record: &SanitisationRecord) -> bool {
+    matches!(&record.result, SanitisationOutcome::NotApplicable { rule, .. } if rule == "backup_beyond_use")
+}
+
+/// It came back after it had been looked for.
+#[tokio::test]
+async fn what_the_last_look_finds_again_is_not_verified_any_more() {
+    let stage = Stage::slurm(|_| {}).await;
+    just_before(&stage, "VerifyingDismantled").await;
+    assert_eq!(stage.bucket().await.result, SanitisationOutcome::SanitisedVerified);
+    let bucket: TenantResource = BUCKET.parse().unwrap();
+    stage.world().furnish(&bucket, "acme", json!({ "class": "workload" }));
+    assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
+
+    stage.repair(Repair::Skip { slot: None }).await.unwrap();
+
+    let rest = stage.to_rest().await;
+    assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
+    let record = stage.bucket().await;
+    assert_eq!(record.result, SanitisationOutcome::Failed { reason: "the verifier still finds it".into() });
+    assert_eq!((record.verification, record.validation), (None, None));
+}
+
+/// The key came back before it was looked for: what stays was not lost with it.
+#[tokio::test]
+async fn a_backup_is_not_beyond_use_once_its_key_was_found_again() {
+    let stage = Stage::slurm(|_| {}).await;
+    just_before(&stage, "Verifying").await;
+    assert!(stage.records().await.iter().any(beyond_use));
+    stage.world().furnish(&TenantResource::new("keys", "", "Key", "t-acme"), "acme", json!({}));
+    assert_eq!(stage.to_rest().await, ("VerifyingAgain".into(), "parked".into()));
+
+    stage.repair(Repair::Skip { slot: None }).await.unwrap();
+
+    let rest = stage.to_rest().await;
+    assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
+    let records = stage.records().await;
+    assert!(!records.iter().any(beyond_use));
+    let backup = records.iter().find(|record| record.asset.as_str().starts_with("backup:")).unwrap();
+    let result = format!("{:?}", backup.result);
+    assert!(result.contains("key t-acme, which was not seen to be gone"), "{result}");
 }

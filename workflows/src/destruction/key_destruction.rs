@@ -64,16 +64,23 @@ pub(crate) fn is_lost<'a>(
     }
 }
 
-/// Whether a thing that a rule keeps is under a key that is not among the destroyed ones: which one.
+/// Whether a thing that a rule keeps is under a key that is none of the tenant's, destroyed or spared: which one.
 ///
 /// # Errors
 /// What was seen instead: as part of a sentence about the thing.
 pub(crate) fn is_kept<'a>(
     seen: Option<&'a EncryptedBy>,
     destroyed: &DestroyedKeys,
+    spared: &BTreeSet<String>,
 ) -> Result<&'a str, String> {
     match seen {
+        None if destroyed.is_empty() => {
+            Err("it was not seen after it was to be moved to a key of the provider".into())
+        }
         None => Err("it was not seen when the tenant's keys were destroyed".into()),
+        Some(EncryptedBy::Key(name)) if spared.contains(name) => {
+            Err(format!("it was still under the tenant's key {name}, which was not destroyed"))
+        }
         Some(EncryptedBy::Key(name)) if destroyed.contains_key(name) => {
             Err(format!("it was still under the tenant's key {name}, which was destroyed"))
         }
@@ -124,9 +131,12 @@ mod tests {
         for readable in [under("t-odd"), under("provider"), EncryptedBy::Nothing, EncryptedBy::Unknown] {
             assert!(is_lost(&readable, &destroyed).is_err(), "{readable:?}");
         }
-        assert_eq!(is_kept(Some(&under("provider")), &destroyed), Ok("provider"));
+        let spared = BTreeSet::from(["t-spared".to_owned()]);
+        assert_eq!(is_kept(Some(&under("provider")), &destroyed, &spared), Ok("provider"));
+        let under_spared = is_kept(Some(&under("t-spared")), &destroyed, &spared).unwrap_err();
+        assert!(under_spared.ends_with("key t-spared, which was not destroyed"), "{under_spared}");
         for lost in [Some(under("t-acme")), Some(EncryptedBy::Nothing), Some(EncryptedBy::Unknown), None] {
-            assert!(is_kept(lost.as_ref(), &destroyed).is_err(), "{lost:?}");
+            assert!(is_kept(lost.as_ref(), &destroyed, &spared).is_err(), "{lost:?}");
         }
     }
 

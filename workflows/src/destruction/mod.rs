@@ -27,7 +27,7 @@ pub use legal_hold::{Hold, HoldError, HoldKind, HoldScope, Holds, Pivot};
 pub use released_hold::ReleasedHold;
 pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
 pub use sanitisation::attribution::RecordedRepair;
-pub(crate) use sanitisation::attribution::statement_about;
+pub(crate) use sanitisation::attribution::{SKIP, statement_about};
 pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
 pub use sanitisation::parts::{
     Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict,

@@ -50,6 +50,8 @@ impl Offboarding {
             run: None,
             since: None,
             locked_since: Vec::new(),
+            ways_back: std::collections::BTreeMap::new(),
+            kept_under: std::collections::BTreeMap::new(),
             shredded: Vec::new(),
             removed: Vec::new(),
             kept: Vec::new(),

@@ -64,7 +64,7 @@ pub(super) fn steps(terms: &OffboardingTerms) -> Vec<String> {
 /// What is destroyed, with what is known to become an exception in the certificate.
 fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
     let mut destroys = json!({ "inventory": inventory, "assets": me.assets, "things": things(me) });
-    let exceptions = exceptions(&me.targets);
+    let exceptions = exceptions(me);
     // Absent where there is none, so that plans of earlier versions keep their digest.
     if let Some(fields) = destroys.as_object_mut().filter(|_| !exceptions.is_empty()) {
         fields.insert("exceptions".into(), json!(exceptions));
@@ -72,19 +72,23 @@ fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
     destroys
 }
 
-/// What cannot be promised, in sentences: each thing whose destruction will not count, and why.
-fn exceptions(targets: &[RemovalTarget]) -> Vec<String> {
+/// What cannot be promised, in sentences: each thing whose destruction will not count, and why. A key that stays is not destroyed.
+fn exceptions(me: &Offboarding) -> Vec<String> {
     let cannot = |target: &RemovalTarget| {
         let why = key_destruction::will_count(&target.can_come_back).err()?;
         Some(format!("{}: {why}", target.thing))
     };
-    targets.iter().filter_map(cannot).collect()
+    me.targets.iter().filter(|target| !me.is_to_stay(target)).filter_map(cannot).collect()
 }
 
 /// Each thing with what will be done to it.
 fn things(me: &Offboarding) -> Vec<Value> {
     let fate = |target: &RemovalTarget| match target.keep_until {
         Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
+        None if me.is_to_stay(target) => {
+            let why = "what is locked may be encrypted with it";
+            json!({ "thing": target.thing, "uid": target.uid, "kept": why })
+        }
         None if target.can_come_back.is_empty() => json!({ "thing": target.thing, "uid": target.uid }),
         None => {
             json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })

@@ -8,8 +8,8 @@ use crate::{
     },
     offboarding::node_sanitisation::SanitisationDemands,
     platform::{
-        NodeDevices, ObservedResource, RemainingThing, ResourceAdmission, Shredded, TenantResource,
-        VerifiedSystems, WayBack,
+        EncryptedBy, NodeDevices, ObservedResource, RemainingThing, ResourceAdmission, Shredded,
+        TenantResource, VerifiedSystems, WayBack,
     },
     policy::{ApprovalGate, PolicyRef},
     signing::{Digest, Moment},
@@ -152,6 +152,12 @@ pub struct Offboarding {
     /// What stores kept under lock when they were read again, before the first key goes. Filled by `ReadingLocks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locked_since: Vec<(TenantResource, StoreLock)>,
+    /// Every way in which each key can come back, as it was read then.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ways_back: BTreeMap<TenantResource, BTreeSet<WayBack>>,
+    /// Of what a retention rule keeps: with which key each was encrypted, as it was read then.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept_under: BTreeMap<TenantResource, EncryptedBy>,
     /// Keys that are gone, to be written down.
     pub shredded: Vec<Shredded>,
     /// What was removed, to be written down.

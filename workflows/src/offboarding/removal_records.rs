@@ -1,17 +1,19 @@
 //! The records of what an offboarding removes itself: written when it is done, and once more when other eyes have looked.
 
+mod validation;
+
+pub use validation::ValidateRecords;
+pub(super) use validation::verifier;
+
 use super::RemovalTarget;
 use crate::{
     destruction::{
         Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
-        Technique, Tool, Validation, ValidationVerdict, Verification, VerificationMethod,
+        Technique, Tool,
         key_destruction::{self, DestroyedKeys},
         statement_about,
     },
-    platform::{
-        EncryptedBy, RemainingThing, RemovalFate, Removed, Shredded, TenantResource, UNTIL_LIFTED,
-        VerifiedAs, VerifiedSystems,
-    },
+    platform::{EncryptedBy, RemovalFate, Removed, Shredded, TenantResource, UNTIL_LIFTED, WayBack},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -40,6 +42,12 @@ pub struct FileRecords {
     /// Keys that stay, since what they may encrypt is locked in its store, each with the reason.
     #[serde(default)]
     pub spared: Vec<(TenantResource, String)>,
+    /// Every way in which each key can come back, as it was read just before the first key went.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ways_back: BTreeMap<TenantResource, BTreeSet<WayBack>>,
+    /// Of what a retention rule keeps: with which key each was encrypted, as it was read then.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept_under: BTreeMap<TenantResource, EncryptedBy>,
 }
 
 /// That it was written down.
@@ -81,7 +89,8 @@ impl LedgerAction for FileRecords {
         for shredded in &self.shredded {
             let Some(target) = target(&shredded.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(attributed(of_key(plain(asset), target, shredded), target));
+            let before = self.ways_back.get(&shredded.thing);
+            made.push(attributed(of_key(plain(asset), target, shredded, before), target));
         }
         let destroyed = self.destroyed_keys(view, call, &made)?;
         for removed in &self.removed {
@@ -95,16 +104,7 @@ impl LedgerAction for FileRecords {
             let result = SanitisationOutcome::Failed { reason: reason.clone() };
             made.push(SanitisationRecord { result, tool: tool("leave the key"), ..plain(asset) });
         }
-        let kept: BTreeMap<_, _> = self.shredded.iter().flat_map(|shredded| &shredded.kept).collect();
-        for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
-            let Some(asset) = inventory.get(&id(target)) else { continue };
-            // It is looked at when keys are destroyed, and what was written then stands.
-            let known =
-                view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
-            if self.shredded.is_empty() && known.is_some() {
-                continue;
-            }
-            let result = of_kept(target, kept.get(&target.thing).copied(), &destroyed);
+        for (asset, target, result) in self.retained(view, call, &inventory, &destroyed)? {
             let tool = tool("put it under a key of the provider, look under which key it is");
             made.push(attributed(SanitisationRecord { result, tool, ..plain(asset) }, target));
         }
@@ -117,7 +117,37 @@ impl LedgerAction for FileRecords {
 }
 
 impl FileRecords {
-    /// The tenant's keys by name, each with what its record says of its destruction; none where there is no record.
+    /// How each thing ended that a retention rule keeps, as far as that is to be written down now.
+    fn retained<'a>(
+        &'a self,
+        view: &mut View,
+        call: &Call,
+        inventory: &'a Inventory,
+        destroyed: &DestroyedKeys,
+    ) -> Result<Vec<(&'a Asset, &'a RemovalTarget, SanitisationOutcome)>, Undecided> {
+        // What a person states of a key says nothing of what was seen.
+        let observed = self.shredded.iter().filter(|shredded| {
+            statement_about(&self.repairs, call.execution, &shredded.thing).is_none()
+        });
+        let kept: BTreeMap<_, _> = observed.flat_map(|shredded| &shredded.kept).collect();
+        let spared: BTreeSet<_> = self.spared.iter().map(|(thing, _)| thing.name.clone()).collect();
+        let mut retained = Vec::new();
+        for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
+            let Some(asset) = inventory.get(&id(target)) else { continue };
+            // It is looked at when keys are destroyed, and what was written then stands.
+            let known =
+                view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
+            if self.shredded.is_empty() && known.is_some() {
+                continue;
+            }
+            let seen = kept.get(&target.thing).copied().or_else(|| self.kept_under.get(&target.thing));
+            retained.push((asset, target, of_kept(target, seen, destroyed, &spared)));
+        }
+        Ok(retained)
+    }
+
+    /// The tenant's keys by name, those that are spared left out, each with what its record says of its destruction; none where
+    /// there is no record.
     fn destroyed_keys(
         &self,
         view: &mut View,
@@ -125,7 +155,9 @@ impl FileRecords {
         made: &[SanitisationRecord],
     ) -> Result<DestroyedKeys, Undecided> {
         let mut destroyed = DestroyedKeys::new();
-        for target in self.targets.iter().filter(|target| target.kind == AssetType::Key) {
+        let is_spared = |target: &RemovalTarget| self.spared.iter().any(|(thing, _)| *thing == target.thing);
+        let keys = self.targets.iter().filter(|target| target.kind == AssetType::Key && !is_spared(target));
+        for target in keys {
             let id = id(target);
             let facts = match made.iter().find(|record| record.asset == id) {
                 Some(record) => record.key.clone(),
@@ -144,8 +176,9 @@ fn of_kept(
     target: &RemovalTarget,
     seen: Option<&EncryptedBy>,
     destroyed: &DestroyedKeys,
+    spared: &BTreeSet<String>,
 ) -> SanitisationOutcome {
-    match key_destruction::is_kept(seen, destroyed) {
+    match key_destruction::is_kept(seen, destroyed, spared) {
         Ok(key) => SanitisationOutcome::NotApplicable {
             rule: "retained_by_law".into(),
             reason: format!(
@@ -169,9 +202,22 @@ fn tool(command: &str) -> Tool {
     Tool { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into(), command: command.into() }
 }
 
-fn of_key(plain: SanitisationRecord, target: &RemovalTarget, shredded: &Shredded) -> SanitisationRecord {
+/// The record of a key that is gone; `before` is what was read of it just before the first key went.
+fn of_key(
+    plain: SanitisationRecord,
+    target: &RemovalTarget,
+    shredded: &Shredded,
+    before: Option<&BTreeSet<WayBack>>,
+) -> SanitisationRecord {
     let until = target.revivable_until.clone().and_then(|until| Moment::try_from(until).ok());
-    let can_come_back: BTreeSet<_> = target.can_come_back.union(&shredded.can_come_back).copied().collect();
+    let mut can_come_back: BTreeSet<_> =
+        target.can_come_back.union(&shredded.can_come_back).copied().collect();
+    match before {
+        Some(before) => can_come_back.extend(before),
+        None if shredded.seen => {}
+        // Nobody looked at it after people agreed, so nobody knows what was done to it since.
+        None => can_come_back.extend([WayBack::Unknown]),
+    }
     let safe = target.safe && can_come_back.is_empty();
     let facts = KeyFacts {
         exportable: !safe,
@@ -213,6 +259,14 @@ fn of_thing(
 ) -> SanitisationRecord {
     let (result, done) = fate_of(target, fate, destroyed);
     SanitisationRecord { technique: technique(target.kind), result, tool: tool(done), ..plain }
+}
+
+/// The rule by which a backup that its store keeps is beyond use.
+const BEYOND_USE: &str = "backup_beyond_use";
+
+/// How the reason ends of what is kept and was lost with a key.
+fn lost_with(key: &str) -> String {
+    format!("it is encrypted with key {key}, which is destroyed")
 }
 
 fn technique(kind: AssetType) -> Technique {
@@ -257,123 +311,12 @@ fn fate_of(
     let is_copy = matches!(target.kind, AssetType::Backup | AssetType::Snapshot);
     let result = match key_destruction::is_lost(encrypted_by, destroyed) {
         Ok(_) if is_copy && destroy_by.is_some() => SanitisationOutcome::NotApplicable {
-            rule: "backup_beyond_use".into(),
+            rule: BEYOND_USE.into(),
             reason: why.clone(),
             destroy_by,
         },
-        Ok(key) => SanitisationOutcome::Failed {
-            reason: format!("{kept}; it is encrypted with key {key}, which is destroyed"),
-        },
+        Ok(key) => SanitisationOutcome::Failed { reason: format!("{kept}; {}", lost_with(key)) },
         Err(readable) => SanitisationOutcome::Failed { reason: format!("{kept}; {readable}") },
     };
     (result, "look whether it can be removed")
-}
-
-/// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.
-///
-/// A record that says something else, such as that the thing is kept, stays as it is; so does one that rests on a statement of a
-/// person, and one of a system of which nothing was observed. Safe to decide again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ValidateRecords {
-    /// Whose it was.
-    pub tenant: TenantId,
-    /// What was looked for and not found.
-    pub things: Vec<(AssetType, TenantResource)>,
-    /// With whose credentials, by system, as its backends answered.
-    #[serde(default)]
-    pub verified: VerifiedSystems,
-    /// What was looked for and not seen to be gone.
-    #[serde(default)]
-    pub remains: Vec<RemainingThing>,
-    /// The repairs that people have made so far.
-    #[serde(default)]
-    pub repairs: Vec<MadeRepair>,
-}
-
-impl LedgerAction for ValidateRecords {
-    const NAME: &'static str = "ValidateRecords";
-    type Output = ();
-
-    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
-        let now = Moment::from(view.now());
-        let key = |(kind, thing): &(AssetType, TenantResource)| {
-            SanitisationRecord::key(call.execution, &AssetId::new(*kind, &thing.to_string()))
-        };
-        view.prefetch::<SanitisationRecord>(self.things.iter().map(key))?;
-        for thing in &self.things {
-            let key = key(thing);
-            let record = view.get::<SanitisationRecord>(&key)?;
-            let Some(record) =
-                record.filter(|record| record.result == SanitisationOutcome::SanitisedUnverified)
-            else {
-                continue;
-            };
-            if let Some(record) = self.unverified(&record, &thing.1, call) {
-                view.put(&record)?;
-                continue;
-            }
-            let Some(verified) = self.verified.get(&thing.1.system).copied() else { continue };
-            let (verification, validation) =
-                looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
-            view.put(&SanitisationRecord {
-                verification: Some(verification),
-                validation: Some(validation),
-                result: SanitisationOutcome::SanitisedVerified,
-                ..record
-            })?;
-        }
-        Ok(())
-    }
-}
-
-impl ValidateRecords {
-    /// The record of a thing that was stated to be gone, or not seen to be.
-    fn unverified(
-        &self,
-        record: &SanitisationRecord,
-        thing: &TenantResource,
-        call: &Call,
-    ) -> Option<SanitisationRecord> {
-        let repair = statement_about(&self.repairs, call.execution, thing);
-        let stated = repair.map(|repair| record.clone().stated_by(repair));
-        let remains = self.remains.iter().find(|remaining| remaining.thing == *thing);
-        let Some(remaining) = remains else { return stated };
-        let result = SanitisationOutcome::Failed { reason: remaining.why.clone() };
-        Some(SanitisationRecord { result, ..stated.unwrap_or_else(|| record.clone()) })
-    }
-}
-
-/// The look that found nothing, and why that is accepted: both say with whose credentials it was made, and no more.
-fn looked_for(record: &SanitisationRecord, verified: VerifiedAs, at: Moment) -> (Verification, Validation) {
-    // Of a volume no key need be known that could be tried: its transcript says what was.
-    let was_decrypted = record.key.as_ref().is_some_and(|key| key.decrypt_fails);
-    let method =
-        if was_decrypted { VerificationMethod::DecryptProbe } else { VerificationMethod::ObservedAbsent };
-    let verification = Verification {
-        method,
-        seed: None,
-        checked: 1,
-        mismatches: 0,
-        unreadable: 0,
-        tool: tool(&format!("look for it {}", verified.phrase())),
-        actor: verifier(verified),
-        verified_as: Some(verified),
-        at,
-    };
-    let validation = Validation {
-        decision: ValidationVerdict::Accept,
-        actor: Actor::program("tenure validation by policy"),
-        at,
-        reason: format!("looked for {}, and not found", verified.phrase()),
-    };
-    (verification, validation)
-}
-
-/// Who looked: a verifier is named only where one did.
-pub(super) fn verifier(verified: VerifiedAs) -> Actor {
-    Actor::program(match verified {
-        VerifiedAs::Verifier => "tenure verifier",
-        VerifiedAs::Platform => "tenure, with the platform's own credentials",
-        VerifiedAs::Mixed => "tenure, partly with the platform's own credentials",
-    })
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     destruction::{
-        AssetType, Pivot,
+        AssetType, Pivot, SKIP,
         certificate::{CertificateKind, KeepCertificate, SignCertificate},
     },
     offboarding::node_sanitisation::NodeSanitisation,
@@ -19,7 +19,7 @@ use crate::{
     signing::Digest,
     tenancy::{NodeId, OwnerEpoch},
 };
-use engine::{ChildEnd, DAY, HOUR, Seat};
+use engine::{ChildEnd, DAY, HOUR, MadeRepair, Seat};
 use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
 
@@ -69,6 +69,7 @@ impl Offboarding {
 
     pub(super) fn filed(&mut self, filed: RecordsFiled) {
         self.shredded.clear();
+        self.verified.clear();
         let kept = self.removed.drain(..).filter(|removed| removed.fate != RemovalFate::Gone);
         self.kept.extend(kept.map(|removed| removed.thing));
         self.since = Some(filed.at);
@@ -247,6 +248,8 @@ impl Offboarding {
             targets: self.targets.clone(),
             repairs: self.repairs.clone(),
             spared: self.spared(),
+            ways_back: self.ways_back.clone(),
+            kept_under: self.kept_under.clone(),
         }
     }
 
@@ -269,14 +272,27 @@ impl Offboarding {
         self.verified = verified;
     }
 
-    /// What is looked for thing by thing, once people have accepted that a verification stays open.
+    /// What is looked for thing by thing, once people have accepted that a verification stays open: at the end once more also what
+    /// held data, since the last look may have found it again.
     pub(super) fn observation(&self, data: bool) -> ObserveAbsence {
-        ObserveAbsence { things: self.removed_targets(data).map(|target| target.thing.clone()).collect() }
+        let held = self.removed_targets(false).filter(|_| !data);
+        let things = self.removed_targets(true).chain(held).map(|target| target.thing.clone());
+        ObserveAbsence { things: things.collect() }
     }
 
     pub(super) fn observed(&mut self, observed: ObservedAbsence) {
         self.verified = observed.verified;
+        let known = |thing: &TenantResource| observed.remains.iter().any(|seen| seen.thing == *thing);
+        self.remains.retain(|earlier| !known(&earlier.thing));
         self.remains.extend(observed.remains);
+    }
+
+    /// Takes note of a repair. What an earlier look answered does not count for one that people leave out.
+    pub(super) fn repaired(&mut self, repair: MadeRepair) {
+        if repair.kind == SKIP {
+            self.verified.clear();
+        }
+        self.repairs.push(repair);
     }
 
     /// An observation counts for the records that it was made for, and for no later ones.
@@ -322,12 +338,16 @@ impl Offboarding {
     }
 
     pub(super) fn validation(&self, data: bool) -> ValidateRecords {
-        let things = self.removed_targets(data).map(|target| (target.kind, target.thing.clone())).collect();
+        let named = |target: &RemovalTarget| (target.kind, target.thing.clone());
+        let remains =
+            |target: &&RemovalTarget| self.remains.iter().any(|remaining| remaining.thing == target.thing);
         ValidateRecords {
             tenant: self.tenant.clone(),
-            things,
+            things: self.removed_targets(data).map(named).collect(),
             verified: self.verified.clone(),
             remains: self.remains.clone(),
+            found_again: self.removed_targets(true).filter(remains).map(named).collect(),
+            kept: self.targets(|target| self.kept.contains(&target.thing)).map(named).collect(),
             repairs: self.repairs.clone(),
         }
     }

@@ -4,13 +4,13 @@
 //! Invariant: while anything of the tenant is locked in a store, every key of the tenant stays. Which object is under which key is
 //! known to its store alone.
 
-use super::{Offboarding, RemovalTarget, assets};
+use super::{Offboarding, RemovalTarget};
 use crate::{
     destruction::AssetType,
-    platform::{ObservedResource, Observer, SurveyTenant, TenantResource, UNTIL_LIFTED},
+    platform::{ObservedResource, Observer, SYSTEMS, SurveyTenant, TenantResource, UNTIL_LIFTED},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Objects that their store keeps, whoever asks for their removal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,34 +60,56 @@ impl Offboarding {
         target.kind == AssetType::Key && !self.locks().is_empty()
     }
 
+    /// Whether people are told, before they agree, that it is a key that stays.
+    pub(super) fn is_to_stay(&self, target: &RemovalTarget) -> bool {
+        target.kind == AssetType::Key && self.targets.iter().any(|other| other.locked.is_some())
+    }
+
     /// The keys that stay, each with the reason for its record.
     pub(super) fn spared(&self) -> Vec<(TenantResource, String)> {
         let locks = self.locks();
-        let named: Vec<String> =
-            locks.iter().take(10).map(|(thing, lock)| format!("{thing}: {lock}")).collect();
+        let still = |thing: &TenantResource| self.locked_since.iter().any(|(locked, _)| locked == thing);
+        let named = locks.iter().take(10).map(|(thing, lock)| {
+            let ended =
+                if still(thing) { "" } else { "; so it was when people agreed, and later not any more" };
+            format!("{thing}: {lock}{ended}")
+        });
+        let named: Vec<String> = named.collect();
         let more = locks.len().saturating_sub(named.len());
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let all = locks.keys().all(|thing| still(thing));
+        let when = if all { "is locked" } else { "is locked, or was when people agreed" };
         let reason = format!(
-            "the key is not destroyed, since what it may encrypt is locked: {}{more}",
+            "the key is not destroyed, since what it may encrypt {when}: {}{more}",
             named.join("; ")
         );
         let spared = self.targets.iter().filter(|target| self.is_spared(target));
         spared.map(|target| (target.thing.clone(), reason.clone())).collect()
     }
 
-    /// Reads the systems that hold data again, for locks.
+    /// Reads every system again: locks also come where the inventory lists nothing, and keys are looked at before they go.
     pub(super) fn lock_survey(&self) -> SurveyTenant {
-        let data = self.targets.iter().filter(|target| assets::holds_data(target.kind));
-        let systems: BTreeSet<_> = data.map(|target| target.thing.system.clone()).collect();
         SurveyTenant {
             tenant: self.tenant.to_string(),
-            systems: systems.into_iter().collect(),
+            systems: SYSTEMS.map(str::to_owned).to_vec(),
             eyes: Observer::Platform,
         }
     }
 
-    /// Keeps what is locked by now: a lock that came after people agreed spares the keys as well.
+    /// Keeps what is locked by now: a lock that came after people agreed spares the keys as well. Keeps also how each key can come
+    /// back by now, and under which key that is which a retention rule keeps: no later attempt can see that of a key that is gone.
     pub(super) fn relocked(&mut self, seen: Vec<ObservedResource>) {
+        let found = |target: &RemovalTarget| seen.iter().find(|seen| seen.thing == target.thing);
+        let way = |target: &RemovalTarget| {
+            let key = found(target).filter(|key| target.kind == AssetType::Key && key.uid == target.uid)?;
+            Some((target.thing.clone(), key.key_safety().can_come_back))
+        };
+        self.ways_back = self.targets.iter().filter_map(way).collect();
+        let under = |target: &RemovalTarget| {
+            target.keep_until?;
+            Some((target.thing.clone(), found(target)?.encrypted_by()))
+        };
+        self.kept_under = self.targets.iter().filter_map(under).collect();
         let locked = seen.into_iter().filter_map(|seen| Some((seen.thing.clone(), StoreLock::of(&seen)?)));
         self.locked_since = locked.collect();
     }
@@ -98,9 +120,7 @@ impl Offboarding {
             let lock = target.locked.as_ref()?;
             Some(format!("{}: {lock}; they stay", target.thing))
         });
-        let keys = self.targets.iter().filter(|target| {
-            target.kind == AssetType::Key && self.targets.iter().any(|other| other.locked.is_some())
-        });
+        let keys = self.targets.iter().filter(|target| self.is_to_stay(target));
         let keys = keys.map(|target| {
             format!(
                 "{}: the key is not destroyed, since what is locked may be encrypted with it",
@@ -157,6 +177,51 @@ mod tests {
             assert_eq!((keys(&late), late.plan().decides), (0, agreed.decides));
             assert!(late.spared()[0].1.contains("the key is not destroyed"));
         }
+    }
+
+    #[test]
+    fn a_lock_that_ended_since_people_agreed_is_told_as_such_and_the_plan_says_one_thing_of_a_key() {
+        let spec = json!({ "locked": 2, "locked_until": "2031-05-01T00:00:00Z" });
+        let mut ended = offboarding(spec.clone());
+        for key in ended.targets.iter_mut().filter(|target| target.kind == AssetType::Key) {
+            key.can_come_back = [crate::platform::WayBack::Imported].into();
+        }
+        let destroys = ended.plan().decides["destroys"].clone();
+        assert_eq!(destroys.get("exceptions"), None, "{destroys}");
+        assert!(destroys["things"].to_string().contains("what is locked may be encrypted with it"));
+
+        let mut stands = ended.clone();
+        stands.relocked(vec![bucket(spec)]);
+        ended.relocked(Vec::new());
+        assert!(!stands.spared()[0].1.contains("when people agreed"), "{:?}", stands.spared());
+        assert!(ended.spared()[0].1.contains("when people agreed"), "{:?}", ended.spared());
+    }
+
+    #[test]
+    fn locks_are_looked_for_also_where_the_inventory_lists_nothing() {
+        let mut bare = offboarding(json!({}));
+        bare.targets.clear();
+        assert_eq!(bare.lock_survey().systems, SYSTEMS);
+        bare.relocked(vec![bucket(json!({ "locked": 1 }))]);
+        assert_eq!(bare.locked_since.len(), 1);
+    }
+
+    #[test]
+    fn what_is_read_before_the_first_key_goes_is_kept() {
+        let mut known = offboarding(json!({}));
+        let read = |target: &RemovalTarget| ObservedResource {
+            thing: target.thing.clone(),
+            uid: target.uid.clone(),
+            spec: json!({ "can_come_back": ["backed_up"], "key": "provider-archive" }),
+            ..bucket(json!({}))
+        };
+        let seen: Vec<_> = known.targets.iter().map(read).collect();
+        known.relocked(seen);
+        let filing = known.filing();
+        let ways: Vec<_> = filing.ways_back.into_values().flatten().collect();
+        assert_eq!(ways, [crate::platform::WayBack::BackedUp]);
+        let under: Vec<_> = filing.kept_under.into_values().collect();
+        assert_eq!(under, [crate::platform::EncryptedBy::Key("provider-archive".into())]);
     }
 
     #[test]

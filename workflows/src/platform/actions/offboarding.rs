@@ -239,7 +239,8 @@ impl VerifyNothingLeft {
     }
 }
 
-/// Looks for each thing, with the verifier's credentials, and tells those that are gone from those that remain.
+/// Looks for each thing, with the verifier's credentials and with the platform's own, and tells those that are gone from those
+/// that remain. A verifier that sees less than the platform does not hide what is left.
 ///
 /// Run after people have accepted that a verification stays open, so that records say of each thing what was seen of it. Safe to
 /// run twice: it changes nothing, and has nothing to undo.
@@ -276,16 +277,32 @@ impl Action for ObserveAbsence {
         let stamp = CallMetadata::for_action(self, call);
         let mut remains = Vec::new();
         for thing in &self.things {
-            let why = match on.tenant_resources.read_resource(thing, Observer::Verifier, &stamp).await {
-                Ok(None) => continue,
-                Ok(Some(_)) => "the verifier still finds it".to_owned(),
-                Err(error) if error.class == Class::Permanent => {
-                    format!("it could not be looked for: {}", error.message)
-                }
-                Err(error) => return Err(error),
-            };
-            remains.push(RemainingThing { thing: thing.clone(), why });
+            let seen = seen_of(on, thing, &stamp).await?;
+            remains.extend(seen.map(|why| RemainingThing { thing: thing.clone(), why }));
         }
         Ok(ObservedAbsence { verified: verified_systems(on, self.things.iter()), remains })
     }
+}
+
+/// What is seen of a thing that should be gone; none where neither observer finds it.
+async fn seen_of(
+    on: &Platform,
+    thing: &TenantResource,
+    stamp: &CallMetadata,
+) -> Result<Option<String>, ActionError> {
+    let looks = [
+        (Observer::Verifier, "the verifier still finds it"),
+        (Observer::Platform, "the platform still finds it, which the verifier does not see"),
+    ];
+    for (eyes, found) in looks {
+        match on.tenant_resources.read_resource(thing, eyes, stamp).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(Some(found.to_owned())),
+            Err(error) if error.class == Class::Permanent => {
+                return Ok(Some(format!("it could not be looked for: {}", error.message)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }

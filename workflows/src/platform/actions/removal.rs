@@ -1,11 +1,9 @@
 //! Takes away what a tenant leaves behind: rewraps, shreds and removes one thing at a time.
 
 use crate::platform::{
-    CallMetadata, DriveTool, EncryptedBy, ObservedResource, Observer, Platform, ProbeFinding, TenantResource,
-    TenantResources, WayBack,
+    CallMetadata, DriveTool, EmptyProgress, EncryptedBy, ObservedResource, Observer, Platform, ProbeFinding,
+    TenantResource, TenantResources, UNTIL_LIFTED, WayBack,
     call_metadata::{look_again, outcome_unknown},
-    capabilities::tenant_resources::EmptyProgress,
-    capabilities::tenant_resources::UNTIL_LIFTED,
     codes,
 };
 use engine::{Action, ActionError, Call, Class, Probe, Repeat};
@@ -106,6 +104,9 @@ pub struct Shredded {
     /// Every way in which it can come back, as it was seen just before its destruction; empty where it was gone by then.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can_come_back: BTreeSet<WayBack>,
+    /// Whether it was seen then. Where it was not, the ways in which it can come back are not known from here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub seen: bool,
     /// Of what a retention rule keeps: with which key each was seen to be encrypted before this one was destroyed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept: BTreeMap<TenantResource, EncryptedBy>,
@@ -138,19 +139,17 @@ impl Action for ShredKey {
         same(&seen, &self.tenant, &self.uid)?;
         self.removed(on, &seen, &stamp).await?;
         let can_come_back = if self.is_volume() { BTreeSet::new() } else { seen.key_safety().can_come_back };
-        Ok(Shredded { kept, can_come_back, ..self.probed(on, &stamp).await? })
+        Ok(Shredded { kept, can_come_back, seen: true, ..self.probed(on, &stamp).await? })
     }
 
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<Shredded>, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
         let kept = self.kept_under(on, &stamp).await?;
-        Ok(match on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await? {
-            Some(_) => Probe::NotDone,
-            None => {
-                let probed = self.probed(on, &stamp).await;
-                probed.map_or(Probe::NotDone, |shredded| Probe::Done(Shredded { kept, ..shredded }))
-            }
-        })
+        if on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?.is_some() {
+            return Ok(Probe::NotDone);
+        }
+        let probed = self.probed(on, &stamp).await;
+        Ok(probed.map_or(Probe::NotDone, |shredded| Probe::Done(Shredded { kept, ..shredded })))
     }
 }
 
@@ -224,6 +223,7 @@ impl ShredKey {
             transcript,
             tool,
             can_come_back: BTreeSet::new(),
+            seen: false,
             kept: BTreeMap::new(),
         })
     }

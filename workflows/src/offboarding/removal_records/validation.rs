@@ -1,0 +1,221 @@
+//! What records say once others have looked: verified where nothing was found, and taken back where something was.
+
+use super::{BEYOND_USE, lost_with, tool};
+use crate::{
+    destruction::{
+        Actor, AssetId, AssetType, KeyFacts, SanitisationOutcome, SanitisationRecord, Validation,
+        ValidationVerdict, Verification, VerificationMethod, statement_about,
+    },
+    platform::{RemainingThing, TenantResource, VerifiedAs, VerifiedSystems},
+    signing::Moment,
+    tenancy::TenantId,
+};
+use engine::{Call, LedgerAction, MadeRepair, Undecided, View};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.
+///
+/// A record that says something else, such as that the thing is kept, stays as it is; so does one that rests on a statement of a
+/// person, and one of a system of which nothing was observed. A record of what was found again is not verified any more, and
+/// nothing is lost with a key that was not seen to be gone. Safe to decide again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ValidateRecords {
+    /// Whose it was.
+    pub tenant: TenantId,
+    /// What was looked for and not found.
+    pub things: Vec<(AssetType, TenantResource)>,
+    /// With whose credentials, by system, as its backends answered.
+    #[serde(default)]
+    pub verified: VerifiedSystems,
+    /// What was looked for and not seen to be gone.
+    #[serde(default)]
+    pub remains: Vec<RemainingThing>,
+    /// Of what held data and remains: what each is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found_again: Vec<(AssetType, TenantResource)>,
+    /// What its store keeps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<(AssetType, TenantResource)>,
+    /// The repairs that people have made so far.
+    #[serde(default)]
+    pub repairs: Vec<MadeRepair>,
+}
+
+impl LedgerAction for ValidateRecords {
+    const NAME: &'static str = "ValidateRecords";
+    type Output = ();
+
+    fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        let now = Moment::from(view.now());
+        let all = self.things.iter().chain(&self.found_again).chain(&self.kept);
+        view.prefetch::<SanitisationRecord>(all.map(|named| key_of(call, named)))?;
+        for thing in &self.things {
+            let record = view.get::<SanitisationRecord>(&key_of(call, thing))?;
+            let Some(record) =
+                record.filter(|record| record.result == SanitisationOutcome::SanitisedUnverified)
+            else {
+                continue;
+            };
+            if let Some(record) = self.unverified(&record, &thing.1, call) {
+                view.put(&record)?;
+                continue;
+            }
+            let Some(verified) = self.verified.get(&thing.1.system).copied() else { continue };
+            let (verification, validation) =
+                looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
+            view.put(&SanitisationRecord {
+                verification: Some(verification),
+                validation: Some(validation),
+                result: SanitisationOutcome::SanitisedVerified,
+                ..record
+            })?;
+        }
+        self.take_back(view, call)
+    }
+}
+
+/// The document that keeps the record of a thing.
+fn key_of(call: &Call, (kind, thing): &(AssetType, TenantResource)) -> String {
+    SanitisationRecord::key(call.execution, &AssetId::new(*kind, &thing.to_string()))
+}
+
+impl ValidateRecords {
+    /// The record of a thing that was stated to be gone, or not seen to be.
+    fn unverified(
+        &self,
+        record: &SanitisationRecord,
+        thing: &TenantResource,
+        call: &Call,
+    ) -> Option<SanitisationRecord> {
+        let repair = statement_about(&self.repairs, call.execution, thing);
+        let stated = repair.map(|repair| record.clone().stated_by(repair));
+        let remains = self.remains.iter().find(|remaining| remaining.thing == *thing);
+        let Some(remaining) = remains else { return stated };
+        let record = stated.unwrap_or_else(|| record.clone());
+        let result = SanitisationOutcome::Failed { reason: remaining.why.clone() };
+        let key = record.key.clone().map(|key| KeyFacts { observed_absent: false, ..key });
+        Some(SanitisationRecord { result, key, verification: None, validation: None, ..record })
+    }
+
+    /// Takes back what records say of a thing that was found again, and of what was lost with a key that was not seen to be gone.
+    fn take_back(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
+        for thing in &self.found_again {
+            let Some(record) = view.get::<SanitisationRecord>(&key_of(call, thing))? else { continue };
+            let said_gone =
+                [SanitisationOutcome::SanitisedVerified, SanitisationOutcome::SanitisedUnverified];
+            if said_gone.contains(&record.result)
+                && let Some(record) = self.unverified(&record, &thing.1, call)
+            {
+                view.put(&record)?;
+            }
+        }
+        let there = self.keys_not_gone(view, call)?;
+        if there.is_empty() {
+            return Ok(());
+        }
+        for thing in &self.kept {
+            let Some(record) = view.get::<SanitisationRecord>(&key_of(call, thing))? else { continue };
+            if let Some(reason) = not_lost(&record.result, &there) {
+                view.put(&SanitisationRecord { result: SanitisationOutcome::Failed { reason }, ..record })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys, by name, that by their records were not seen to be gone.
+    fn keys_not_gone(&self, view: &mut View, call: &Call) -> Result<Vec<&str>, Undecided> {
+        let mut there = BTreeSet::new();
+        let keys = self.things.iter().chain(&self.found_again).filter(|(kind, _)| *kind == AssetType::Key);
+        for key in keys {
+            let record = view.get::<SanitisationRecord>(&key_of(call, key))?;
+            if record.is_none_or(|record| record.result != SanitisationOutcome::SanitisedVerified) {
+                there.insert(key.1.name.as_str());
+            }
+        }
+        Ok(there.into_iter().collect())
+    }
+}
+
+/// What is true of a thing that stays and was said to be lost with a key, when these keys were not seen to be gone.
+fn not_lost(result: &SanitisationOutcome, keys: &[&str]) -> Option<String> {
+    match result {
+        SanitisationOutcome::NotApplicable { rule, reason, .. } => (rule == BEYOND_USE).then(|| {
+            let keys = keys.join(", ");
+            format!("{reason}; it may be encrypted with key {keys}, which was not seen to be gone")
+        }),
+        SanitisationOutcome::Failed { reason } => keys.iter().find_map(|key| {
+            let kept = reason.strip_suffix(lost_with(key).as_str())?;
+            Some(format!("{kept}it is encrypted with key {key}, which was not seen to be gone"))
+        }),
+        SanitisationOutcome::SanitisedVerified
+        | SanitisationOutcome::SanitisedUnverified
+        | SanitisationOutcome::Skipped { .. }
+        | SanitisationOutcome::PhysicallyDestroyed { .. }
+        | SanitisationOutcome::Unknown => None,
+    }
+}
+
+/// The look that found nothing, and why that is accepted: both say with whose credentials it was made, and no more.
+fn looked_for(record: &SanitisationRecord, verified: VerifiedAs, at: Moment) -> (Verification, Validation) {
+    // Of a volume no key need be known that could be tried: its transcript says what was.
+    let was_decrypted = record.key.as_ref().is_some_and(|key| key.decrypt_fails);
+    let method =
+        if was_decrypted { VerificationMethod::DecryptProbe } else { VerificationMethod::ObservedAbsent };
+    let verification = Verification {
+        method,
+        seed: None,
+        checked: 1,
+        mismatches: 0,
+        unreadable: 0,
+        tool: tool(&format!("look for it {}", verified.phrase())),
+        actor: verifier(verified),
+        verified_as: Some(verified),
+        at,
+    };
+    let validation = Validation {
+        decision: ValidationVerdict::Accept,
+        actor: Actor::program("tenure validation by policy"),
+        at,
+        reason: format!("looked for {}, and not found", verified.phrase()),
+    };
+    (verification, validation)
+}
+
+/// Who looked: a verifier is named only where one did.
+pub(in crate::offboarding) fn verifier(verified: VerifiedAs) -> Actor {
+    Actor::program(match verified {
+        VerifiedAs::Verifier => "tenure verifier",
+        VerifiedAs::Platform => "tenure, with the platform's own credentials",
+        VerifiedAs::Mixed => "tenure, partly with the platform's own credentials",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offboarding::Offboarding;
+    use engine::Workflow as _;
+    use serde_json::Value;
+    use store::Timestamp;
+
+    #[test]
+    fn of_a_look_that_people_leave_out_no_earlier_answer_counts() {
+        let mut me = Offboarding::examples().remove(0);
+        me.verified.insert("objects".into(), VerifiedAs::Verifier);
+        me.note_repair(MadeRepair {
+            kind: "skip".into(),
+            state: "VerifyingDismantled".into(),
+            action: "VerifyNothingLeft".into(),
+            arguments: Value::Null,
+            output: Value::Null,
+            evidence: String::new(),
+            by: "olga".into(),
+            seconded_by: None,
+            reason: "seen".into(),
+            at: Timestamp(0),
+            errors: Vec::new(),
+        });
+        assert_eq!((me.verified.len(), me.repairs.len()), (0, 1));
+    }
+}
