@@ -66,6 +66,7 @@ pub use model::definition::erased_action::{
     ActuatorMarker, ErasedAction, IntoErasedAction, LedgerMarker, StepAction,
 };
 pub use model::definition::flaw::Flaw;
+pub use model::definition::made_repair::MadeRepair;
 pub use model::definition::step::{Act, Approval, Branch, Choose, Commitment, Step, Wait};
 pub use model::definition::workflow::{StateSet, Subject, UpgradeError, Workflow};
 pub use model::documents::notification::Notification;
@@ -74,7 +75,7 @@ pub use model::erased_workflow::ExecutionView;
 pub use model::error::Error;
 pub use model::execution::event::{AttemptRecord, Attribution, Effect, Event, TaskRef, TimetableAlarm};
 pub use model::execution::phase::{Failure, Phase, Reason, Unwinding};
-pub use model::execution::repair::{MadeRepair, Repair, RepairKind};
+pub use model::execution::repair::{Repair, RepairKind};
 pub use model::execution::state::{Execution, Slot};
 pub use model::execution::trail::{TrailEntry, UndoState};
 pub use model::outcome::{Edge, Outcome, Rule};

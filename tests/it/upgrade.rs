@@ -13,12 +13,14 @@ use std::{
     process::Command,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+use store::Timestamp;
 use tempfile::TempDir;
 use tests::{
     processes::{Caller, Server, World},
     servers::postgres::{Cluster, Disk, installed},
     under_test::shifted,
 };
+use workflows::signing::Moment;
 
 /// So long nothing moves before time is moved.
 const STILL: Duration = Duration::from_millis(600);
@@ -273,7 +275,9 @@ impl Upgraded {
         }
         for certificate in all {
             self.run(&["certificate", "download", certificate, "--to", "certificate.json"]);
-            self.run(&["certificate", "verify", "certificate.json", "--key", "issuer.pem"]);
+            // The clock of the servers was moved ahead.
+            let now = Moment::from(Timestamp(u64::try_from(self.now()).unwrap())).to_string();
+            self.run(&["certificate", "verify", "certificate.json", "--key", "issuer.pem", "--at", &now]);
             fs::remove_file(self.dir.path().join("certificate.json")).unwrap();
         }
         let mut tenants: BTreeSet<_> =

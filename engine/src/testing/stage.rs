@@ -118,9 +118,7 @@ impl<W: Workflow> RunEnvironment<W> {
                 self.answer(&engine, &open).await?;
                 continue;
             };
-            if must_skip(stuck) {
-                let repair = Repair::Skip { slot: None };
-                self.deliver(&engine, stuck.id, Event::Repaired { repair, order: order() }).await?;
+            if must_skip(stuck) && self.skip(&engine, stuck.id).await? {
                 continue;
             }
             let reason = reason_of(stuck);
@@ -171,6 +169,17 @@ impl<W: Workflow> RunEnvironment<W> {
         match engine.deliver(id, event).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(()),
             Err(_) if self.store.is_dead() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves out what an execution is parked with. False where that cannot be left out.
+    async fn skip(&self, engine: &Engine<W::Platform>, id: ExecutionId) -> Result<bool, Error> {
+        let repair = Repair::Skip { slot: None };
+        match engine.deliver(id, Event::Repaired { repair, order: order() }).await {
+            Ok(_) => Ok(true),
+            Err(Error::Refused(_)) => Ok(false),
+            Err(_) if self.store.is_dead() => Ok(true),
             Err(error) => Err(error),
         }
     }

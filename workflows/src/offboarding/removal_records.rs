@@ -126,9 +126,10 @@ impl FileRecords {
         destroyed: &DestroyedKeys,
     ) -> Result<Vec<(&'a Asset, &'a RemovalTarget, SanitisationOutcome)>, Undecided> {
         // What a person states of a key says nothing of what was seen.
-        let observed = self.shredded.iter().filter(|shredded| {
-            statement_about(&self.repairs, call.execution, &shredded.thing).is_none()
-        });
+        let observed = self
+            .shredded
+            .iter()
+            .filter(|shredded| statement_about(&self.repairs, call.execution, &shredded.thing).is_none());
         let kept: BTreeMap<_, _> = observed.flat_map(|shredded| &shredded.kept).collect();
         let spared: BTreeSet<_> = self.spared.iter().map(|(thing, _)| thing.name.clone()).collect();
         let mut retained = Vec::new();
@@ -310,11 +311,9 @@ fn fate_of(
     let kept = if no_day { why.clone() } else { format!("{why} {until}") };
     let is_copy = matches!(target.kind, AssetType::Backup | AssetType::Snapshot);
     let result = match key_destruction::is_lost(encrypted_by, destroyed) {
-        Ok(_) if is_copy && destroy_by.is_some() => SanitisationOutcome::NotApplicable {
-            rule: BEYOND_USE.into(),
-            reason: why.clone(),
-            destroy_by,
-        },
+        Ok(_) if is_copy && destroy_by.is_some() => {
+            SanitisationOutcome::NotApplicable { rule: BEYOND_USE.into(), reason: why.clone(), destroy_by }
+        }
         Ok(key) => SanitisationOutcome::Failed { reason: format!("{kept}; {}", lost_with(key)) },
         Err(readable) => SanitisationOutcome::Failed { reason: format!("{kept}; {readable}") },
     };

@@ -79,10 +79,8 @@ impl Offboarding {
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let all = locks.keys().all(|thing| still(thing));
         let when = if all { "is locked" } else { "is locked, or was when people agreed" };
-        let reason = format!(
-            "the key is not destroyed, since what it may encrypt {when}: {}{more}",
-            named.join("; ")
-        );
+        let reason =
+            format!("the key is not destroyed, since what it may encrypt {when}: {}{more}", named.join("; "));
         let spared = self.targets.iter().filter(|target| self.is_spared(target));
         spared.map(|target| (target.thing.clone(), reason.clone())).collect()
     }

@@ -4,12 +4,13 @@ use crate::{
     placement::Candidate,
     policy::{
         OnboardingFacts, OnboardingRequest, PlatformPolicy,
-        decisions::{PolicyQuestion, Ruling, rule},
+        decisions::Ruling,
         parsing::{
             document::{self, Item, Value},
             finding::Invalid,
             reader::{Fields, Reader},
         },
+        question::{PolicyQuestion, rule},
         sections::seats::seats,
     },
     tenancy::{ClusterKind, Gpus, Tenancy},

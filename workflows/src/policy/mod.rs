@@ -15,6 +15,7 @@ pub(crate) mod parsing;
 mod platform_policy;
 mod platform_policy_reader;
 mod preflight;
+mod question;
 mod rules;
 pub(crate) mod sections;
 mod tenant_request;
@@ -39,6 +40,7 @@ pub use platform_policy::{
     ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
 };
 pub use preflight::{ClosedName, Preflight, day, has_ended};
+pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use rules::{Rule, RuleName, rules};
 pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
 pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};

@@ -19,7 +19,7 @@ use std::{
 };
 use workflows::{
     destruction::certificate::{Verification, print, verify_at},
-    signing::{KeyFile, PublicKey},
+    signing::{KeyFile, Moment, PublicKey},
 };
 
 /// What is done about certificates.
@@ -32,6 +32,9 @@ pub(crate) enum Certificate {
         /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
+        /// Take this for the present moment [default: the clock of this machine]. Nothing may be dated beyond it.
+        #[arg(long, value_name = "TIME")]
+        at: Option<Moment>,
     },
     /// Show what a certificate says, verified or not.
     Show {
@@ -60,8 +63,9 @@ pub(crate) enum Certificate {
 
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
-        Certificate::Verify { file, keys } => {
-            let found = verify_now(&bytes(&file)?, &trusted(common, &keys)?);
+        Certificate::Verify { file, keys, at } => {
+            let now = at.unwrap_or_else(|| SystemClock.now().into());
+            let found = verify_at(&bytes(&file)?, &trusted(common, &keys)?, now);
             match common.output {
                 format @ (Format::Json | Format::Yaml) => output::one(
                     format,

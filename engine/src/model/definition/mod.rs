@@ -11,5 +11,6 @@ pub(crate) mod diagram;
 pub(crate) mod erased_action;
 pub(crate) mod flaw;
 pub(crate) mod graph;
+pub(crate) mod made_repair;
 pub(crate) mod step;
 pub(crate) mod workflow;

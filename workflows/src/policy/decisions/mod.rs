@@ -2,7 +2,8 @@
 //!
 //! Each is a pure function of facts and policy, so that a decision can be decided again from what was kept of it, and each
 //! rule it looked at is a [`Reason`] with the place in the policy that says so. Onboarding asks several of them at once, in
-//! [`crate::policy::evaluate`]. [`PolicyQuestion`] is any of them as data, [`RecordedRuling`] one that was decided and kept.
+//! [`crate::policy::evaluate`]. [`crate::policy::PolicyQuestion`] is any of them as data,
+//! [`crate::policy::RecordedRuling`] one that was decided and kept.
 
 mod approval;
 mod clusters;
@@ -11,7 +12,6 @@ mod failure;
 mod guard;
 mod isolation;
 mod permission;
-mod question;
 mod quota_amount;
 mod retention;
 mod schedulers;
@@ -27,7 +27,6 @@ pub use isolation::{
 pub use permission::{
     BorrowRefusal, Borrower, Permission, PermissionFacts, Sharing, borrow_refusals, decide_permission,
 };
-pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use quota_amount::{GrantedAmount, QuotaAmountFacts, decide_quota_amount};
 pub use retention::{
     RetentionFacts, RetentionPeriod, RetentionRuling, decide_retention, retention_covers, retention_period,

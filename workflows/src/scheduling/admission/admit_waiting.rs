@@ -303,7 +303,7 @@ impl AdmissionTx {
             let shape = (waits.requests.clone(), waits.together);
             let wanted = match known.get(&shape) {
                 Some(wanted) => wanted.clone(),
-                None => self.to_call_back(view, workspace, &waits, kinds)?,
+                None => self.called_back_for(view, workspace, &waits, kinds)?,
             };
             known.insert(shape, wanted.clone());
             unmet.extend(wanted.map(|wanted| (waits, wanted)));
@@ -313,7 +313,7 @@ impl AdmissionTx {
 
     /// What of `kinds` is called back for one that waits: nothing if the nodes in service are too small for it, although its promise
     /// holds. `None` if it lacks none of them.
-    fn to_call_back(
+    fn called_back_for(
         &mut self,
         view: &mut View,
         workspace: &WorkspaceName,
