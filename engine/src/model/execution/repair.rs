@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::Timestamp;
 
 /// A way to mend an execution. Which slot is meant is counted from 0, as the execution shows its slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumDiscriminants)]
