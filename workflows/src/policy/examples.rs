@@ -1,16 +1,18 @@
 //! Examples that a policy carries: what it must decide on which facts. `tenure policy test` runs them.
 
+pub(super) mod question;
+
 use crate::{
     placement::Candidate,
     policy::{
         OnboardingFacts, OnboardingRequest, PlatformPolicy,
         decisions::Ruling,
+        examples::question::{PolicyQuestion, rule},
         parsing::{
             document::{self, Item, Value},
             finding::Invalid,
             reader::{Fields, Reader},
         },
-        question::{PolicyQuestion, rule},
         sections::seats::seats,
     },
     tenancy::{ClusterKind, Gpus, Tenancy},

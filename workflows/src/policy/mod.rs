@@ -15,7 +15,6 @@ pub(crate) mod parsing;
 mod platform_policy;
 mod platform_policy_reader;
 mod preflight;
-mod question;
 mod rules;
 pub(crate) mod sections;
 mod tenant_request;
@@ -26,6 +25,7 @@ mod warnings;
 pub use crate::duration;
 pub use crate::tenancy::PolicyRef;
 pub use decision::{Decision, Judgement, OnboardingFacts, Reason, Verdict};
+pub use examples::question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use examples::{Example, Expected, Outcome, test};
 pub use explain::{ApplicableRule, Subject, explain};
 pub use onboarding_decision::{OnboardingEvaluation, evaluate, preflight::check_on};
@@ -40,7 +40,6 @@ pub use platform_policy::{
     ComplianceDemands, OnboardingApproval, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy,
 };
 pub use preflight::{ClosedName, Preflight, day, has_ended};
-pub use question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
 pub use rules::{Rule, RuleName, rules};
 pub use sections::admission::{AdmissionRules, AgingRules, SoftThreshold};
 pub use sections::approvals::{ApprovalGate, ApprovalGates, QuotaIncreaseApproval};

@@ -179,6 +179,7 @@ fn others(value: &Value) -> Vec<Value> {
         "registry.example.org",
         "telemetry",
         "backup",
+        "A100",
     ];
     match value {
         Value::Bool(value) => vec![json!(!value)],
