@@ -8,10 +8,10 @@
 //! ```
 //! use workflows::scheduling::planner::*;
 //!
-//! let h100 = Kind::gpu("h100");
+//! let h100 = ResourceKind::gpu("h100");
 //! let mut snapshot = Snapshot::new();
 //! snapshot.add_cohort("acme", None, Sharing::default())?;
-//! let lender = Preemption { reclaim_within_cohort: Preempt::Any, ..Preemption::default() };
+//! let lender = Preemption { reclaim_within_cohort: PreemptPolicy::Any, ..Preemption::default() };
 //! for workspace in ["production", "research"] {
 //!     snapshot.add_workspace(workspace, Some("acme"), lender, Sharing::default())?;
 //!     snapshot.set_quota(workspace, &h100, Quota { nominal: 8, ..Quota::default() })?;
@@ -21,7 +21,7 @@
 //! }
 //!
 //! let demand = Demand::new("d-1", "production", [(h100, 4)].into());
-//! let Answer::Reclaim(plan) = plan(&snapshot, &demand, &Settings::default()).unwrap() else { panic!() };
+//! let PlanAnswer::Reclaim(plan) = plan(&snapshot, &demand, &Settings::default()).unwrap() else { panic!() };
 //! assert_eq!(plan.victims.len(), 4);
 //! # Ok::<(), Unknown>(())
 //! ```
