@@ -27,8 +27,11 @@ async fn failed_starts(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPla
         let page = page.map_err(engine::Error::from)?;
         for found in &page.items {
             let Ok(failed) = app.engine.parse_document::<FailedStart>(found) else { continue };
-            if failed.is_stuck() && rows.len() < MOST_STARTS && still_admitted(app, &failed).await? {
+            if failed.is_stuck() && still_admitted(app, &failed).await? {
                 rows.push(not_started(&failed, now));
+            }
+            if rows.len() >= MOST_STARTS {
+                return Ok(rows);
             }
         }
         after = page.next;
