@@ -22,7 +22,7 @@ const PAGES: [&str; 12] = [
     "audit.md",
     "certificate.md",
     "schedules.md",
-    "limits.md",
+    "admission.md",
     "search.md",
     "usage.md",
     "policy.md",
