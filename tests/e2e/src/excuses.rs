@@ -18,10 +18,10 @@ pub fn unchanging(case: &str) -> Option<&'static str> {
 #[must_use]
 pub fn keyless(case: &str) -> Option<&'static str> {
     match case {
-        "repeat.key_reused" => Some("the target has no idempotency keys: each call reads before it changes an object"),
-        "fence.make" => {
-            Some("epochs are stored on the object, and the other object is a different one")
+        "repeat.key_reused" => {
+            Some("the target has no idempotency keys: each call reads before it changes an object")
         }
+        "fence.make" => Some("epochs are stored on the object, and the other object is a different one"),
         "fence.undone" => {
             Some("a removed object has no epoch: only the lease of the engine prevents a late call")
         }

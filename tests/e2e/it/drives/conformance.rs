@@ -168,9 +168,7 @@ impl Subject for Erasures {
             return Some("an erasure has no undo");
         }
         match case {
-            "make.marks" => {
-                Some("a drive has no mark: only the file on the node records its step")
-            }
+            "make.marks" => Some("a drive has no mark: only the file on the node records its step"),
             "make.foreign" | "repeat.make_equal" | "repeat.make_unequal" | "dry_run.make_refused" => Some(
                 "an erasure has no owner: a second one is rejected while one runs (`drive.busy`), and is a new one afterwards",
             ),

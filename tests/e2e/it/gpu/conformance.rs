@@ -224,7 +224,9 @@ impl Subject for Layouts {
             Trouble::LoseRequest | Trouble::LoseAnswer if self.agents.is_none() => {
                 return Err("a call into a library of the process always returns while the process lives");
             }
-            Trouble::Garbage if self.agents.is_none() => return Err("the library answers in C types, which cannot be malformed text"),
+            Trouble::Garbage if self.agents.is_none() => {
+                return Err("the library answers in C types, which cannot be malformed text");
+            }
             Trouble::Slow(span) if self.agents.is_none() && span > Duration::from_secs(1) => {
                 return Err("a call into a library of the process cannot be interrupted");
             }
@@ -240,9 +242,9 @@ impl Subject for Layouts {
 
     fn excused(&self, case: &str) -> Option<&'static str> {
         match case {
-            "make.marks" | "undo.own" | "remove.again" | "remove.replaced" | "lost_answer.make_undo" => Some(
-                "a layout has no mark and no identity: only the file on the node records its step",
-            ),
+            "make.marks" | "undo.own" | "remove.again" | "remove.replaced" | "lost_answer.make_undo" => {
+                Some("a layout has no mark and no identity: only the file on the node records its step")
+            }
             "make.foreign" | "repeat.make_unequal" | "dry_run.make_refused" | "twins.make_rivals" => {
                 Some("a layout has no owner: the last one that was set is in force")
             }
@@ -252,9 +254,7 @@ impl Subject for Layouts {
             | "change.gone"
             | "repeat.change_by_other"
             | "dry_run.change_refused"
-            | "twins.change_rivals" => {
-                Some("the call replaces any layout: it does not name the old one")
-            }
+            | "twins.change_rivals" => Some("the call replaces any layout: it does not name the old one"),
             "repeat.key_reused" | "fence.make" => {
                 Some("keys and epochs are stored per node, and the other object is another node")
             }

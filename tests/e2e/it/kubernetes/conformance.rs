@@ -114,7 +114,9 @@ impl Subject for Quotas<'_> {
         match case {
             "fence.make" => Some("epochs are stored on the object and compared per object"),
             "fence.undone" => Some("the epoch is removed together with its object"),
-            "repeat.key_reused" => Some("keys are stored on the object, and not searched for on other objects"),
+            "repeat.key_reused" => {
+                Some("keys are stored on the object, and not searched for on other objects")
+            }
             _ => None,
         }
     }
