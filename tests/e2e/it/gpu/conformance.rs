@@ -246,7 +246,7 @@ impl Subject for Layouts {
                 Some("a layout has no mark and no identity: only the file on the node records its step")
             }
             "make.foreign" | "repeat.make_unequal" | "dry_run.make_refused" | "twins.make_rivals" => {
-                Some("a layout has no owner: the last one that was set is in force")
+                Some("a layout has no owner: the latest layout is in force")
             }
             "change.stale"
             | "change.drifted"
