@@ -2,7 +2,7 @@
 //!
 //! Workflows name the actions; backends implement the traits. Invariant: every call that changes something carries a
 //! [`CallMetadata`], and every object made carries the step that made it, so that an undo finds its own work by name and
-//! leaves another's alone. `docs/actuators.md` lists capabilities, codes and remedies.
+//! leaves another's alone. `docs/backends/contract.md` lists the capabilities, `docs/operations.md` the codes with their remedies.
 
 mod actions;
 mod call_metadata;
