@@ -87,7 +87,8 @@ impl<W: Workflow> TransitionCtx<W> {
             }
             return Ok(());
         }
-        let Step::Act(act) = self.step() else { return Err(Refusal::Stale) };
+        let step = self.known.step(&self.exec);
+        let Step::Act(act) = &*step else { return Err(Refusal::Stale) };
         match self.judge_result(ticket.slot, result, &act.retry) {
             Judgement::Again(after) => self.schedule_slot(ticket.slot, after),
             Judgement::Final(result) => {
@@ -97,7 +98,7 @@ impl<W: Workflow> TransitionCtx<W> {
                 }
                 self.set_undo_state(ticket.slot, &result);
                 self.close_slot(ticket.slot, result);
-                self.continue_act(&act);
+                self.continue_act(act);
             }
         }
         Ok(())
@@ -305,6 +306,7 @@ impl<W: Workflow> TransitionCtx<W> {
             self.pass_pivot();
         }
         self.exec.data = data;
+        self.known.forget();
         self.enter(act.next, Some(DONE.into()));
     }
 

@@ -3,16 +3,21 @@
 //! A cut depends on the bytes before it alone, so a change in the middle of a body moves the cuts near it and no others:
 //! the other pages stay as they are stored.
 
+use std::sync::Arc;
+
 /// The shortest page but the last, in bytes.
 pub(super) const SHORTEST: usize = 4 << 10;
 /// The longest page, in bytes. With its key and its encryption it stays below 64 KiB.
 pub(super) const LONGEST: usize = 48 << 10;
 /// After the shortest length, one byte in 2 to the power of this is a cut: pages have about 20 KiB.
 const BITS: u32 = 14;
+/// How many stored pages are compared with what follows a change, to find where the stored ones go on.
+const LOOK_AHEAD: usize = 8;
 /// How many bytes decide about a cut: those that a shift by one bit each has not moved out of the sum.
 const WINDOW: usize = 64;
 
 /// The pages of `body`, in order.
+#[cfg(test)]
 pub(super) fn split(body: &[u8]) -> Vec<&[u8]> {
     let mut pages = Vec::new();
     let mut rest = body;
@@ -22,6 +27,42 @@ pub(super) fn split(body: &[u8]) -> Vec<&[u8]> {
         rest = after;
     }
     pages
+}
+
+/// A page of a body, as [`split_again`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    /// The stored page of this number.
+    Stored(usize),
+    /// Another one.
+    New(&'a [u8]),
+}
+
+/// The pages of `body`, in order, where those that it has in common with the body of `stored` pages are found by comparing bytes: only the
+/// pages near a change are cut and hashed.
+pub(super) fn split_again<'a>(stored: &[Arc<[u8]>], body: &'a [u8]) -> Vec<Part<'a>> {
+    let (mut parts, mut rest, mut next) = (Vec::new(), body, 0);
+    while !rest.is_empty() {
+        let ahead = stored.iter().enumerate().skip(next).take(LOOK_AHEAD);
+        let mut same = ahead.filter(|(number, page)| {
+            // The first byte after a page decides that it ends there; the last page ends with its body.
+            let after = stored.get(number + 1).and_then(|page| page.first());
+            rest.starts_with(page) && rest.get(page.len()) == after
+        });
+        let (part, length) = match same.next() {
+            Some((number, page)) => {
+                next = number + 1;
+                (Part::Stored(number), page.len())
+            }
+            None => {
+                let length = first_cut(rest);
+                (Part::New(rest.get(..length).unwrap_or(rest)), length)
+            }
+        };
+        parts.push(part);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    parts
 }
 
 fn first_cut(body: &[u8]) -> usize {
@@ -58,6 +99,54 @@ mod tests {
 
         assert!(old.len() > 40, "{}", old.len());
         assert!(changed <= 2, "{changed} of {}", new.len());
+    }
+
+    #[test]
+    fn a_body_that_is_split_again_has_the_same_pages_as_one_that_is_split_anew() {
+        let before = body(5_000);
+        let stored: Vec<Arc<[u8]>> = split(&before).into_iter().map(Arc::from).collect();
+        let middle = before.len() / 2;
+        let splice = |at: usize, gone: usize, text: &[u8]| {
+            let mut after = before.clone();
+            after.splice(at..at + gone, text.iter().copied());
+            after
+        };
+        let cases = [
+            before.clone(),
+            splice(middle, 0, b"\"output\":{\"serial\":12345}"),
+            splice(middle, 60_000, b""),
+            splice(0, 1, b""),
+            splice(before.len(), 0, b"and more"),
+            splice(before.len() - 9, 9, b""),
+            splice(0, before.len(), b""),
+            splice(middle, 0, &before),
+        ];
+        for after in cases {
+            let parts = split_again(&stored, &after);
+
+            let pages: Vec<&[u8]> = parts
+                .iter()
+                .map(|part| match part {
+                    Part::Stored(number) => &stored[*number],
+                    Part::New(content) => content,
+                })
+                .collect();
+            assert_eq!(pages, split(&after));
+        }
+    }
+
+    #[test]
+    fn after_a_change_in_the_middle_few_pages_are_cut_and_hashed() {
+        let before = body(40_000);
+        let stored: Vec<Arc<[u8]>> = split(&before).into_iter().map(Arc::from).collect();
+        let mut after = before.clone();
+        let middle = after.len() / 2;
+        after.splice(middle..middle, *b"\"output\":{\"serial\":12345}");
+
+        let parts = split_again(&stored, &after);
+
+        let new = parts.iter().filter(|part| matches!(part, Part::New(_))).count();
+        assert!(new <= 3, "{new} of {}", parts.len());
     }
 
     #[test]
