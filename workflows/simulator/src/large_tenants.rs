@@ -36,9 +36,7 @@ impl PartOfLife {
     /// What `count` comes to for each node.
     #[must_use]
     pub fn per_node(&self, count: u64) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-        let count = count as f64;
-        count / f64::from(self.nodes.max(1))
+        count as f64 / f64::from(self.nodes.max(1))
     }
 }
 

@@ -16,6 +16,7 @@ use workflows::{
     policy::{Invalid, OnboardingRequest},
     quota_change::{QuotaRequest, increase::QuotaIncrease},
     signing::Moment,
+    tenancy::{NameError, TenantId},
 };
 
 const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
@@ -36,7 +37,7 @@ pub(super) struct Stage {
 
 fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
     let wrong = |invalid: Invalid| ActionError::permanent("policy.invalid", invalid);
-    let name = |error: workflows::tenancy::NameError| ActionError::permanent("policy.invalid", error);
+    let name = |error: NameError| ActionError::permanent("policy.invalid", error);
     import_sites(view, &parse_sites(SITES).map_err(wrong)?)?;
     let mut text = String::from("sn,cpu_milli,memory_mib,gpu,model\n");
     for number in 0..nodes {
@@ -88,7 +89,8 @@ impl Stage {
 
     pub(super) async fn offboard(&self) -> Result<(), Failure> {
         let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
-        let (tenant, at) = ("acme".parse()?, Moment::from(BEGIN));
+        let tenant: TenantId = "acme".parse()?;
+        let at = Moment::from(BEGIN);
         let leaves = Offboarding::new(tenant, basis, "rita".into(), at, "the end".into());
         self.to_end(leaves, "Closed").await
     }
