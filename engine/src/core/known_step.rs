@@ -3,24 +3,21 @@
 //! A step over thousands of nodes is built once for all its slots, not for each of their results. Pure, a part of
 //! [`transition`](crate::transition()). Invariant: a value is used only with the state and the data that it was made from.
 
+use super::encoded::Encoded;
 use crate::{Execution, Plan, PlanDigest, Step, Workflow};
 use std::sync::Arc;
 
-/// The step and the plan of an execution, as far as they are known.
+/// The step, the plan and the JSON of an execution, as far as they are known.
 pub(crate) struct KnownStep<W: Workflow> {
     step: Option<Arc<Step<W>>>,
     plan: Option<Arc<(Plan, PlanDigest)>>,
+    /// What of the execution is encoded.
+    pub(crate) encoded: Encoded,
 }
 
 impl<W: Workflow> Default for KnownStep<W> {
     fn default() -> Self {
-        Self { step: None, plan: None }
-    }
-}
-
-impl<W: Workflow> Clone for KnownStep<W> {
-    fn clone(&self) -> Self {
-        Self { step: self.step.clone(), plan: self.plan.clone() }
+        Self { step: None, plan: None, encoded: Encoded::default() }
     }
 }
 

@@ -73,7 +73,8 @@ pub(crate) fn transition_with<W: Workflow>(
     turn.apply(event)?;
     turn.void_outdated_votes();
     turn.set_promise_alarm();
-    if keeps {
+    // On the way back the slots are others, and trail entries change many at a time.
+    if keeps && matches!(turn.exec.phase, Phase::Forward) {
         *known = turn.known;
     }
     Ok(Transition { execution: turn.exec, effects: turn.effects, edges: turn.edges, closed: turn.closed })

@@ -92,8 +92,8 @@ fn next_record<W: Workflow>(
     at: Timestamp,
 ) -> Result<Record, Error> {
     let subject = execution.data.subject();
-    let body =
-        serde_json::to_vec(execution).map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
+    let body = encoded(record, execution, known)
+        .map_err(|error| Error::Unreadable { id: record.id, why: error.to_string() })?;
     Ok(Record {
         id: record.id,
         revision: record.revision,
@@ -112,6 +112,21 @@ fn next_record<W: Workflow>(
         attributes: attributes(&record.attributes, execution, closed, known),
         body,
     })
+}
+
+/// The execution as it is stored. Of a large one only what has changed is encoded.
+fn encoded<W: Workflow>(
+    record: &Record,
+    execution: &Execution<W>,
+    known: &mut KnownStep<W>,
+) -> serde_json::Result<Vec<u8>> {
+    if record.body.len() <= store::paged::INLINE_LIMIT {
+        return serde_json::to_vec(execution);
+    }
+    let body = known.encoded.encode(execution)?;
+    // Up to this length the tests compare.
+    debug_assert!(body.len() > 256 << 10 || serde_json::to_vec(execution)? == body);
+    Ok(body)
 }
 
 /// Returns true if the execution may grow further: it goes forward, and was not asked to turn back.
