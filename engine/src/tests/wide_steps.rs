@@ -46,7 +46,7 @@ impl Action for Take {
     type Platform = ();
     type Output = String;
 
-    async fn run(&self, (): &(), call: &Call) -> Result<String, ActionError> {
+    async fn run(&self, _: &(), call: &Call) -> Result<String, ActionError> {
         match (call.attempt, self.node % 7) {
             (1, 0) => Err(ActionError::transient("take.busy", "not yet")),
             (1, 2) => Err(ActionError::unknown("take.silent", "no answer")),
@@ -60,7 +60,7 @@ impl Action for GiveBack {
     type Platform = ();
     type Output = ();
 
-    async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
+    async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> {
         Ok(())
     }
 }
@@ -70,7 +70,7 @@ impl Action for Read {
     type Platform = ();
     type Output = ();
 
-    async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
+    async fn run(&self, _: &(), _: &Call) -> Result<(), ActionError> {
         if self.broken { Err(ActionError::permanent("read.broken", "it is broken")) } else { Ok(()) }
     }
 }

@@ -11,11 +11,11 @@ pub(super) const SHORTEST: usize = 4 << 10;
 pub(super) const LONGEST: usize = 48 << 10;
 /// From here on a cut is sought with less patience, in bytes. In lists of like entries most of a page looks the same, and offers no cut; a
 /// page that ended at its longest would move every page after it.
-const MIDDLE: usize = 12 << 10;
+const MIDDLE: usize = 8 << 10;
 /// After the shortest length, one byte in 2 to the power of this is a cut.
 const BITS: u32 = 14;
-/// The same after the middle. Pages have about 12 KiB on average.
-const BITS_AFTER_MIDDLE: u32 = 9;
+/// The same after the middle. Pages have about 10 KiB on average.
+const BITS_AFTER_MIDDLE: u32 = 10;
 /// How many stored pages are compared with what follows a change, to find where the stored ones go on.
 const LOOK_AHEAD: usize = 8;
 /// How many bytes decide about a cut: those that a shift by one bit each has not moved out of the sum.
