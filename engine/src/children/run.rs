@@ -358,9 +358,10 @@ fn parent_link(
         return Err(ActionError::permanent("child.unauthorised", "nothing has authorised the parent's plan"));
     };
     let plan = child.plan();
-    if !standing.plan.covers(&plan) {
-        let why = format!("the parent's plan {} does not cover {:?}", standing.digest, plan.title);
+    let (parent_plan, digest) = &*standing.plan;
+    if !parent_plan.covers(&plan) {
+        let why = format!("the parent's plan {digest} does not cover {:?}", plan.title);
         return Err(ActionError::permanent("child.not_in_plan", why));
     }
-    Ok(ParentLink { parent, authority: Some((standing.digest, authoriser)) })
+    Ok(ParentLink { parent, authority: Some((digest.clone(), authoriser)) })
 }

@@ -14,6 +14,7 @@ use crate::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 use store::{Entry, ExecutionId, Put, Record, Task, TaskId, Timestamp};
 
 /// An execution as people see it.
@@ -32,8 +33,8 @@ pub struct ExecutionView {
 /// An execution as one that it starts looks at it.
 #[derive(Debug)]
 pub(crate) struct ParentAuthority {
-    pub(crate) plan: Plan,
-    pub(crate) digest: PlanDigest,
+    /// Its plan, and the plan's digest.
+    pub(crate) plan: Arc<(Plan, PlanDigest)>,
     pub(crate) authoriser: Option<Authoriser>,
     /// Where the credential came from by which it was asked for.
     pub(crate) requester: Option<Provenance>,

@@ -239,7 +239,8 @@ impl Paged {
                 return Err(Error::TooLarge { what, size, limit: PAGED_LIMIT });
             }
             Some(body) if body.len() > INLINE_LIMIT => {
-                let (head, added) = Head::from_pages(old, replaced.version(owner), &body);
+                let content = self.known_content(owner, old);
+                let (head, added) = Head::from_pages(old, &content, replaced.version(owner), &body);
                 for (page, content) in added {
                     let key = page.key(owner);
                     self.cache.insert_page(key.clone(), page.digest(), content.into());
@@ -253,6 +254,13 @@ impl Paged {
             pages.entry(page.key(owner)).or_insert(None);
         }
         Ok((row, head))
+    }
+
+    /// What the pages of `head` hold, if all of them are remembered.
+    fn known_content(&self, owner: &Owner, head: Option<&Head>) -> Vec<Arc<[u8]>> {
+        let pages = head.map_or(&[][..], |head| head.pages.as_slice());
+        let content = pages.iter().map(|page| self.cache.page(&page.key(owner), page.digest()));
+        content.collect::<Option<_>>().unwrap_or_default()
     }
 
     /// The pages of a record that goes with this commit. A record with a long history stays until the last part of it is erased.

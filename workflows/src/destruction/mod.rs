@@ -18,6 +18,7 @@ pub(crate) mod sanitisation;
 
 pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
 pub use hold_orders::{PlaceHold, ReleaseHold};
+pub(crate) use inventory::assets_of_node;
 pub use inventory::{Inventory, InventoryHead, InventoryPage, OpenReason};
 pub use ledger::{
     CheckHolds, DestructionProgress, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot,

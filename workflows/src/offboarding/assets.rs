@@ -2,7 +2,7 @@
 
 use super::{LeavingTenant, Offboarding};
 use crate::{
-    destruction::{Asset, AssetType, DataClass, Scan},
+    destruction::{Asset, AssetId, AssetType, DataClass, Scan},
     platform::{
         Devices, LUKS_KEY, ObservedResource, TenantResource, bucket_name, flavor_name, tenant_name,
         workspace_name,
@@ -127,6 +127,18 @@ pub(super) fn parts(
         }
     }
     all
+}
+
+/// How the ids of the assets of a node begin, as [`parts`] makes them.
+pub(super) fn part_beginnings(cluster: &str, node: &str) -> Vec<String> {
+    let place = format!("machines/{cluster}");
+    let words = [
+        (AssetType::Node, format!("Node/{node}")),
+        (AssetType::Gpu, format!("Gpu/{node}/")),
+        (AssetType::Nvme, format!("Drive/{node}/")),
+        (AssetType::Nic, format!("Nic/{node}/")),
+    ];
+    words.into_iter().map(|(kind, rest)| AssetId::new(kind, &format!("{place}/{rest}")).0).collect()
 }
 
 /// What onboarding makes, by its deterministic names: the scan of our own records.

@@ -93,7 +93,7 @@ pub struct Slot {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
     /// When it was first asked for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub first_at: Timestamp,
     /// Attempts that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -114,6 +114,11 @@ pub struct Slot {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Result<Value, ActionError>>,
+}
+
+/// A slot that was not asked for is stored without a moment: thousands of these are a few kilobytes.
+fn is_unset(at: &Timestamp) -> bool {
+    *at == Timestamp(0)
 }
 
 impl<W: Workflow> Execution<W> {

@@ -201,6 +201,7 @@ fn keep(
     for page in issued.pages.len()..before {
         view.delete::<CertificatePage>(&CertificatePage::key(id, page))?;
     }
+    view.prefetch::<CertificatePage>((0..issued.pages.len()).map(|page| CertificatePage::key(id, page)))?;
     for (page, text) in issued.pages.iter().enumerate() {
         view.put(&CertificatePage { certificate: id, page, text: text.clone() })?;
     }
