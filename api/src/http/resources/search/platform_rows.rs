@@ -1,6 +1,7 @@
 //! Rows of `/v1/stuck` that are of no open execution: limits that are closed, a clock that jumped, and workloads that do not start.
 
-use crate::{http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
+use super::visible::{Sight, Visible, Warning};
+use crate::{auth::Verb, http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
 use engine::{ClockJump, Entity as _, KeyStatus};
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
@@ -9,32 +10,56 @@ use workflows::tenancy::{FailedStart, Workload, WorkloadState};
 /// The most workloads that are listed.
 const MOST_STARTS: usize = 100;
 
-/// Everything of the platform that an operator has to look at.
-pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+/// Everything beside executions that an operator has to look at, and that `sight` shows.
+pub(super) async fn all(
+    app: &ServerState,
+    sight: &Sight<'_>,
+    now: Timestamp,
+) -> Result<Visible<StuckPlatform>, Problem> {
     let limits = app.engine.limit_statuses().await?;
     let closed = limits.iter().filter_map(|limit| closed(limit, now));
     let mut rows: Vec<StuckPlatform> =
         app.engine.clock_jump().map(|jump| jumped(jump, now)).into_iter().chain(closed).collect();
-    rows.extend(failed_starts(app, now).await?);
-    Ok(rows)
+    rows.extend(failed_starts(app, sight, now).await?);
+    Ok(sight.only(rows))
 }
 
 /// Workloads that are admitted and that their clusters do not start.
-async fn failed_starts(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+async fn failed_starts(
+    app: &ServerState,
+    sight: &Sight<'_>,
+    now: Timestamp,
+) -> Result<Vec<StuckPlatform>, Problem> {
+    let page = async |after: Option<String>| {
+        let found = app.engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
+        let found = found.map_err(engine::Error::from)?;
+        let parsed = found.items.iter().filter_map(|found| app.engine.parse_document::<FailedStart>(found).ok());
+        Ok((parsed.collect(), found.next))
+    };
+    let row = async |failed: FailedStart| {
+        // Before the bound: rows that the caller does not see leave room for those that it sees.
+        let shown = failed.is_stuck() && sight.sees(failed.tenant.as_str(), Verb::ReadExecutions);
+        Ok((shown && still_admitted(app, &failed).await?).then(|| not_started(&failed, now)))
+    };
+    first_rows(MOST_STARTS, page, row).await
+}
+
+/// Returns the first `most` rows that `row` makes of the items of the pages, and reads no more of them than that takes.
+async fn first_rows<T, R>(
+    most: usize,
+    page: impl AsyncFn(Option<String>) -> Result<(Vec<T>, Option<String>), Problem>,
+    row: impl AsyncFn(T) -> Result<Option<R>, Problem>,
+) -> Result<Vec<R>, Problem> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
-        let page = app.engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
-        let page = page.map_err(engine::Error::from)?;
-        for found in &page.items {
-            let Ok(failed) = app.engine.parse_document::<FailedStart>(found) else { continue };
-            if failed.is_stuck() && still_admitted(app, &failed).await? {
-                rows.push(not_started(&failed, now));
-            }
-            if rows.len() >= MOST_STARTS {
+        let (items, next) = page(after).await?;
+        for item in items {
+            rows.extend(row(item).await?);
+            if rows.len() >= most {
                 return Ok(rows);
             }
         }
-        after = page.next;
+        after = next;
         if after.is_none() {
             return Ok(rows);
         }
@@ -55,6 +80,7 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
     StuckPlatform {
         id: failed.execution.to_string(),
         workflow: StuckPlatform::START,
+        tenant: Some(failed.tenant.to_string()),
         subject: format!("workload/{}/{}", failed.tenant, failed.workload),
         state: "failed",
         reason: StuckPlatform::NOT_STARTED,
@@ -67,13 +93,13 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
 }
 
 /// What is not wrong, but leaves operators without word of what is.
-pub(super) fn warnings(app: &ServerState) -> Vec<String> {
+pub(super) fn warnings(app: &ServerState) -> Vec<Warning> {
+    let mut warnings = Vec::new();
     if app.outbox.channels().is_empty() {
-        return vec![
-            "no notification channel is set: no operator hears of what is stuck (notify.channels)".to_owned(),
-        ];
+        let text = "no notification channel is set: no operator hears of what is stuck (notify.channels)";
+        warnings.push(Warning(text.to_owned()));
     }
-    Vec::new()
+    warnings
 }
 
 fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
@@ -83,6 +109,7 @@ fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
     let row = StuckPlatform {
         id: limit.key.clone(),
         workflow: StuckPlatform::LIMIT,
+        tenant: None,
         subject: format!("limit/{}", limit.key),
         state: "closed",
         reason: StuckPlatform::CLOSED,
@@ -104,6 +131,7 @@ fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
     StuckPlatform {
         id: "clock".to_owned(),
         workflow: StuckPlatform::CLOCK,
+        tenant: None,
         subject: "platform/clock".to_owned(),
         state: "jumped",
         reason: StuckPlatform::JUMPED,
@@ -118,6 +146,7 @@ fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_clock_that_jumped_says_from_when_to_when_and_what_to_do() {
@@ -125,5 +154,30 @@ mod tests {
         assert_eq!((row.reason, row.age_seconds), ("clock_jumped", 60));
         let message = row.message.unwrap_or_default();
         assert!(message.contains("1970-01-01") && message.contains("1970-01-02"), "{message}");
+    }
+
+    /// Reads pages of `size` numbers of which every `each`th makes a row; returns how many rows, pages and items were read.
+    async fn read(items: usize, size: usize, each: usize) -> (usize, usize, usize) {
+        let (pages, read) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let page = async |after: Option<String>| {
+            pages.fetch_add(1, Ordering::Relaxed);
+            let from: usize = after.map_or(0, |after| after.parse().unwrap());
+            let to = items.min(from + size);
+            Ok(((from..to).collect(), (to < items).then(|| to.to_string())))
+        };
+        let row = async |item: usize| {
+            read.fetch_add(1, Ordering::Relaxed);
+            Ok(item.is_multiple_of(each).then_some(item))
+        };
+        let rows = first_rows(MOST_STARTS, page, row).await.unwrap();
+        (rows.len(), pages.into_inner(), read.into_inner())
+    }
+
+    #[tokio::test]
+    async fn no_more_failed_starts_are_read_than_fill_the_list() {
+        assert_eq!(read(100_000, 500, 1).await, (100, 1, 100));
+        assert_eq!(read(100_000, 500, 10).await, (100, 2, 991), "others are passed over");
+        assert_eq!(read(1_200, 500, 100).await, (12, 3, 1_200), "a list that is not full reads all pages");
+        assert_eq!(read(0, 500, 1).await, (0, 1, 0));
     }
 }
