@@ -53,6 +53,7 @@ fn make() -> Option<Vec<SlaChange>> {
             created_at: Timestamp(0),
             activated_at: None,
             closed_at: None,
+            multitenancy: None,
         }),
         cluster: Some((ClusterKind::Kubernetes, true)),
         bought: Some(("H100".parse().ok()?, Gpus(8))),

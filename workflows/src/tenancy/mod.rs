@@ -52,7 +52,7 @@ pub use region::{Buffer, Jurisdiction, OfJurisdiction, Region, RegionIndex, Resi
 pub use resource::{
     Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError, as_written, as_written_if_any,
 };
-pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier, is_reserved};
+pub use tenant::{Compliance, Isolation, Multitenancy, Tenant, TenantState, Tier, is_reserved};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
 };
