@@ -23,6 +23,7 @@ pub use hardware::cluster::{Cluster, ClusterKind, Tenancy};
 pub use hardware::cluster_key::{ClusterKey, ClusterKeyStatus, KeyScope, PreviousKey};
 pub use hardware::free_pool::{ChunkCount, FreePool, FreePoolChunk};
 pub use hardware::gpu::{Gpu, Layout};
+pub use hardware::gpu_bars::GpuBars;
 pub use hardware::gpu_names::{
     canonical as canonical_gpu_name, is_product as is_gpu_product, nearest as nearest_gpu_model,
 };
@@ -58,7 +59,7 @@ pub use workloads::admission::{
 };
 pub use workloads::failed_start::FailedStart;
 pub use workloads::observed_placement::{
-    BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload,
+    BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload, UuidsByNode,
 };
 pub use workloads::queue::{QueuedWorkload, WorkspaceQueue};
 pub use workloads::running::{RunningEntry, RunningList};
