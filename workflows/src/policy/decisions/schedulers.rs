@@ -204,3 +204,33 @@ fn differ(object: &str, is: Value, mut should_be: Value, all: &mut Vec<Change>) 
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn customers_of_a_tenant_borrow_nothing_unless_policy_lets_them() {
+        let mut policy = PlatformPolicy::built_in().unwrap();
+        for (multitenancy, customer_sharing, borrows) in [
+            (Some(Multitenancy::Customer), false, false),
+            (Some(Multitenancy::Customer), true, true),
+            (Some(Multitenancy::Team), false, true),
+            (None, false, true),
+        ] {
+            policy.lending.customer_sharing = customer_sharing;
+            let limits = QuotaLimits { nominal: Gpus(4), borrowing_limit: Some(Gpus(2)), ..QuotaLimits::default() };
+            let facts = SchedulerFacts {
+                tier: Tier::Standard,
+                allow_preemption: true,
+                multitenancy,
+                model: "H100".parse().unwrap(),
+                slicing: None,
+                workspaces: [("a".parse().unwrap(), limits)].into(),
+            };
+            let settings = schedulers(&facts, &policy).answer;
+            let limit = settings.queues.values().next().unwrap().quota.borrowing_limit;
+            assert_eq!(limit, Some(if borrows { 2 } else { 0 }), "{multitenancy:?} {customer_sharing}");
+        }
+    }
+}
