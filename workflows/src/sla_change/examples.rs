@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<SlaChange> {
 }
 
 /// A tenant of eight GPUs, cut into seven slices each, for which `request` is made.
-fn facts(request: SlaRequest, policy: &PlatformPolicy) -> Option<SlaFacts> {
+fn facts(request: &SlaRequest, policy: &PlatformPolicy) -> Option<SlaFacts> {
     let line = Allowance { nominal: 56, borrowing_limit: Some(56), lending_limit: Some(56) };
     let name: crate::tenancy::WorkspaceName = "research".parse().ok()?;
     let workspace =
@@ -64,7 +64,7 @@ fn facts(request: SlaRequest, policy: &PlatformPolicy) -> Option<SlaFacts> {
 fn make() -> Option<Vec<SlaChange>> {
     let request = SlaRequest::from_yaml(REQUEST).ok()?;
     let policy = PlatformPolicy::built_in().ok()?;
-    let facts = facts(request.clone(), &policy)?;
+    let facts = facts(&request, &policy)?;
     let mut tightening = SlaChange::new(request.clone());
     tightening.evaluated(evaluate(&facts, &policy));
     // The same the other way round, whose layers are changed in the other order.
@@ -95,7 +95,7 @@ mod tests {
         let mut policy = PlatformPolicy::built_in().unwrap();
         policy.lending.customer_sharing = customer_sharing;
         let text = "tenant: example\nisolation: shared_slices\nallow_gpu_sharing: true\nreason: a test\n";
-        let mut facts = facts(SlaRequest::from_yaml(text).unwrap(), &policy).unwrap();
+        let mut facts = facts(&SlaRequest::from_yaml(text).unwrap(), &policy).unwrap();
         let tenant = facts.tenant.take().unwrap();
         let isolation = Isolation::DedicatedNodes;
         facts.tenant = Some(Tenant { isolation, allow_gpu_sharing: false, multitenancy, ..tenant });
