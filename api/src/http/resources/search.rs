@@ -31,6 +31,7 @@ use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
 use strum::VariantArray as _;
 use visible::{Sight, Visible, Warning};
@@ -239,7 +240,7 @@ async fn stuck(
     let now = app.engine.clock().now();
     let stuck = parse_filter("stuck", now).map_err(|error| invalid_query(&error))?;
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
-    let sight = Sight::of(&caller);
+    let sight = Arc::new(Sight::of(&caller));
     let mut channels = Vec::new();
     if sight.sees("", Verb::ReadChannels) && wanted.means_channels() {
         let dead = app.outbox.dead().await?;

@@ -1,9 +1,15 @@
 //! Rows of `/v1/stuck` that are of no open execution: limits that are closed, a clock that jumped, and workloads that do not start.
 
 use super::visible::{Sight, Visible, Warning};
-use crate::{auth::Verb, http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
+use crate::{
+    auth::Verb,
+    http::problem::Problem,
+    state::{ServerState, SharedState},
+    types::operations::StuckPlatform,
+};
 use engine::{ClockJump, Entity as _, KeyStatus};
 use program::encoding::rfc3339::format_time;
+use std::sync::Arc;
 use store::Timestamp;
 use workflows::tenancy::{FailedStart, Workload, WorkloadState};
 
@@ -12,8 +18,8 @@ const MOST_STARTS: usize = 100;
 
 /// Everything beside executions that an operator has to look at, and that `sight` shows.
 pub(super) async fn all(
-    app: &ServerState,
-    sight: &Sight<'_>,
+    app: &SharedState,
+    sight: &Arc<Sight>,
     now: Timestamp,
 ) -> Result<Visible<StuckPlatform>, Problem> {
     let limits = app.engine.limit_statuses().await?;
@@ -26,35 +32,36 @@ pub(super) async fn all(
 
 /// Workloads that are admitted and that their clusters do not start.
 async fn failed_starts(
-    app: &ServerState,
-    sight: &Sight<'_>,
+    app: &SharedState,
+    sight: &Arc<Sight>,
     now: Timestamp,
 ) -> Result<Vec<StuckPlatform>, Problem> {
-    let page = async |after: Option<String>| {
-        let found = app.engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
-        let found = found.map_err(engine::Error::from)?;
-        let parsed = found.items.iter().filter_map(|found| app.engine.parse_document::<FailedStart>(found).ok());
-        Ok((parsed.collect(), found.next))
-    };
-    let row = async |failed: FailedStart| {
-        // Before the bound: rows that the caller does not see leave room for those that it sees.
-        let shown = failed.is_stuck() && sight.sees(failed.tenant.as_str(), Verb::ReadExecutions);
-        Ok((shown && still_admitted(app, &failed).await?).then(|| not_started(&failed, now)))
-    };
-    first_rows(MOST_STARTS, page, row).await
+    let source = FailedStarts { app: app.clone(), sight: sight.clone(), now };
+    first_rows(MOST_STARTS, &source).await
 }
 
-/// Returns the first `most` rows that `row` makes of the items of the pages, and reads no more of them than that takes.
-async fn first_rows<T, R>(
-    most: usize,
-    page: impl AsyncFn(Option<String>) -> Result<(Vec<T>, Option<String>), Problem>,
-    row: impl AsyncFn(T) -> Result<Option<R>, Problem>,
-) -> Result<Vec<R>, Problem> {
+/// A stored list of which some items make a row.
+trait RowSource: Sync {
+    type Item: Send;
+    type Row: Send;
+
+    /// Returns the page after `after`, and after what the next one begins.
+    fn page(
+        &self,
+        after: Option<String>,
+    ) -> impl Future<Output = Result<(Vec<Self::Item>, Option<String>), Problem>> + Send;
+
+    /// Returns the row of an item, if there is one to show.
+    fn row(&self, item: Self::Item) -> impl Future<Output = Result<Option<Self::Row>, Problem>> + Send;
+}
+
+/// Returns the first `most` rows, and reads no more than that takes.
+async fn first_rows<S: RowSource>(most: usize, source: &S) -> Result<Vec<S::Row>, Problem> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
-        let (items, next) = page(after).await?;
+        let (items, next) = source.page(after).await?;
         for item in items {
-            rows.extend(row(item).await?);
+            rows.extend(source.row(item).await?);
             if rows.len() >= most {
                 return Ok(rows);
             }
@@ -63,6 +70,32 @@ async fn first_rows<T, R>(
         if after.is_none() {
             return Ok(rows);
         }
+    }
+}
+
+struct FailedStarts {
+    app: SharedState,
+    sight: Arc<Sight>,
+    now: Timestamp,
+}
+
+impl RowSource for FailedStarts {
+    type Item = Arc<FailedStart>;
+    type Row = StuckPlatform;
+
+    async fn page(&self, after: Option<String>) -> Result<(Vec<Self::Item>, Option<String>), Problem> {
+        let engine = &self.app.engine;
+        let found = engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
+        let found = found.map_err(engine::Error::from)?;
+        let items = found.items.iter().filter_map(|found| engine.parse_document::<FailedStart>(found).ok());
+        Ok((items.collect(), found.next))
+    }
+
+    async fn row(&self, failed: Arc<FailedStart>) -> Result<Option<StuckPlatform>, Problem> {
+        // Before the bound: rows that the caller does not see leave room for those that it sees.
+        let shown = failed.is_stuck() && self.sight.sees(failed.tenant.as_str(), Verb::ReadExecutions);
+        let listed = shown && still_admitted(&self.app, &failed).await?;
+        Ok(listed.then(|| not_started(&failed, self.now)))
     }
 }
 
@@ -156,28 +189,43 @@ mod tests {
         assert!(message.contains("1970-01-01") && message.contains("1970-01-02"), "{message}");
     }
 
-    /// Reads pages of `size` numbers of which every `each`th makes a row; returns how many rows, pages and items were read.
-    async fn read(items: usize, size: usize, each: usize) -> (usize, usize, usize) {
-        let (pages, read) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let page = async |after: Option<String>| {
-            pages.fetch_add(1, Ordering::Relaxed);
+    /// Numbers of which every `each`th makes a row, in pages; counts what is read.
+    struct Numbers {
+        items: usize,
+        each: usize,
+        pages: AtomicUsize,
+        read: AtomicUsize,
+    }
+
+    impl RowSource for Numbers {
+        type Item = usize;
+        type Row = usize;
+
+        async fn page(&self, after: Option<String>) -> Result<(Vec<usize>, Option<String>), Problem> {
+            self.pages.fetch_add(1, Ordering::Relaxed);
             let from: usize = after.map_or(0, |after| after.parse().unwrap());
-            let to = items.min(from + size);
-            Ok(((from..to).collect(), (to < items).then(|| to.to_string())))
-        };
-        let row = async |item: usize| {
-            read.fetch_add(1, Ordering::Relaxed);
-            Ok(item.is_multiple_of(each).then_some(item))
-        };
-        let rows = first_rows(MOST_STARTS, page, row).await.unwrap();
-        (rows.len(), pages.into_inner(), read.into_inner())
+            let to = self.items.min(from + 500);
+            Ok(((from..to).collect(), (to < self.items).then(|| to.to_string())))
+        }
+
+        async fn row(&self, item: usize) -> Result<Option<usize>, Problem> {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            Ok(item.is_multiple_of(self.each).then_some(item))
+        }
+    }
+
+    /// Returns how many rows, pages and items are read.
+    async fn read(items: usize, each: usize) -> (usize, usize, usize) {
+        let numbers = Numbers { items, each, pages: AtomicUsize::new(0), read: AtomicUsize::new(0) };
+        let rows = first_rows(MOST_STARTS, &numbers).await.unwrap_or_default();
+        (rows.len(), numbers.pages.into_inner(), numbers.read.into_inner())
     }
 
     #[tokio::test]
     async fn no_more_failed_starts_are_read_than_fill_the_list() {
-        assert_eq!(read(100_000, 500, 1).await, (100, 1, 100));
-        assert_eq!(read(100_000, 500, 10).await, (100, 2, 991), "others are passed over");
-        assert_eq!(read(1_200, 500, 100).await, (12, 3, 1_200), "a list that is not full reads all pages");
-        assert_eq!(read(0, 500, 1).await, (0, 1, 0));
+        assert_eq!(read(100_000, 1).await, (100, 1, 100));
+        assert_eq!(read(100_000, 10).await, (100, 2, 991), "others are passed over");
+        assert_eq!(read(1_200, 100).await, (12, 3, 1_200), "a list that is not full reads all pages");
+        assert_eq!(read(0, 1).await, (0, 1, 0));
     }
 }

@@ -40,14 +40,14 @@ impl<T> Visible<T> {
 }
 
 /// What one caller sees. Each tenant is decided once for each verb.
-pub(super) struct Sight<'a> {
-    caller: &'a Caller,
+pub(super) struct Sight {
+    caller: Caller,
     decided: Mutex<BTreeMap<(&'static str, String), bool>>,
 }
 
-impl<'a> Sight<'a> {
-    pub(super) fn of(caller: &'a Caller) -> Self {
-        Self { caller, decided: Mutex::default() }
+impl Sight {
+    pub(super) fn of(caller: &Caller) -> Self {
+        Self { caller: caller.clone(), decided: Mutex::default() }
     }
 
     /// Keeps the rows that the caller sees.
@@ -68,7 +68,7 @@ impl<'a> Sight<'a> {
     /// A tenant's people see what is their tenant's. People of the platform see what they may read for the platform, unless a policy
     /// forbids it to them for that tenant.
     fn decide(&self, tenant: &str, verb: Verb) -> bool {
-        let caller = self.caller;
+        let caller = &self.caller;
         match &caller.tenant {
             Some(own) => own == tenant && caller.sees(tenant) && caller.may(verb),
             None if !caller.may(verb) => false,
