@@ -17,6 +17,7 @@ use crate::{
         input::VersionedInput,
     },
     runtime::{
+        clock::caused_at,
         commit::{ExtraWrites, MAX_TRIES},
         deliver::ExecutionTurn,
     },
@@ -154,7 +155,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         parent: &Parent,
         settle: Settle,
     ) -> Result<ChildCheck, Error> {
-        let now = self.inner.clock.now();
+        let now = caused_at(self.inner.clock.now(), record.updated_at);
         let standing = self.machine(&record.workflow, record.schema)?.parent_authority(record)?;
         let requester = standing.requester.clone().map(Box::new);
         let by = Person::new(&*record.requested_by, [""; 0]).with_provenance(requester);

@@ -164,6 +164,9 @@ pub(super) async fn heartbeat(shared: Arc<Shared>) {
         if let Err(error) = shared.check_watermark().await {
             tracing::debug!(%error, "where the database stands was not heard of");
         }
+        if let Err(error) = shared.follow_location().await {
+            tracing::debug!(%error, "where the database is was not heard of");
+        }
         shared.save_watermark();
     }
 }

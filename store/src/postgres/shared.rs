@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) seen: AtomicU64,
     /// The newest part of the history that this process knows to be there; -1 while it knows of none.
     pub(super) parts: AtomicI64,
+    /// Where the database was when this process looked last.
+    pub(super) location: Mutex<String>,
     pub(super) counters: Counters,
 }
 

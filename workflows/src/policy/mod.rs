@@ -56,8 +56,9 @@ pub use sections::retention::{Retention, Then};
 pub use sections::sanitisation::{Medium, Method, SanitisationRules};
 pub use sections::scheduling::{BorrowWithin, ReclaimWithin, SchedulingRules, WithinQueue};
 pub use sections::sweeps::{Schedule, Sweep, SweepSchedules};
+pub use crate::tenancy::Multitenancy;
 pub use tenant_request::{
-    EntitlementRequest, Multitenancy, OnboardingRequest, TenantPolicy, WorkspaceRequest,
+    EntitlementRequest, OnboardingRequest, TenantPolicy, WorkspaceRequest,
 };
 pub(crate) use terms::pins;
 pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};

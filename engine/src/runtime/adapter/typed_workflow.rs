@@ -17,6 +17,7 @@ use crate::{
         execution::directive::Directive,
         input::VersionedInput,
     },
+    runtime::clock::caused_at,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::{ExecutionId, Record, Revision, Timestamp};
@@ -92,6 +93,8 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
     }
 
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<TransitionCommit, Error> {
+        // Another server may have written what this follows on, with a clock that is ahead.
+        let at = caused_at(at, record.updated_at);
         catch_panics(record.id, || {
             let before = self.decoded(record)?;
             let (commit, after) = take_event(record, before, event, at)?;
