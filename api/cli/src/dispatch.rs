@@ -45,6 +45,7 @@ pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, F
         Command::Schedules(command) => block_on(commands::schedules::run(common, command)),
         Command::Decisions(command) => list(common, &kinds::DECISIONS, command),
         Command::Certificates(command) => list(common, &kinds::CERTIFICATES, command),
+        Command::ClosedTenants(command) => list(common, &kinds::CLOSED_TENANTS, command),
         Command::Executions(command) => block_on(commands::executions::run(common, command)),
         Command::Repair(command) => block_on(commands::repair::run(common, command)),
         Command::Proposals(command) => block_on(commands::repair::proposals(common, command)),

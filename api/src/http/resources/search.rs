@@ -1,5 +1,6 @@
 //! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
 
+mod closed_rows;
 mod hold_rows;
 mod platform_rows;
 
@@ -20,7 +21,7 @@ use crate::{
         channels,
         executions::{Row, Stuck},
         mapping,
-        operations::{StuckHold, StuckPlatform},
+        operations::{StuckClosedTenant, StuckHold, StuckPlatform},
         schedules,
     },
 };
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
 use strum::VariantArray as _;
-use workflows::{offboarding::Offboarding, sweeps::HoldConcern};
+use workflows::{closed_tenants::ClosedConcern, offboarding::Offboarding, sweeps::HoldConcern};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
@@ -102,6 +103,12 @@ impl SearchParams {
         self.means(StuckHold::HOLD, &reasons) || self.means(Offboarding::NAME, &reasons)
     }
 
+    /// Returns true if closed tenants are meant too, in the same way.
+    fn means_closed_tenants(&self) -> bool {
+        let reasons = ClosedConcern::VARIANTS.iter().map(|concern| concern.into()).collect::<Vec<&str>>();
+        self.means(StuckClosedTenant::CLOSED_TENANT, &reasons)
+    }
+
     /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.
     fn means(&self, workflow: &str, reasons: &[&str]) -> bool {
         let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
@@ -150,6 +157,9 @@ struct StuckFound {
     /// Holds to be reviewed, and offboardings that wait for a hold: on the first page, for those who may read holds, where nothing
     /// narrows what is found, or `workflow=hold`, `workflow=offboarding` or one of their reasons does.
     holds: Vec<StuckHold>,
+    /// Closed tenants of which something is there that no certificate accounts for, or of which a source does not say: on the first
+    /// page, for those who may read sweeps, where nothing narrows what is found, or `workflow=closed_tenant` or one of their reasons does.
+    closed_tenants: Vec<StuckClosedTenant>,
     /// What leaves operators without word, such as a missing notification channel.
     warnings: Vec<String>,
 }
@@ -254,9 +264,13 @@ async fn stuck(
     if caller.may(Verb::ReadHolds) && wanted.means_holds() {
         holds.extend(hold_rows::all(&app, &caller, now).await?);
     }
+    let mut closed_tenants = Vec::new();
+    if caller.tenant.is_none() && caller.may(Verb::ReadSweeps) && wanted.means_closed_tenants() {
+        closed_tenants.extend(closed_rows::all(&app, now).await?);
+    }
     let warnings = if may && wanted.cursor.is_none() { platform_rows::warnings(&app) } else { Vec::new() };
     let Json(found) = answer(&found, |record| stuck_row(record, now));
-    Ok(Json(StuckFound { found, channels, schedules, limits, holds, warnings }))
+    Ok(Json(StuckFound { found, channels, schedules, limits, holds, closed_tenants, warnings }))
 }
 
 fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
