@@ -46,13 +46,11 @@ pub async fn look_at(
     let Some(closed) = closed else { return Ok(None) };
     let at = Moment::from(engine.clock().now());
     let from = closed.before.as_ref().map_or(0, |before| before.next_name);
-    let (mut names, next_name) = {
-        let (named, next) = closed.names(from, NAMES_PER_LOOK);
-        (named.into_iter().collect::<BTreeSet<TenantResource>>(), next)
-    };
+    let (named, next_name) = closed.names(from, NAMES_PER_LOOK);
     let earlier = closed.before.iter().flat_map(|before| &before.remains);
-    names.extend(earlier.map(|seen| seen.thing.clone()));
-    let answers = ask(engine.platform(), &closed, &names, at, silent).await;
+    let names: BTreeSet<TenantResource> =
+        named.into_iter().chain(earlier.map(|seen| seen.thing.clone())).collect();
+    let answers = ask(&*engine.platform().tenant_resources, &closed, &names, at, silent).await;
     let look = merged(&closed, answers, at, next_name);
     let new = new_findings(closed.before.as_ref(), &look);
     let report = LookReport { look, new };
@@ -72,7 +70,7 @@ pub async fn look_at(
 }
 
 /// The look, from the answers and the look before.
-fn merged(closed: &ClosedTenant, answers: Answers, at: Moment, next_name: usize) -> ClosedTenantLook {
+pub(super) fn merged(closed: &ClosedTenant, answers: Answers, at: Moment, next_name: usize) -> ClosedTenantLook {
     let before = closed.before.as_ref();
     let first_seen = |seen: &ObservedResource| {
         let same = |it: &&SeenRemains| it.thing == seen.thing && it.uid == seen.uid;

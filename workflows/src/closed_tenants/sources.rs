@@ -3,7 +3,7 @@
 use super::certified::ClosedTenant;
 use crate::{
     destruction::UnansweredSource,
-    platform::{CallMetadata, ObservedResource, Observer, Platform, SYSTEMS, TenantResource},
+    platform::{CallMetadata, ObservedResource, Observer, SYSTEMS, TenantResource, TenantResources},
     signing::Moment,
 };
 use engine::{ActionError, Class};
@@ -39,7 +39,7 @@ pub(super) struct Answers {
 
 /// Asks every system for what bears the tenant's mark, and for these things by their names.
 pub(super) async fn ask(
-    platform: &Platform,
+    resources: &dyn TenantResources,
     closed: &ClosedTenant,
     names: &BTreeSet<TenantResource>,
     at: Moment,
@@ -49,21 +49,21 @@ pub(super) async fn ask(
     for system in SYSTEMS {
         let mut complete = true;
         for eyes in OBSERVERS {
-            complete &= survey(platform, closed, (system, eyes), at, silent, &mut answers).await;
+            complete &= survey(resources, closed, (system, eyes), at, silent, &mut answers).await;
         }
         if complete {
             answers.surveyed.insert(system.to_owned());
         }
     }
     for thing in names {
-        read(platform, closed, thing, at, silent, &mut answers).await;
+        read(resources, closed, thing, at, silent, &mut answers).await;
     }
     answers
 }
 
 /// Lists what bears the tenant's mark in a system; returns true if it answered.
 async fn survey(
-    platform: &Platform,
+    resources: &dyn TenantResources,
     closed: &ClosedTenant,
     (system, eyes): (&str, Observer),
     at: Moment,
@@ -75,7 +75,7 @@ async fn survey(
     }
     let tenant = closed.tenant.as_str();
     let stamp = stamp(&CompositeKey::of(&[&"closed", &tenant, &system, &name(eyes), &at]).into());
-    match platform.tenant_resources.survey(system, tenant, eyes, &stamp).await {
+    match resources.survey(system, tenant, eyes, &stamp).await {
         Ok(listed) => {
             answers.seen.extend(listed.into_iter().map(|seen| (seen.thing.clone(), seen)));
             true
@@ -90,7 +90,7 @@ async fn survey(
 
 /// Reads a thing by its name, unless it was listed.
 async fn read(
-    platform: &Platform,
+    resources: &dyn TenantResources,
     closed: &ClosedTenant,
     thing: &TenantResource,
     at: Moment,
@@ -106,7 +106,7 @@ async fn read(
             continue;
         }
         let stamp = stamp(&CompositeKey::of(&[&"closed", &closed.tenant, thing, &name(eyes), &at]).into());
-        match platform.tenant_resources.read_resource(thing, eyes, &stamp).await {
+        match resources.read_resource(thing, eyes, &stamp).await {
             Ok(Some(seen)) if closed.owns(&seen) => {
                 answers.seen.insert(thing.clone(), seen);
                 return;

@@ -37,7 +37,7 @@ pub(crate) enum Certificate {
         at: Option<Moment>,
         /// Statements of withdrawal, one a line, as `tenure certificate withdrawals` writes them; may be repeated. A withdrawn
         /// certificate is refused.
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, alias = "withdrawal", value_name = "FILE")]
         withdrawals: Vec<PathBuf>,
     },
     /// Withdraw a certificate on the server that turned out wrong: a signed statement says by whom and why.

@@ -21,8 +21,8 @@ use crate::{
         channels,
         executions::{Row, Stuck},
         mapping,
-        operations::{StuckClosedTenant, StuckHold, StuckPlatform},
-        schedules,
+        operations::{StuckHold, StuckPlatform},
+        schedules::{self, StuckClosedTenant},
     },
 };
 use axum::{Extension, Json, extract::State};

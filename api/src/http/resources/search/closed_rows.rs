@@ -1,6 +1,6 @@
 //! Rows of `/v1/stuck` that are of closed tenants: something of them is there, or a source does not say.
 
-use crate::{http::problem::Problem, state::ServerState, types::operations::StuckClosedTenant};
+use crate::{http::problem::Problem, state::ServerState, types::schedules::StuckClosedTenant};
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 use workflows::closed_tenants::{ClosedConcern, ClosedTenantMatter, closed_tenant_matters};
