@@ -14,6 +14,8 @@ pub mod print;
 mod problem;
 mod rules;
 mod sign;
+#[cfg(test)]
+mod supplements;
 mod verify;
 mod withdrawal;
 
