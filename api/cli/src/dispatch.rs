@@ -15,6 +15,7 @@ use clap::CommandFactory as _;
 use program::exit::{Exit, Failure};
 
 /// Does what the command line says; without a command it serves.
+#[allow(clippy::too_many_lines, reason = "one line for each command")]
 pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command.unwrap_or_else(|| Command::Serve(Serve::default())) {

@@ -74,7 +74,7 @@ async fn survey(
         return false;
     }
     let tenant = closed.tenant.as_str();
-    let stamp = stamp(&CompositeKey::of(&[&"closed", &tenant, &system, &name(eyes), &at]).into());
+    let stamp = stamp(CompositeKey::of(&[&"closed", &tenant, &system, &name(eyes), &at]).into());
     match resources.survey(system, tenant, eyes, &stamp).await {
         Ok(listed) => {
             answers.seen.extend(listed.into_iter().map(|seen| (seen.thing.clone(), seen)));
@@ -105,7 +105,7 @@ async fn read(
         if silent.skips(&thing.system, eyes, answers) {
             continue;
         }
-        let stamp = stamp(&CompositeKey::of(&[&"closed", &closed.tenant, thing, &name(eyes), &at]).into());
+        let stamp = stamp(CompositeKey::of(&[&"closed", &closed.tenant, thing, &name(eyes), &at]).into());
         match resources.read_resource(thing, eyes, &stamp).await {
             Ok(Some(seen)) if closed.owns(&seen) => {
                 answers.seen.insert(thing.clone(), seen);
@@ -151,11 +151,11 @@ fn name(eyes: Observer) -> &'static str {
 }
 
 /// A call that changes nothing.
-fn stamp(key: &String) -> CallMetadata {
+fn stamp(key: String) -> CallMetadata {
     CallMetadata {
         action: "LookAtClosedTenant",
         step: key.clone(),
-        key: key.clone(),
+        key,
         epoch: Epoch(0),
         undo: false,
         deadline: WITHIN,

@@ -87,29 +87,7 @@ pub(crate) enum Certificate {
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
         Certificate::Verify { file, keys, at, withdrawals } => {
-            let now = at.unwrap_or_else(|| SystemClock.now().into());
-            let keys = trusted(common, &keys)?;
-            let mut found = verify_at(&bytes(&file)?, &keys, now);
-            for statements in &withdrawals {
-                apply_withdrawals(&mut found, &bytes(statements)?, &keys);
-            }
-            match common.output {
-                format @ (Format::Json | Format::Yaml) => output::one(
-                    format,
-                    &json!({
-                        "valid": found.is_valid(),
-                        "signed_by": found.signed_by,
-                        "problems": found.problems,
-                        "proves": found.proves(),
-                        "proves_not": found.limitations(),
-                        "digest": found.digest,
-                        "withdrawn": found.withdrawals.withdrawn,
-                        "withdrawals_read": found.withdrawals.read,
-                    }),
-                )?,
-                Format::Table => output::say(&told(&file, &found))?,
-            }
-            Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
+            verify(common, &file, &keys, at, &withdrawals)
         }
         Certificate::Show { file } => {
             let found = verify_now(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
@@ -152,6 +130,39 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(Exit::Done)
         }
     }
+}
+
+/// Verifies a certificate, and looks among these statements for its withdrawal.
+fn verify(
+    common: &Common,
+    file: &Path,
+    keys: &[PathBuf],
+    at: Option<Moment>,
+    withdrawals: &[PathBuf],
+) -> Result<Exit, Failure> {
+    let now = at.unwrap_or_else(|| SystemClock.now().into());
+    let keys = trusted(common, keys)?;
+    let mut found = verify_at(&bytes(file)?, &keys, now);
+    for statements in withdrawals {
+        apply_withdrawals(&mut found, &bytes(statements)?, &keys);
+    }
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(
+            format,
+            &json!({
+                "valid": found.is_valid(),
+                "signed_by": found.signed_by,
+                "problems": found.problems,
+                "proves": found.proves(),
+                "proves_not": found.limitations(),
+                "digest": found.digest,
+                "withdrawn": found.withdrawals.withdrawn,
+                "withdrawals_read": found.withdrawals.read,
+            }),
+        )?,
+        Format::Table => output::say(&told(file, &found))?,
+    }
+    Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
 }
 
 /// Verifies a certificate by the clock of this machine.
