@@ -2,7 +2,7 @@
 
 use crate::{
     destruction::{
-        ClosedTenantLook, DataClass, RemainsStanding, SanitisationOutcome,
+        ClosedTenantLook, DataClass, RemainsStanding, SanitisationOutcome, SanitisationRecord,
         certificate::{CertificateEntry, certified_entries},
         holds_of,
     },
@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct CertifiedThing {
     serial: Option<String>,
     class: Option<DataClass>,
+    /// It was there when the certificate was issued, and the certificate says so.
     is_exception: bool,
     /// It is kept for now; with the day on which it is destroyed, where one is named.
     kept: Option<Option<Moment>>,
@@ -37,9 +38,23 @@ impl From<CertificateEntry> for CertifiedThing {
         Self {
             serial: entry.asset.serial,
             class: entry.asset.data_class,
-            is_exception: entry.exception.is_some(),
+            is_exception: entry.exception.is_some() && !entry.record.as_ref().is_some_and(says_gone),
             kept,
         }
+    }
+}
+
+/// Returns true if a record says that the thing was gone, also where that does not count: a key that can come back, or what a person
+/// stated. When it is there, it came back.
+fn says_gone(record: &SanitisationRecord) -> bool {
+    match record.result {
+        SanitisationOutcome::SanitisedVerified
+        | SanitisationOutcome::SanitisedUnverified
+        | SanitisationOutcome::PhysicallyDestroyed { .. } => true,
+        SanitisationOutcome::Failed { .. }
+        | SanitisationOutcome::Skipped { .. }
+        | SanitisationOutcome::NotApplicable { .. }
+        | SanitisationOutcome::Unknown => record.key.as_ref().is_some_and(|key| key.observed_absent),
     }
 }
 

@@ -153,10 +153,12 @@ fn leaver(
     nodes: BTreeMap<NodeId, (OwnerEpoch, u64)>,
 ) -> Result<LeavingTenant, Undecided> {
     let refused = |why: String| Undecided::from(ActionError::permanent(codes::TENANT_NOT_ACTIVE, why));
-    let Some(cluster) = &tenant.cluster else {
+    let Some(id) = &tenant.cluster else {
         return Err(refused(format!("tenant {} never had a cluster", tenant.id)));
     };
-    let cluster = view.require::<Cluster>(cluster.as_str())?;
+    let Some(cluster) = view.get::<Cluster>(id.as_str())? else {
+        return Err(refused(format!("cluster {id} of tenant {} is not in the fleet: import it again", tenant.id)));
+    };
     let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
     // Of a tenant without nodes no step reads the model.
     let model = match holding {
