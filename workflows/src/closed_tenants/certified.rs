@@ -58,7 +58,7 @@ fn says_gone(record: &SanitisationRecord) -> bool {
     }
 }
 
-/// Our own records of a closed tenant.
+/// The records of a closed tenant.
 #[derive(Clone, Debug)]
 pub(super) struct ClosedTenant {
     pub(super) tenant: TenantId,
@@ -68,7 +68,7 @@ pub(super) struct ClosedTenant {
 }
 
 impl ClosedTenant {
-    /// Reads what is on record; none of a tenant that is not closed.
+    /// Reads the records; returns `None` if the tenant is not closed.
     pub(super) fn read(view: &mut View, id: &TenantId) -> Result<Option<Self>, Undecided> {
         let tenant = view.get::<Tenant>(id.as_str())?;
         if tenant.is_none_or(|tenant| tenant.state != TenantState::Closed) {
@@ -99,7 +99,7 @@ impl ClosedTenant {
         (named, next.checked_rem(count).unwrap_or(0))
     }
 
-    /// How something that was seen stands to the certificates.
+    /// Compares a thing that was seen with the certificates.
     pub(super) fn standing(&self, seen: &ObservedResource, now: Moment) -> RemainsStanding {
         if seen.thing.kind == "Node" && self.quarantined.contains(&seen.thing.name) {
             return RemainsStanding::Quarantined;
@@ -115,7 +115,7 @@ impl ClosedTenant {
         }
     }
 
-    /// What the data on it is, as a certificate or the thing itself says.
+    /// Returns the class of its data, by a certificate or by the thing itself.
     pub(super) fn class(&self, seen: &ObservedResource) -> Option<DataClass> {
         let certified = self.things.get(&seen.thing).and_then(|thing| thing.class);
         certified.or_else(|| seen.text("class").and_then(|class| class.parse().ok()))

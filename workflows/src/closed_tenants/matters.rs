@@ -23,15 +23,15 @@ pub enum ClosedConcern {
 pub struct ClosedTenantMatter {
     /// Why.
     pub concern: ClosedConcern,
-    /// Which tenant.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Since when.
+    /// When this began.
     pub since: Timestamp,
     /// A sentence for people.
     pub text: String,
 }
 
-/// The last look at each closed tenant that was looked at.
+/// Returns the last look at each closed tenant that was looked at.
 ///
 /// # Errors
 /// The store's. A look that cannot be read is left out.
@@ -48,7 +48,7 @@ pub async fn all_looks(engine: &Engine<Platform>) -> Result<Vec<Arc<ClosedTenant
     }
 }
 
-/// Every closed tenant that a person has to look at.
+/// Returns every closed tenant that a person has to look at.
 ///
 /// # Errors
 /// The store's.

@@ -67,7 +67,7 @@ pub struct SeenRemains {
 }
 
 impl SeenRemains {
-    /// It in one sentence.
+    /// Describes the thing in one sentence.
     #[must_use]
     pub fn describe(&self) -> String {
         let what = match self.standing {
@@ -87,24 +87,24 @@ impl SeenRemains {
 pub struct UnansweredSource {
     /// The system.
     pub system: String,
-    /// With whose credentials: `verifier` or `platform`.
+    /// The credentials: `verifier` or `platform`.
     pub eyes: String,
-    /// What it said instead.
+    /// The error.
     pub why: String,
 }
 
 /// The last look at a closed tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedTenantLook {
-    /// Which tenant.
+    /// The tenant.
     pub tenant: TenantId,
-    /// When it began.
+    /// When the look began.
     pub at: Moment,
     /// When the last look began in which every source answered.
     pub complete_at: Option<Moment>,
-    /// What was seen, findings first.
+    /// The things that were seen, findings first.
     pub remains: Vec<SeenRemains>,
-    /// How much more was seen than is listed.
+    /// The number of things that were seen and are not listed.
     pub more: usize,
     /// Since when looks have had findings.
     pub found_since: Option<Moment>,
@@ -121,7 +121,7 @@ impl ClosedTenantLook {
     /// The most things that one look lists: they share one document.
     pub const MOST_REMAINS: usize = 300;
 
-    /// What a person has to look at.
+    /// Returns the things that a person has to look at.
     pub fn findings(&self) -> impl Iterator<Item = &SeenRemains> {
         self.remains.iter().filter(|seen| seen.standing.is_finding())
     }
@@ -132,7 +132,7 @@ impl ClosedTenantLook {
         self.findings().next().is_some()
     }
 
-    /// How it ended, in one sentence.
+    /// Describes the outcome in one sentence.
     #[must_use]
     pub fn describe(&self) -> String {
         let findings: Vec<String> = self.findings().map(|seen| seen.thing.to_string()).collect();

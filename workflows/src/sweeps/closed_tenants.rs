@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = DAY;
 /// The same for a tenant with findings, or with a source that did not answer.
 const LOOK_AGAIN_EVERY: Duration = HOUR;
 
-/// Who is on record for what a scheduled run finds.
+/// The actor of the audit entries of a scheduled run.
 const BY: &str = "sweep";
 
 /// Looks at closed tenants, those that were not looked at for the longest time first.
@@ -52,7 +52,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
-/// The closed tenants to look at now; where a person asks, all.
+/// Returns the closed tenants to look at now; all of them if a person asks.
 async fn due(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<Vec<TenantId>, Error> {
     let now = engine.clock().now();
     let looks: BTreeMap<TenantId, Arc<ClosedTenantLook>> =

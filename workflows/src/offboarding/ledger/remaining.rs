@@ -60,7 +60,7 @@ impl Offboarding {
     }
 }
 
-/// What the ledger knows of a closed tenant of which something remains.
+/// Reads the records of a closed tenant of which something remains.
 ///
 /// # Errors
 /// `tenant.not_active` when it is not closed, has no certificate, or nothing of it was seen; what the view lacks.
@@ -97,7 +97,7 @@ pub(in crate::offboarding) fn check_remaining(
     Ok(LeavingCheck { leaver, terms, remaining: Some(remaining) })
 }
 
-/// The first certificate of the tenant that is signed.
+/// Returns the first signed certificate of the tenant.
 fn first_certificate(view: &mut View, id: &TenantId) -> Result<Option<CertificateRef>, Undecided> {
     for pivot in holds_of(view, id)?.pivots {
         let kept = view.get::<StoredCertificate>(&pivot.run.to_string())?;

@@ -47,24 +47,24 @@ pub struct WithdrawalStatement {
     pub tenant: TenantId,
     /// When that certificate was issued.
     pub issued_at: Moment,
-    /// Who decided.
+    /// The person who decided.
     pub withdrawn_by: String,
-    /// The roles held at that moment.
+    /// The roles of that person at that moment.
     pub roles: Vec<String>,
-    /// When.
+    /// When the person decided.
     pub withdrawn_at: Moment,
-    /// Why.
+    /// Why the certificate is wrong.
     pub reason: String,
     /// What was found: in the words of the person, and as the last look at the closed tenant observed it.
     pub found: Vec<String>,
-    /// Who answers for it.
+    /// The issuer of the certificate.
     pub issuer: String,
-    /// The program that says so.
+    /// The program that wrote the statement.
     pub software: Software,
 }
 
 impl WithdrawalStatement {
-    /// Who withdrew the certificate and why, in one sentence.
+    /// Says in one sentence who withdrew the certificate and why.
     #[must_use]
     pub fn describe(&self) -> String {
         let roles = if self.roles.is_empty() { String::new() } else { format!(" ({})", self.roles.join(", ")) };
@@ -77,14 +77,14 @@ impl WithdrawalStatement {
     }
 }
 
-/// Who withdrew a certificate, as its own document says.
+/// The withdrawal as the document of the certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithdrawnBy {
-    /// Who decided.
+    /// The person who decided.
     pub by: String,
-    /// When.
+    /// When the person decided.
     pub at: Moment,
-    /// Why.
+    /// Why the certificate is wrong.
     pub reason: String,
 }
 
@@ -95,22 +95,22 @@ pub struct CertificateWithdrawal {
     pub tenant: TenantId,
     /// The certificate's number.
     pub certificate: ExecutionId,
-    /// What it says.
+    /// The statement.
     pub statement: WithdrawalStatement,
-    /// The same as it is signed.
+    /// The statement as it is signed.
     pub text: String,
     /// The signature.
     pub signature: Signature,
 }
 
 impl CertificateWithdrawal {
-    /// The key of the withdrawal of this certificate.
+    /// Returns the key of the withdrawal of this certificate.
     #[must_use]
     pub fn key(tenant: &TenantId, certificate: ExecutionId) -> String {
         CompositeKey::of(&[tenant, &certificate]).into()
     }
 
-    /// The statement as a file of one line: a DSSE envelope. Files of several statements are such lines one after another.
+    /// Returns the statement as a file of one line: a DSSE envelope. A file of several statements has one such line for each.
     #[must_use]
     pub fn file(&self) -> String {
         let envelope = StatementEnvelope {
@@ -141,7 +141,7 @@ struct StatementEnvelope {
 }
 
 impl StatementEnvelope {
-    /// The one way in which it is written.
+    /// Returns the only accepted spelling of the envelope.
     fn written(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -152,9 +152,9 @@ impl StatementEnvelope {
 pub struct WithdrawalOrder {
     /// The certificate's number.
     pub certificate: ExecutionId,
-    /// Who decides.
+    /// The person who decides.
     pub by: String,
-    /// The roles held now.
+    /// The roles of that person.
     pub roles: Vec<String>,
     /// Why.
     pub reason: String,
@@ -205,9 +205,9 @@ pub enum NotWithdrawn {
 /// A withdrawal that is not signed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsignedWithdrawal {
-    /// What it says.
+    /// The statement.
     pub statement: WithdrawalStatement,
-    /// The same as it is to be signed.
+    /// The statement as it is to be signed.
     pub text: String,
 }
 
@@ -246,7 +246,7 @@ pub fn withdrawal_draft(
     Ok(Ok(UnsignedWithdrawal { statement, text }))
 }
 
-/// The certificate, if it is signed and not withdrawn.
+/// Returns the certificate if it is signed and not withdrawn.
 fn standing(
     view: &mut View,
     id: ExecutionId,
@@ -334,7 +334,7 @@ pub fn keep_withdrawal(
     Ok(Ok(withdrawal))
 }
 
-/// That a certificate does not hold any more, for those who answer for the data.
+/// Returns the notification of a withdrawal.
 fn notice(kept: &StoredCertificate, said: &WithdrawalStatement, at: store::Timestamp) -> Notification {
     Notification {
         id: format!("{}.certificate_withdrawn", kept.id),

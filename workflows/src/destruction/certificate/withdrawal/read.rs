@@ -15,16 +15,16 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-/// What came of the statements that a certificate was verified with.
+/// The result of the statements that a certificate was verified with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReadWithdrawals {
-    /// How many there were.
+    /// The number of statements.
     pub read: usize,
-    /// How many of those that verify are of other certificates.
+    /// The number of valid statements about other certificates.
     pub of_others: usize,
-    /// The one of this certificate.
+    /// The withdrawal of this certificate.
     pub withdrawn: Option<WithdrawalStatement>,
-    /// Of a supplementary certificate: the one of the certificate that it supplements.
+    /// The withdrawal of the certificate that this one supplements.
     pub first: Option<WithdrawalStatement>,
 }
 
