@@ -27,10 +27,10 @@ pub use known_assets::{UnknownAsset, unknown_asset};
 pub use ledger::{
     BeginDestroying, BeginLeaving, CheckLeaving, EndWork, LeavingCheck, RecheckHolds, StayOn, survey_records,
 };
-pub use preview::{Preview, preview};
+pub use preview::{Preview, preview, preview_remaining};
 pub use record::{
     ASSETS_CLASSIFIED, EXPORT_CONFIRMED, HOLD_RELEASED, LeavingTenant, Offboarding, OffboardingTerms,
-    RemovalTarget,
+    RemainingAsset, RemainingAssets, RemovalTarget,
 };
 pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 pub use store_locks::StoreLock;
@@ -132,7 +132,7 @@ impl Workflow for Offboarding {
         let of = tenant.to_string();
         match state {
             // Whether it may leave. A hold is waited out; a signal wakes this, and so does each day.
-            Checking => act(CheckLeaving { tenant })
+            Checking => act(CheckLeaving { tenant, remaining: self.remaining.is_some() })
                 .nothing_to_undo()
                 .record(Self::checked)
                 .on_failure(destruction_codes::HELD, Held)

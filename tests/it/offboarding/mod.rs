@@ -1,6 +1,7 @@
 //! Offboarding, from request to certificate, and back from everywhere before the point of no return.
 
 mod books;
+mod closed;
 mod credentials;
 mod guarded;
 mod holds;

@@ -6,6 +6,7 @@
 
 mod asset;
 pub mod certificate;
+mod closed_look;
 pub mod codes;
 mod hold_orders;
 mod inventory;
@@ -17,6 +18,7 @@ mod retention;
 pub(crate) mod sanitisation;
 
 pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
+pub use closed_look::{ClosedTenantLook, RemainsStanding, SeenRemains, UnansweredSource};
 pub use hold_orders::{PlaceHold, ReleaseHold};
 pub(crate) use inventory::assets_of_node;
 pub use inventory::{Inventory, InventoryHead, InventoryPage, OpenReason};

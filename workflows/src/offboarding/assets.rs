@@ -179,6 +179,7 @@ impl Offboarding {
     pub(super) fn entry_points(&self) -> Vec<TenantResource> {
         let is_door =
             |thing: &TenantResource| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");
-        self.leaver.iter().flat_map(expected).filter(is_door).collect()
+        let leaver = self.leaver.iter().filter(|_| self.remaining.is_none());
+        leaver.flat_map(expected).filter(is_door).collect()
     }
 }

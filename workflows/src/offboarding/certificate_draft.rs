@@ -38,6 +38,7 @@ impl Offboarding {
             requested_at,
             reason,
             simulated: Vec::new(),
+            remaining: None,
             leaver: None,
             terms: None,
             doors: Vec::new(),
@@ -70,6 +71,12 @@ impl Offboarding {
     #[must_use]
     pub fn on_platform(self, platform: &crate::platform::Platform) -> Self {
         Self { simulated: platform.simulated_parts(), ..self }
+    }
+
+    /// The same, of what remains of a closed tenant.
+    #[must_use]
+    pub fn of_remaining_assets(self) -> Self {
+        Self { remaining: Some(super::RemainingAssets::default()), ..self }
     }
 
     /// The repairs that people have made in this execution, as its certificate lists them.
@@ -112,6 +119,7 @@ impl Offboarding {
             audit_head: None,
             issuer: "the operator of this Tenure".into(),
             repairs: self.run.iter().flat_map(|run| self.recorded_repairs(*run)).collect(),
+            supplements: self.remaining.as_ref().and_then(|remaining| remaining.supplements.clone()),
         }
     }
 }

@@ -16,9 +16,13 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         .iter()
         .map(crate::offboarding::node_sanitisation::NodeSanitisation::decides)
         .collect();
-    let title = match &me.inventory {
-        None => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
-        Some(digest) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
+    let title = match (&me.inventory, &me.remaining) {
+        (None, None) => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
+        (None, Some(remaining)) => {
+            let (things, nodes) = (remaining.assets.len(), nodes.len());
+            format!("offboard what remains of closed tenant {}: {things} things and {nodes} nodes", me.tenant)
+        }
+        (Some(digest), _) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
     };
     let destroys = me.inventory.as_ref().map(|digest| destroys(me, digest));
     let mut decides = json!({
@@ -37,16 +41,30 @@ pub(super) fn of(me: &Offboarding) -> Plan {
     if let Some(fields) = decides.as_object_mut().filter(|_| !locks.is_empty()) {
         fields.insert("locked".into(), json!(locks));
     }
+    // Absent of any other offboarding, so that plans of earlier versions keep their digest.
+    if let (Some(fields), Some(remaining)) = (decides.as_object_mut(), &me.remaining) {
+        fields.insert("remaining".into(), json!(remaining));
+    }
     // Beside what is decided, so that it is not part of the digest of plans that were agreed to before.
     let placement = match &me.inventory {
-        None => json!({ "what_happens_when": steps(terms) }),
+        None => json!({ "what_happens_when": steps(terms, me.remaining.is_some()) }),
         Some(_) => Value::Null,
     };
     Plan { title, decides, placement }
 }
 
 /// What happens when, in sentences, for the first approval.
-pub(super) fn steps(terms: &OffboardingTerms) -> Vec<String> {
+pub(super) fn steps(terms: &OffboardingTerms, is_remaining: bool) -> Vec<String> {
+    if is_remaining {
+        return vec![
+            "at once: an inventory is taken of what a look at the closed tenant found; nothing is destroyed yet".to_owned(),
+            format!(
+                "then: a second approval decides on the destruction of what it lists; without it people are asked again after {}",
+                show(terms.extension)
+            ),
+            "at the end: a supplementary certificate names the first one".to_owned(),
+        ];
+    }
     vec![
         "at once: the tenant is frozen; nothing is destroyed yet".to_owned(),
         format!(

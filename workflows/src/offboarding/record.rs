@@ -3,8 +3,8 @@
 use super::StoreLock;
 use crate::{
     destruction::{
-        AssetType, RetentionRule,
-        certificate::{AssembledCertificate, CertificateSignature, LegalBasis},
+        AssetType, DataClass, RetentionRule,
+        certificate::{AssembledCertificate, CertificateRef, CertificateSignature, LegalBasis},
     },
     offboarding::node_sanitisation::SanitisationDemands,
     platform::{
@@ -110,6 +110,32 @@ pub struct RemovalTarget {
     pub locked: Option<StoreLock>,
 }
 
+/// What remains of a closed tenant. Empty until its first step has read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingAssets {
+    /// The first certificate of the tenant, which the next one supplements.
+    pub supplements: Option<CertificateRef>,
+    /// When the tenant was closed: retention is counted from then.
+    pub closed_at: Option<Moment>,
+    /// What is to be destroyed.
+    pub assets: Vec<RemainingAsset>,
+    /// What a certificate keeps for now: it stays.
+    pub kept: Vec<TenantResource>,
+}
+
+/// One thing that remains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingAsset {
+    /// Where it is.
+    pub thing: TenantResource,
+    /// Tells it from an earlier or later thing of the same name.
+    pub uid: String,
+    /// What the data on it is, as far as that is known.
+    pub class: Option<DataClass>,
+    /// Whether a certificate of the tenant lists it.
+    pub certified: bool,
+}
+
 /// The request, and what has been learnt while serving it. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offboarding {
@@ -126,6 +152,9 @@ pub struct Offboarding {
     /// Which parts of the platform are simulated: its certificate says so.
     #[serde(default)]
     pub simulated: Vec<String>,
+    /// Of a closed tenant: what remains of it, and nothing else is offboarded. Filled by `Checking`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<RemainingAssets>,
     /// Who leaves. Filled by `Checking`, with the terms.
     pub leaver: Option<LeavingTenant>,
     /// On which terms.

@@ -45,6 +45,7 @@ impl Offboarding {
     pub(super) fn checked(&mut self, checked: LeavingCheck) {
         self.leaver = Some(checked.leaver);
         self.terms = Some(checked.terms);
+        self.remaining = checked.remaining;
     }
 
     pub(super) fn surveyed(&mut self, seen: Vec<ObservedResource>) {
@@ -98,10 +99,6 @@ impl Offboarding {
     pub(super) fn destroy_gate(&self) -> ApprovalGate {
         let none = ApprovalGate::plain(5 * DAY, vec![Seat::new("compliance", 1), Seat::new("security", 1)]);
         self.term(|terms| terms.destroy.clone(), none)
-    }
-
-    pub(super) fn export_window(&self) -> Duration {
-        self.term(|terms| terms.export_window, 30 * DAY)
     }
 
     pub(super) fn extension(&self) -> Duration {
@@ -165,6 +162,7 @@ impl Offboarding {
             seen: self.seen.clone(),
             devices: self.devices.clone(),
             retention,
+            remaining: self.remaining.clone(),
         }
     }
 
@@ -322,6 +320,7 @@ impl Offboarding {
                 .chain(nodes)
                 .chain(remains)
                 .chain(spared)
+                .chain(self.kept_before())
                 .collect(),
             removed: self.dismantled_places(),
         }

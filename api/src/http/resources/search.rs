@@ -1,5 +1,6 @@
 //! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
 
+mod closed_rows;
 mod hold_rows;
 mod platform_rows;
 mod visible;
@@ -22,7 +23,7 @@ use crate::{
         executions::{Row, Stuck},
         mapping,
         operations::{StuckHold, StuckPlatform},
-        schedules,
+        schedules::{self, StuckClosedTenant},
     },
 };
 use axum::{Extension, Json, extract::State};
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
 use strum::VariantArray as _;
 use visible::{Sight, Visible, Warning};
-use workflows::{offboarding::Offboarding, sweeps::HoldConcern};
+use workflows::{closed_tenants::ClosedConcern, offboarding::Offboarding, sweeps::HoldConcern};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
@@ -105,6 +106,12 @@ impl SearchParams {
         self.means(StuckHold::HOLD, &reasons) || self.means(Offboarding::NAME, &reasons)
     }
 
+    /// Returns true if closed tenants are meant too, in the same way.
+    fn means_closed_tenants(&self) -> bool {
+        let reasons = ClosedConcern::VARIANTS.iter().map(|concern| concern.into()).collect::<Vec<&str>>();
+        self.means(StuckClosedTenant::CLOSED_TENANT, &reasons)
+    }
+
     /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.
     fn means(&self, workflow: &str, reasons: &[&str]) -> bool {
         let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
@@ -154,6 +161,9 @@ struct StuckFound {
     /// Holds to be reviewed, and offboardings that wait for a hold: on the first page, for those who may read holds, where nothing
     /// narrows what is found, or `workflow=hold`, `workflow=offboarding` or one of their reasons does.
     holds: Visible<StuckHold>,
+    /// Closed tenants of which something is there that no certificate accounts for, or of which a source does not say: on the first
+    /// page, for those who may read sweeps, where nothing narrows what is found, or `workflow=closed_tenant` or one of their reasons does.
+    closed_tenants: Visible<StuckClosedTenant>,
     /// What leaves operators without word, such as a missing notification channel.
     warnings: Visible<Warning>,
 }
@@ -258,6 +268,10 @@ async fn stuck(
     if caller.may(Verb::ReadHolds) && wanted.means_holds() {
         holds.extend(hold_rows::all(&app, now).await?);
     }
+    let mut closed_tenants = Vec::new();
+    if sight.sees("", Verb::ReadSweeps) && wanted.means_closed_tenants() {
+        closed_tenants.extend(closed_rows::all(&app, now).await?);
+    }
     let warnings = if wanted.cursor.is_none() { platform_rows::warnings(&app) } else { Vec::new() };
     let (next, partial) = (found.next.map(|id| id.to_string()), found.partial);
     let rows = sight.only(found.items.iter().map(|record| stuck_row(record, now)));
@@ -267,6 +281,7 @@ async fn stuck(
         schedules: sight.only(schedules),
         limits,
         holds: sight.only(holds),
+        closed_tenants: sight.only(closed_tenants),
         warnings: sight.only(warnings),
     }))
 }

@@ -129,6 +129,15 @@ impl StuckRow for StuckHold {
     }
 }
 
+impl StuckRow for schedules::StuckClosedTenant {
+    fn tenant(&self) -> &str {
+        &self.tenant
+    }
+    fn read_by(&self) -> Verb {
+        Verb::ReadSweeps
+    }
+}
+
 /// What leaves operators without word.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
@@ -164,13 +173,14 @@ mod tests {
     }
 
     /// What every source reads its rows by, and whether its rows are of tenants.
-    const SOURCES: [(Verb, bool); 6] = [
+    const SOURCES: [(Verb, bool); 7] = [
         (Verb::ReadExecutions, true),
         (Verb::ReadExecutions, false),
         (Verb::ReadHolds, true),
         (Verb::ReadLimits, false),
         (Verb::ReadChannels, false),
         (Verb::ReadSchedules, false),
+        (Verb::ReadSweeps, true),
     ];
 
     fn seen(caller: &Caller) -> Vec<(&'static str, Verb)> {
