@@ -69,6 +69,14 @@ impl<B: Backend> TenantResources for Through<B> {
         self.0.real().backend()
     }
 
+    fn is_simulated(&self, thing: &TenantResource) -> bool {
+        self.0.real().is_simulated(thing)
+    }
+
+    fn is_system_simulated(&self, system: &str) -> bool {
+        self.0.real().is_system_simulated(system)
+    }
+
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
         if self.0.is_own_look(thing) {
             return VerifiedAs::Platform;

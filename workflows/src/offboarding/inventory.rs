@@ -1,5 +1,13 @@
 //! Taking the inventory: both scans joined, with what people said of what they do not agree on.
 
+mod agreed;
+mod amount;
+mod survey;
+
+pub use agreed::RecheckInventory;
+pub use amount::StoredAmount;
+pub(super) use amount::TOLERATED_PERCENT;
+
 use super::{LeavingTenant, RemovalTarget, StoreLock, assets};
 use crate::{
     destruction::{
@@ -155,6 +163,7 @@ impl TakeInventory {
             revivable_until: seen.and_then(|seen| seen.text("snapshot_until")).map(str::to_owned),
             can_come_back,
             locked: seen.and_then(StoreLock::of),
+            amount: seen.filter(|_| assets::holds_data(asset.kind)).and_then(StoredAmount::of),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The data of an offboarding, as it is persisted.
 
-use super::StoreLock;
+use super::{StoreLock, StoredAmount};
 use crate::{
     destruction::{
         AssetType, RetentionRule,
@@ -108,6 +108,9 @@ pub struct RemovalTarget {
     /// What of it its store keeps under a legal hold or an object lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<StoreLock>,
+    /// How much it holds, where its store says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<StoredAmount>,
 }
 
 /// The request, and what has been learnt while serving it. Persisted.
@@ -123,9 +126,13 @@ pub struct Offboarding {
     pub requested_at: Moment,
     /// Why, in words.
     pub reason: String,
-    /// Which parts of the platform are simulated: its certificate says so.
-    #[serde(default)]
+    /// Which capabilities are simulated, by words of earlier versions. Counts only while `simulated_places` is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub simulated: Vec<String>,
+    /// The systems, places and machines that a simulator serves, as those that were asked for the inventory said of themselves. The
+    /// certificate calls nothing else simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_places: Option<BTreeSet<String>>,
     /// Who leaves. Filled by `Checking`, with the terms.
     pub leaver: Option<LeavingTenant>,
     /// On which terms.

@@ -91,8 +91,7 @@ impl StartRequest for OffboardingRequest {
         asked: engine::Request,
     ) -> Result<Started, Problem> {
         let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
-        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
-            .on_platform(app.engine.platform());
+        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason);
         Ok(app.engine.start(leaves, asked).await?)
     }
 

@@ -163,6 +163,14 @@ impl TenantResources for LocalMachine {
         "drives"
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         self.target.verified_as(eyes)
     }

@@ -84,6 +84,16 @@ impl TenantResources for Estates {
         self.said
     }
 
+    fn is_simulated(&self, thing: &TenantResource) -> bool {
+        // A place that is real and has no backend is not simulated either.
+        self.of(thing).is_ok_and(|backend| backend.is_simulated(thing))
+    }
+
+    fn is_system_simulated(&self, system: &str) -> bool {
+        let is_served = self.served.keys().chain(&self.blind).any(|(served, _)| *served == system);
+        !is_served && self.rest.is_system_simulated(system)
+    }
+
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
         // What is not looked at at all was not looked at by a verifier.
         self.of(thing).map_or(VerifiedAs::Platform, |backend| backend.verified_as(thing, eyes))

@@ -1,0 +1,145 @@
+//! What keeps a version of an object from being removed: a legal hold, or a retention with a day.
+
+use crate::http_response;
+use crate::s3::{
+    S3,
+    client::{Client, S3Request},
+    contents::Version,
+    settings::S3Target,
+    xml::Node,
+};
+use chrono::{DateTime, SecondsFormat, Utc};
+use engine::ActionError;
+use reqwest::{Method, StatusCode};
+use tokio::time::Instant;
+use workflows::platform::{UNTIL_LIFTED, codes};
+
+/// What stores answer of a version that has no hold, or no retention, of its own; or that cannot tell by name.
+const NOT_LOCKED: [&str; 3] =
+    ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "NotImplemented"];
+/// What stores answer of a version that was removed meanwhile.
+const GONE: [&str; 2] = ["NoSuchKey", "NoSuchVersion"];
+
+/// What keeps a version from being removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lock {
+    /// Until when.
+    pub(super) until: String,
+    /// The key of a key store with which the version is encrypted.
+    pub(super) under: Option<String>,
+}
+
+/// What a store says of a version's locks, each as it words it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Locks {
+    hold: Option<String>,
+    mode: Option<String>,
+    day: Option<String>,
+}
+
+impl S3 {
+    /// Whether objects of the bucket can be locked at all.
+    pub(super) async fn locks(
+        &self,
+        client: &Client,
+        bucket: &str,
+        until: Instant,
+    ) -> Result<bool, ActionError> {
+        match client.send(&S3Request::get(bucket, &[("object-lock", "")]), until).await {
+            Ok(answer) => {
+                let document = answer.document("ObjectLockConfiguration")?;
+                Ok(document.text("ObjectLockEnabled") == "Enabled")
+            }
+            Err(refused) if refused.is(&["ObjectLockConfigurationNotFoundError", "NotImplemented"]) => {
+                Ok(false)
+            }
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Until when nobody can remove the version, if anything keeps it, and its key. Delete markers are never locked.
+    ///
+    /// A store leaves a hold and a retention out of its answer to HEAD where the caller may not read them, so what is not in that answer
+    /// is asked for by name; a refusal is an error, and never no lock.
+    pub(super) async fn locked(
+        &self,
+        client: &Client,
+        bucket: &str,
+        version: &Version,
+        locks: bool,
+        until: Instant,
+    ) -> Result<Option<Lock>, ActionError> {
+        if !locks || version.marker {
+            return Ok(None);
+        }
+        let ask = S3Request {
+            method: Method::HEAD,
+            bucket,
+            key: &version.key,
+            query: vec![("versionId", &version.id)],
+            ..S3Request::default()
+        };
+        let answer = match client.send(&ask, until).await {
+            Ok(answer) => answer,
+            // Somebody else removed it meanwhile. The answer to HEAD has no body that could say so in words.
+            Err(refused) if refused.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Err(refused) => return Err(refused.into()),
+        };
+        let header =
+            |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let mut locks = Locks {
+            hold: header("x-amz-object-lock-legal-hold"),
+            mode: header("x-amz-object-lock-mode"),
+            day: header("x-amz-object-lock-retain-until-date"),
+        };
+        if locks.hold.is_none() {
+            let told = self.lock_named(client, (bucket, version), ("legal-hold", "LegalHold"), until).await?;
+            locks.hold = told.map(|hold| hold.text("Status").to_owned());
+        }
+        if locks.mode.is_none()
+            && let Some(told) = self.lock_named(client, (bucket, version), ("retention", "Retention"), until).await?
+        {
+            locks.mode = Some(told.text("Mode").to_owned());
+            locks.day = Some(told.text("RetainUntilDate").to_owned());
+        }
+        let until = kept(&self.target, &locks, Utc::now()).map_err(|why| http_response::unreadable(why, false))?;
+        let by_key_store =
+            header("x-amz-server-side-encryption").is_some_and(|by| by.starts_with("aws:kms"));
+        let key = header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or_default();
+        Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
+    }
+
+    /// What a store says of one kind of lock of a version; none where it has none.
+    async fn lock_named(
+        &self,
+        client: &Client,
+        (bucket, version): (&str, &Version),
+        (name, root): (&str, &str),
+        until: Instant,
+    ) -> Result<Option<Node>, ActionError> {
+        let query = vec![(name, ""), ("versionId", version.id.as_str())];
+        let ask = S3Request { bucket, key: &version.key, query, ..S3Request::default() };
+        match client.send(&ask, until).await {
+            Ok(answer) => Ok(Some(answer.document(root)?)),
+            Err(refused) if refused.is(&NOT_LOCKED) || refused.is(&GONE) => Ok(None),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+}
+
+/// Until when an object is kept by its legal hold, its mode and its day.
+fn kept(target: &S3Target, locks: &Locks, now: DateTime<Utc>) -> Result<Option<String>, String> {
+    if locks.hold.as_ref().is_some_and(|hold| hold.eq_ignore_ascii_case("on")) {
+        return Ok(Some(UNTIL_LIFTED.into()));
+    }
+    let Some(mode) = locks.mode.as_deref().filter(|mode| !mode.is_empty()) else { return Ok(None) };
+    let day = locks.day.as_deref().unwrap_or_default();
+    if mode.eq_ignore_ascii_case("governance") && target.bypass_governance {
+        return Ok(None);
+    }
+    let day = DateTime::parse_from_rfc3339(day).map_err(|e| format!("{day:?} is no day: {e}"))?.to_utc();
+    Ok((day > now).then(|| day.to_rfc3339_opts(SecondsFormat::Secs, true)))
+}
+
+#[cfg(test)]
+mod tests;
