@@ -1,6 +1,6 @@
 //! What is destroyed, what is kept, and when people are needed.
 
-use super::stage::Stage;
+use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind};
 use engine::{Attribution, Event};
 use serde_json::json;
@@ -133,9 +133,9 @@ async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved
 }
 
 #[tokio::test]
-async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_books_are_closed() {
+async fn what_appears_after_the_pivot_is_not_touched_and_is_found_before_the_books_are_closed() {
     let stage = Stage::slurm(|_| {}).await;
-    stage.until("AwaitingDestruction").await;
+    just_before(&stage, "Rewrapping").await;
     let volume = TenantResource::new("storage", "eu-west", "Volume", "late");
     stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
 
@@ -148,7 +148,7 @@ async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_
 #[tokio::test]
 async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
     let stage = Stage::slurm(|_| {}).await;
-    stage.until("AwaitingDestruction").await;
+    just_before(&stage, "Rewrapping").await;
     let volume = TenantResource::new("storage", "eu-west", "Volume", "pv-1");
     stage.world().replace(&volume, "other");
 

@@ -19,13 +19,14 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use engine::{Undecided, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 use workflows::{
     fleet::{Import, import_nodes, import_sites, parse_inventory, parse_sites},
-    tenancy::{Cluster, FreePool, Region},
+    tenancy::{Cluster, ClusterId, FreePool, Region},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
