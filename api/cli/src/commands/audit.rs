@@ -41,6 +41,9 @@ pub(crate) enum Audit {
         /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
+        /// Fail if the file has fewer entries than this.
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        at_least: u64,
     },
 }
 
@@ -116,7 +119,7 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
         Audit::List { part, which } => block_on(list(common, part, which)),
         Audit::Checkpoints => block_on(checkpoints(common)),
         Audit::Export { file, part } => block_on(export(common, &file, part)),
-        Audit::Verify { file, keys } => {
+        Audit::Verify { file, keys, at_least } => {
             let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
             match common.output {
                 format @ (Format::Json | Format::Yaml) => {
@@ -128,7 +131,11 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
                 }
                 Format::Table => output::say(&told(&file, &found))?,
             }
-            Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
+            let has_enough = found.entries >= at_least;
+            if found.is_valid() && !has_enough {
+                output::note(&too_few(found.entries, at_least));
+            }
+            Ok(if found.is_valid() && has_enough { Exit::Done } else { Exit::Failed })
         }
     }
 }
@@ -174,6 +181,10 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
     output::note(&format!("whether it holds: tenure audit verify {}", file.display()));
     output::done(common.output, "written", &file.display().to_string())?;
     Ok(Exit::Done)
+}
+
+fn too_few(entries: u64, at_least: u64) -> String {
+    format!("the file has {entries} entries, and --at-least {at_least} asks for more: export a longer period")
 }
 
 fn told(file: &Path, found: &Verification) -> String {

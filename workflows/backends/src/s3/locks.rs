@@ -3,7 +3,7 @@
 use crate::http_response;
 use crate::s3::{
     S3,
-    client::{Client, S3Request},
+    client::{Client, Refused, S3Request},
     contents::Version,
     settings::S3Target,
     xml::Node,
@@ -83,6 +83,7 @@ impl S3 {
             Ok(answer) => answer,
             // Somebody else removed it meanwhile. The answer to HEAD has no body that could say so in words.
             Err(refused) if refused.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Err(refused) if refused.status == Some(StatusCode::BAD_REQUEST) => return Err(undescribed(bucket, refused)),
             Err(refused) => return Err(refused.into()),
         };
         let header =
@@ -125,6 +126,17 @@ impl S3 {
             Err(refused) => Err(refused.into()),
         }
     }
+}
+
+/// That a store does not describe a version, so that its locks are not known: with what to do about it.
+fn undescribed(bucket: &str, refused: Refused) -> ActionError {
+    let error = ActionError::from(refused);
+    let why = format!(
+        "{}: the store does not describe a version in bucket {bucket}, as it does not where the version is encrypted with a key of \
+         the customer's own (SSE-C): whether it is locked is not known; have the owner remove such versions, then retry",
+        error.message
+    );
+    ActionError { message: why, ..error }
 }
 
 /// Until when an object is kept by its legal hold, its mode and its day.

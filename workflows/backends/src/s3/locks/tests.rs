@@ -38,7 +38,8 @@ fn a_lock_keeps_until_its_day_and_a_hold_until_it_is_lifted() {
 }
 
 /// A store whose answer to HEAD names no lock, and that answers like this when asked for the hold and for the retention.
-async fn told(
+async fn told_after(
+    head: u16,
     hold: (u16, &'static str),
     retention: (u16, &'static str),
 ) -> Result<Option<String>, ActionError> {
@@ -59,7 +60,7 @@ async fn told(
             }
             let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
             let (status, body) = match &line {
-                line if line.starts_with("HEAD") => (200, ""),
+                line if line.starts_with("HEAD") => (head, ""),
                 line if line.contains("legal-hold") => hold,
                 line if line.contains("retention") => retention,
                 line => panic!("{line}"),
@@ -78,6 +79,13 @@ async fn told(
     let lock = store.locked(&store.platform, "bucket", &version, true, until).await;
     server.abort();
     lock.map(|lock| lock.map(|lock| lock.until))
+}
+
+async fn told(
+    hold: (u16, &'static str),
+    retention: (u16, &'static str),
+) -> Result<Option<String>, ActionError> {
+    told_after(200, hold, retention).await
 }
 
 const NONE: (u16, &str) = (404, "<Error><Code>NoSuchObjectLockConfiguration</Code></Error>");
@@ -103,4 +111,10 @@ async fn a_lock_that_may_not_be_read_is_never_taken_for_none() {
     for (hold, retention) in [(DENIED, NONE), (NONE, DENIED)] {
         assert_eq!(told(hold, retention).await.unwrap_err().class, Class::Permanent);
     }
+}
+
+#[tokio::test]
+async fn a_version_that_its_store_does_not_describe_is_told_with_a_remedy() {
+    let error = told_after(400, NONE, NONE).await.unwrap_err();
+    assert!(error.class == Class::Permanent && error.message.contains("SSE-C"), "{error}");
 }
