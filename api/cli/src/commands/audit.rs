@@ -131,11 +131,10 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
                 }
                 Format::Table => output::say(&told(&file, &found))?,
             }
-            let has_enough = found.entries >= at_least;
-            if found.is_valid() && !has_enough {
-                output::note(&too_few(found.entries, at_least));
+            if let Some(why) = too_few(&found, at_least) {
+                output::note(&why);
             }
-            Ok(if found.is_valid() && has_enough { Exit::Done } else { Exit::Failed })
+            Ok(verdict(&found, at_least))
         }
     }
 }
@@ -183,8 +182,17 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn too_few(entries: u64, at_least: u64) -> String {
-    format!("the file has {entries} entries, and --at-least {at_least} asks for more: export a longer period")
+/// Whether a file holds and has as many entries as were asked for.
+fn verdict(found: &Verification, at_least: u64) -> Exit {
+    if found.is_valid() && too_few(found, at_least).is_none() { Exit::Done } else { Exit::Failed }
+}
+
+/// That a file has fewer entries than were asked for.
+fn too_few(found: &Verification, at_least: u64) -> Option<String> {
+    let entries = found.entries;
+    (entries < at_least).then(|| {
+        format!("the file has {entries} entries, and --at-least is {at_least}: export a longer period")
+    })
 }
 
 fn told(file: &Path, found: &Verification) -> String {
@@ -212,4 +220,18 @@ fn told(file: &Path, found: &Verification) -> String {
         lines.extend(found.problems.iter().map(problem));
     }
     lines.iter().map(|line| format!("{}\n", output::sanitize(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_holds_nothing_fails_only_where_entries_are_asked_for() {
+        let with = |entries| Verification { entries, ..Verification::default() };
+        assert_eq!(verdict(&with(0), 0), Exit::Done);
+        assert_eq!(verdict(&with(0), 1), Exit::Failed);
+        assert_eq!(verdict(&with(1), 1), Exit::Done);
+        assert!(too_few(&with(0), 1).is_some_and(|why| why.contains("--at-least is 1")));
+    }
 }
