@@ -230,3 +230,24 @@ async fn a_dry_run_names_what_would_go_and_changes_nothing() {
     stage.until("AwaitingApproval").await;
     assert_eq!(stage.engine.approval(stage.id).await.unwrap().unwrap().digest, shown.digest);
 }
+
+/// Nobody agrees to what cannot be done, and what a store keeps is said beforehand.
+#[tokio::test]
+async fn a_volume_whose_data_would_stay_is_named_before_people_are_asked() {
+    let volume = TenantResource::new("storage", "eu-west", "Volume", "retained");
+    let spec = json!({ "class": "workload", "reclaimPolicy": "Retain" });
+    let stage = Stage::slurm(|world| world.furnish(&volume, "acme", spec.clone())).await;
+
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+
+    let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    assert!(why.contains(&format!("{volume} has the reclaim policy Retain")), "{why}");
+    stage.world().furnish(&volume, "acme", json!({ "reclaimPolicy": "Delete" }));
+    stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
+    stage.until("AwaitingDestruction").await;
+    let (_, shown) = stage.engine.execution(stage.id).await.unwrap();
+    let asked: Offboarding = serde_json::from_value(shown.body["data"].clone()).unwrap();
+    let plan = engine::Workflow::plan(&asked).decides["destroys"].to_string();
+    assert!(plan.contains(r#""its_store_keeps_it_until":"2026-03-01T00:00:00.000Z""#), "{plan}");
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
+}

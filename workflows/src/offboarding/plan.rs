@@ -108,8 +108,13 @@ fn things(me: &Offboarding) -> Vec<Value> {
                 json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })
             }
         };
-        if let (Some(fields), Some(amount)) = (shown.as_object_mut(), &target.amount) {
-            fields.insert("holds".into(), amount.to_string().into());
+        let more = [
+            ("holds", target.amount.as_ref().map(ToString::to_string)),
+            ("its_store_keeps_it_until", target.store_keeps_until.clone()),
+        ];
+        if let Some(fields) = shown.as_object_mut() {
+            let more = more.into_iter().filter_map(|(name, said)| Some((name.to_owned(), said?.into())));
+            fields.extend(more);
         }
         shown
     };

@@ -108,6 +108,9 @@ pub struct RemovalTarget {
     /// What of it its store keeps under a legal hold or an object lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<StoreLock>,
+    /// Until when its store keeps it whatever is done, where its store says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_keeps_until: Option<String>,
     /// How much it holds, where its store says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<StoredAmount>,

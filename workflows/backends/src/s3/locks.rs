@@ -12,7 +12,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use engine::ActionError;
 use reqwest::{Method, StatusCode};
 use tokio::time::Instant;
-use workflows::platform::{UNTIL_LIFTED, codes};
+use workflows::platform::UNTIL_LIFTED;
 
 /// What stores answer of a version that has no hold, or no retention, of its own; or that cannot tell by name.
 const NOT_LOCKED: [&str; 3] =
