@@ -3,10 +3,9 @@
 use crate::http_response;
 use crate::s3::{
     S3,
-    client::{Client, Refused, S3Request},
+    client::{Answer, Client, Refused, S3Request},
     contents::Version,
     settings::S3Target,
-    xml::Node,
 };
 use chrono::{DateTime, SecondsFormat, Utc};
 use engine::ActionError;
@@ -94,14 +93,12 @@ impl S3 {
             day: header("x-amz-object-lock-retain-until-date"),
         };
         if locks.hold.is_none() {
-            let told = self.lock_named(client, (bucket, version), ("legal-hold", "LegalHold"), until).await?;
-            locks.hold = told.map(|hold| hold.text("Status").to_owned());
+            locks.hold = self.legal_hold(client, bucket, version, until).await?;
         }
         if locks.mode.is_none()
-            && let Some(told) = self.lock_named(client, (bucket, version), ("retention", "Retention"), until).await?
+            && let Some((mode, day)) = self.retention(client, bucket, version, until).await?
         {
-            locks.mode = Some(told.text("Mode").to_owned());
-            locks.day = Some(told.text("RetainUntilDate").to_owned());
+            (locks.mode, locks.day) = (Some(mode), Some(day));
         }
         let until = kept(&self.target, &locks, Utc::now()).map_err(|why| http_response::unreadable(why, false))?;
         let by_key_store =
@@ -110,21 +107,53 @@ impl S3 {
         Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
     }
 
-    /// What a store says of one kind of lock of a version; none where it has none.
-    async fn lock_named(
+    /// The status of a version's legal hold; none where it has none.
+    async fn legal_hold(
         &self,
         client: &Client,
-        (bucket, version): (&str, &Version),
-        (name, root): (&str, &str),
+        bucket: &str,
+        version: &Version,
         until: Instant,
-    ) -> Result<Option<Node>, ActionError> {
-        let query = vec![(name, ""), ("versionId", version.id.as_str())];
-        let ask = S3Request { bucket, key: &version.key, query, ..S3Request::default() };
-        match client.send(&ask, until).await {
-            Ok(answer) => Ok(Some(answer.document(root)?)),
-            Err(refused) if refused.is(&NOT_LOCKED) || refused.is(&GONE) => Ok(None),
-            Err(refused) => Err(refused.into()),
-        }
+    ) -> Result<Option<String>, ActionError> {
+        let ask = lock_request(bucket, version, "legal-hold");
+        let Some(answer) = known_lock(client.send(&ask, until).await)? else { return Ok(None) };
+        Ok(Some(answer.document("LegalHold")?.text("Status").to_owned()))
+    }
+
+    /// The mode and the day of a version's retention; none where it has none.
+    ///
+    /// A store that does not know the question sends the object itself, of which only the beginning is asked for. Such an answer says
+    /// nothing, and what HEAD said counts.
+    async fn retention(
+        &self,
+        client: &Client,
+        bucket: &str,
+        version: &Version,
+        until: Instant,
+    ) -> Result<Option<(String, String)>, ActionError> {
+        let headers = vec![("range", "bytes=0-4095".to_owned())];
+        let ask = S3Request { headers, ..lock_request(bucket, version, "retention") };
+        let answer = match client.send(&ask, until).await {
+            Err(refused) if refused.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => return Ok(None),
+            answered => known_lock(answered)?,
+        };
+        let told = answer.and_then(|answer| answer.document("Retention").ok());
+        Ok(told.map(|told| (told.text("Mode").to_owned(), told.text("RetainUntilDate").to_owned())))
+    }
+}
+
+/// Asks for one kind of lock of a version.
+fn lock_request<'a>(bucket: &'a str, version: &'a Version, name: &'a str) -> S3Request<'a> {
+    let query = vec![(name, ""), ("versionId", version.id.as_str())];
+    S3Request { bucket, key: &version.key, query, ..S3Request::default() }
+}
+
+/// The answer to a question for a lock; none where the store says that there is no such lock, or no such version any more.
+fn known_lock(answered: Result<Answer, Refused>) -> Result<Option<Answer>, ActionError> {
+    match answered {
+        Ok(answer) => Ok(Some(answer)),
+        Err(refused) if refused.is(&NOT_LOCKED) || refused.is(&GONE) => Ok(None),
+        Err(refused) => Err(refused.into()),
     }
 }
 

@@ -103,7 +103,10 @@ async fn a_lock_that_head_does_not_name_is_asked_for_by_name() {
     assert_eq!(told(NONE, day).await.unwrap().as_deref(), Some("2131-05-01T00:00:00Z"));
     assert_eq!(told(NONE, NONE).await.unwrap(), None);
     let off = (200, "<LegalHold><Status>OFF</Status></LegalHold>");
-    assert_eq!(told(off, (200, "<Retention></Retention>")).await.unwrap(), None);
+    for nothing in ["<Retention></Retention>", "the object itself"] {
+        assert_eq!(told(off, (200, nothing)).await.unwrap(), None, "{nothing}");
+    }
+    assert_eq!(told((200, "<LegalHold/>"), (416, "")).await.unwrap(), None, "an object without content");
 }
 
 #[tokio::test]
