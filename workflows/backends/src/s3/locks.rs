@@ -1,4 +1,4 @@
-//! What keeps a version of an object from being removed: a legal hold, or a retention with a day.
+//! Locks of object versions: a legal hold, or a retention until a date.
 
 use crate::http_response;
 use crate::s3::{
@@ -13,10 +13,10 @@ use reqwest::{Method, StatusCode};
 use tokio::time::Instant;
 use workflows::platform::UNTIL_LIFTED;
 
-/// What stores answer of a version that has no hold, or no retention, of its own; or that cannot tell by name.
+/// The error codes for a version without a hold or retention, and for a store that does not implement the request.
 const NOT_LOCKED: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "NotImplemented"];
-/// What stores answer of a version that was removed meanwhile.
+/// The error codes for a version that no longer exists.
 const GONE: [&str; 2] = ["NoSuchKey", "NoSuchVersion"];
 
 /// What keeps a version from being removed.
@@ -28,7 +28,7 @@ pub(super) struct Lock {
     pub(super) under: Option<String>,
 }
 
-/// What a store says of a version's locks, each as it words it.
+/// The locks of a version, in the store's own words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Locks {
     hold: Option<String>,
@@ -58,8 +58,8 @@ impl S3 {
 
     /// Until when nobody can remove the version, if anything keeps it, and its key. Delete markers are never locked.
     ///
-    /// A store leaves a hold and a retention out of its answer to HEAD where the caller may not read them, so what is not in that answer
-    /// is asked for by name; a refusal is an error, and never no lock.
+    /// HEAD omits a hold and a retention that the caller may not read. Each is therefore requested by name if HEAD does not return it,
+    /// and a refusal is an error.
     pub(super) async fn locked(
         &self,
         client: &Client,
@@ -107,7 +107,7 @@ impl S3 {
         Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
     }
 
-    /// The status of a version's legal hold; none where it has none.
+    /// Returns the status of a version's legal hold; none if it has none.
     async fn legal_hold(
         &self,
         client: &Client,
@@ -120,10 +120,10 @@ impl S3 {
         Ok(Some(answer.document("LegalHold")?.text("Status").to_owned()))
     }
 
-    /// The mode and the day of a version's retention; none where it has none.
+    /// Returns the mode and the date of a version's retention; none if it has none.
     ///
-    /// A store that does not know the question sends the object itself, of which only the beginning is asked for. Such an answer says
-    /// nothing, and what HEAD said counts.
+    /// A store that does not implement the request (moto) sends the object instead. The request asks for its first bytes only, and such
+    /// an answer is ignored.
     async fn retention(
         &self,
         client: &Client,
@@ -142,13 +142,13 @@ impl S3 {
     }
 }
 
-/// Asks for one kind of lock of a version.
+/// Requests one kind of lock of a version.
 fn lock_request<'a>(bucket: &'a str, version: &'a Version, name: &'a str) -> S3Request<'a> {
     let query = vec![(name, ""), ("versionId", version.id.as_str())];
     S3Request { bucket, key: &version.key, query, ..S3Request::default() }
 }
 
-/// The answer to a question for a lock; none where the store says that there is no such lock, or no such version any more.
+/// Returns the store's answer about a lock; none if there is no such lock or version.
 fn known_lock(answered: Result<Answer, Refused>) -> Result<Option<Answer>, ActionError> {
     match answered {
         Ok(answer) => Ok(Some(answer)),
@@ -157,7 +157,7 @@ fn known_lock(answered: Result<Answer, Refused>) -> Result<Option<Answer>, Actio
     }
 }
 
-/// That a store does not describe a version, so that its locks are not known: with what to do about it.
+/// Returns the error for a version that its store does not describe, with a remedy.
 fn undescribed(bucket: &str, refused: Refused) -> ActionError {
     let error = ActionError::from(refused);
     let why = format!(

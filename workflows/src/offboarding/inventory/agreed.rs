@@ -1,6 +1,6 @@
-//! Whether what people agreed to destroy is still what is there: looked at once they have agreed, before destruction begins.
+//! Compares the approved plan of a destruction with what exists, after the votes and before destruction begins.
 //!
-//! Invariant: an approval covers what its plan shows. Whatever is there beyond that makes a new inventory, a new plan and new votes.
+//! Invariant: an approval covers its plan only. Anything beyond the plan leads to a new inventory, a new plan and new votes.
 
 use super::StoredAmount;
 use crate::{
@@ -11,19 +11,18 @@ use crate::{
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// How many changes are named.
+/// The number of changes that a message names.
 const MOST_NAMED: usize = 20;
 
-/// Surveys the tenant once more, and compares that with the plan that people agreed to.
+/// Surveys the tenant again and compares the result with the approved plan.
 ///
-/// Fails with `inventory.changed`, which names each change: something that is not in the plan, has another identity, holds more
-/// than is tolerated, is under a new lock, or is a key with a new way back. Safe to run twice: it changes nothing, and has nothing
-/// to undo.
+/// Fails with `inventory.changed` and names each change: a new thing, another identity, growth beyond the tolerance, a new lock, or a
+/// new way in which a key can come back. Safe to run twice: it changes nothing, and has nothing to undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecheckInventory {
     /// Where to look.
     pub survey: SurveyTenant,
-    /// What people agreed to.
+    /// The things in the approved plan.
     pub agreed: Vec<RemovalTarget>,
 }
 
@@ -41,12 +40,12 @@ impl Action for RecheckInventory {
         let more = changes.len().saturating_sub(MOST_NAMED);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let named = changes.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
-        let why = format!("this is not in the plan that people agreed to: {named}{more}");
+        let why = format!("the approved plan does not cover this: {named}{more}");
         Err(ActionError::permanent(destruction_codes::INVENTORY_CHANGED, why))
     }
 }
 
-/// What is there and not covered by the plan, a sentence each. What became less is covered.
+/// Returns a sentence for each change that the plan does not cover. It covers smaller amounts.
 fn changes(agreed: &[RemovalTarget], seen: &[ObservedResource]) -> Vec<String> {
     // Nodes are read and cleaned each by itself.
     let things = seen.iter().filter(|seen| seen.thing.kind != "Node");

@@ -1,30 +1,30 @@
-//! How much a thing holds: shown to people before they agree, and compared with what is there before destruction begins.
+//! The amount of data in a thing: approvers see it in the plan, and it is compared again before destruction begins.
 
 use crate::platform::ObservedResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// By how many percent a thing may grow after people agreed to its destruction, in objects and in bytes each.
+/// The growth in percent that an approval covers, of objects and of bytes each.
 pub(in crate::offboarding) const TOLERATED_PERCENT: u64 = 5;
 
-/// What a store may say that it holds, each a number.
+/// The fields in which a store counts objects.
 const COUNTS: [&str; 5] = ["versions", "markers", "uploads", "objects", "locked"];
 
-/// How much a thing holds, as its store says.
+/// The amount of data in a thing, as its store reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAmount {
-    /// How many objects: versions, delete markers and unfinished uploads among them.
+    /// The number of objects, including versions, delete markers and unfinished uploads.
     pub objects: Option<u64>,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: Option<u64>,
-    /// Whether there is more than was counted.
+    /// True if the store has more than was counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
 
 impl StoredAmount {
-    /// What the store said of the thing; none where it names no amount.
+    /// Returns the amount that the store reported; none if it reported no amount.
     #[must_use]
     pub fn of(seen: &ObservedResource) -> Option<Self> {
         let number = |field: &str| seen.spec.get(field).and_then(Value::as_u64);
@@ -35,7 +35,7 @@ impl StoredAmount {
         (objects.is_some() || bytes.is_some()).then(|| Self { objects, bytes, at_least: seen.is("more") })
     }
 
-    /// Whether `now` is more than people agreed to, by more than is tolerated. A store that says no number then or now tells nothing.
+    /// Returns true if `now` exceeds this amount by more than the tolerance. A number that was not reported is not compared.
     #[must_use]
     pub fn has_grown(&self, now: &Self) -> bool {
         let grown = |then: Option<u64>, now: Option<u64>| {

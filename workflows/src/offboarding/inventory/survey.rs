@@ -1,4 +1,4 @@
-//! What is looked for before an inventory is taken, and what is kept of the answers.
+//! The surveys before an inventory and before destruction, and their results.
 
 use super::RecheckInventory;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Offboarding {
-    /// Looks for all that bears the tenant's mark; a verifier has to see it as well.
+    /// Surveys everything with the tenant's mark. A verifier must see the same things.
     pub(in crate::offboarding) fn survey(&self) -> SurveyTenant {
         SurveyTenant {
             tenant: self.tenant.to_string(),
@@ -32,7 +32,7 @@ impl Offboarding {
         self.devices.push(read);
     }
 
-    /// Looks, once people have agreed, whether what they agreed to is still what is there.
+    /// Compares the approved plan with what exists.
     pub(in crate::offboarding) fn recheck(&self) -> RecheckInventory {
         let survey = SurveyTenant { compared: false, ..self.survey() };
         RecheckInventory { survey, agreed: self.targets.clone() }

@@ -1,6 +1,6 @@
-//! Lists what a tenant has, with the platform's credentials, and compares that with what a verifier sees.
+//! Lists the things of a tenant with the platform's credentials, and compares the list with that of the verifier.
 //!
-//! Invariant: a survey says of each place that it names whether a simulator answered there.
+//! Invariant: a survey marks each place that a simulator serves.
 
 use crate::platform::{
     CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs, codes,
@@ -20,10 +20,10 @@ pub struct SurveyTenant {
     pub systems: Vec<String>,
     /// With whose credentials.
     pub eyes: Observer,
-    /// Whether a verifier has to see all that is found, where there is one; if it does not, this fails with `platform.denied`.
+    /// If true, fails with `platform.denied` when the verifier does not see something that the platform sees.
     #[serde(default)]
     pub compared: bool,
-    /// What our records say that there is: of these places, too, it is said whether they are simulated.
+    /// The things in our records. Their places are also checked for simulators.
     #[serde(default)]
     pub expected: Vec<TenantResource>,
 }
@@ -31,7 +31,7 @@ pub struct SurveyTenant {
 /// What was found of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantSurvey {
-    /// Everything that bears its mark.
+    /// Everything with the tenant's mark.
     pub seen: Vec<ObservedResource>,
     /// The systems, and places of others, that a simulator serves: `registry`, `objects/eu`.
     pub simulated: BTreeSet<String>,
@@ -58,8 +58,8 @@ impl Action for SurveyTenant {
 }
 
 impl SurveyTenant {
-    /// Fails with `platform.denied` where a verifier does not see something of a system that the platform sees: later it would
-    /// take that for gone. The one comparison for all backends that look with credentials of two kinds.
+    /// Fails with `platform.denied` if the verifier does not see a thing that the platform sees: it would later report that thing as
+    /// gone. This is the only comparison of lists for backends with two credentials.
     async fn compare(
         &self,
         on: &Platform,
@@ -85,7 +85,7 @@ impl SurveyTenant {
         let mut hidden = Vec::new();
         for thing in own {
             let sees = theirs.iter().any(|seen| seen.thing == *thing);
-            // What went between the two lists is hidden from nobody.
+            // A thing that was removed between the two lists is not hidden.
             if !sees && on.tenant_resources.read_resource(thing, Observer::Platform, stamp).await?.is_some() {
                 hidden.push(thing.to_string());
             }
@@ -100,7 +100,7 @@ impl SurveyTenant {
         Err(ActionError::permanent(codes::DENIED, why))
     }
 
-    /// Where a simulator answers: whole systems, and places of the others.
+    /// Returns the simulated systems, and the simulated places of the other systems.
     fn simulated(&self, on: &Platform, seen: &[ObservedResource]) -> BTreeSet<String> {
         let whole = |system: &&String| on.tenant_resources.is_system_simulated(system);
         let mut places: BTreeSet<String> = self.systems.iter().filter(whole).cloned().collect();
