@@ -130,7 +130,7 @@ pub struct Offboarding {
     /// Why, in words.
     pub reason: String,
     /// Which capabilities are simulated, by words of earlier versions. Counts only while `simulated_places` is not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub simulated: Vec<String>,
     /// The systems, places and machines that a simulator serves, as those that were asked for the inventory said of themselves. The
     /// certificate calls nothing else simulated.
