@@ -67,13 +67,9 @@ mod tests {
     #[test]
     fn an_amount_has_grown_when_objects_or_bytes_exceed_the_tolerance() {
         let agreed = amount(100, 1_000);
-        for (objects, bytes, grown) in [
-            (100, 1_000, false),
-            (105, 1_050, false),
-            (106, 1_000, true),
-            (100, 1_051, true),
-            (1, 1, false),
-        ] {
+        for (objects, bytes, grown) in
+            [(100, 1_000, false), (105, 1_050, false), (106, 1_000, true), (100, 1_051, true), (1, 1, false)]
+        {
             assert_eq!(agreed.has_grown(&amount(objects, bytes)), grown, "{objects} {bytes}");
         }
         assert!(amount(0, 0).has_grown(&amount(1, 0)), "what was empty holds something");
