@@ -1,5 +1,13 @@
 //! Taking the inventory: both scans joined, with what people said of what they do not agree on.
 
+mod agreed;
+mod amount;
+mod survey;
+
+pub use agreed::RecheckInventory;
+pub use amount::StoredAmount;
+pub(super) use amount::TOLERATED_PERCENT;
+
 use super::{LeavingTenant, RemainingAssets, RemovalTarget, StoreLock, assets};
 use crate::{
     destruction::{
@@ -119,6 +127,9 @@ impl LedgerAction for TakeInventory {
         if let Some(why) = inventory.assets().find_map(|asset| cannot_be_kept(asset, &kept, at)) {
             return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
         }
+        if let Some(why) = self.seen.iter().find_map(|seen| cannot_be_removed(seen, &inventory, &kept, at)) {
+            return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
+        }
         let head = inventory.save(view, tenant, call.execution)?;
         let target = |asset: &Asset| self.target(asset, &kept, at);
         let targets = inventory.assets().filter(|asset| !asset.kind.is_medium()).filter_map(target);
@@ -159,6 +170,8 @@ impl TakeInventory {
             revivable_until: seen.and_then(|seen| seen.text("snapshot_until")).map(str::to_owned),
             can_come_back,
             locked: seen.and_then(StoreLock::of),
+            store_keeps_until: seen.and_then(|seen| seen.text("kept_until")).map(str::to_owned),
+            amount: seen.filter(|_| assets::holds_data(asset.kind)).and_then(StoredAmount::of),
         })
     }
 
@@ -203,6 +216,25 @@ fn cannot_be_kept(
         "{thing} holds data of class {class}, which a rule keeps until {until}, and a volume is not put under another key: copy \
          what is to be kept to a bucket, and erase the volume"
     ))
+}
+
+/// Says why a thing that is to be removed cannot be: known before the destruction is approved, so that it is settled before.
+fn cannot_be_removed(
+    seen: &ObservedResource,
+    inventory: &Inventory,
+    kept: &BTreeMap<DataClass, ResolvedRetention>,
+    at: Moment,
+) -> Option<String> {
+    let policy = seen.text("reclaimPolicy").filter(|policy| *policy != "Delete")?;
+    let id = AssetId::new(assets::kind_of(&seen.thing).0, &seen.thing.to_string());
+    let class = inventory.get(&id)?.data_class?;
+    let is_kept = kept.get(&class).is_some_and(|rule| rule.keeps(at));
+    (!is_kept).then(|| {
+        format!(
+            "{} has the reclaim policy {policy}, so its data would stay: set the policy to Delete, or remove the data and its record",
+            seen.thing
+        )
+    })
 }
 
 /// An asset with what people said of it, which counts as a record.

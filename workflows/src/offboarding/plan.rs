@@ -1,6 +1,6 @@
 //! What people decide on: before the inventory, that the tenant leaves; after it, the exact list of what is destroyed.
 
-use super::{Offboarding, RemovalTarget, record::OffboardingTerms};
+use super::{Offboarding, RemovalTarget, inventory::TOLERATED_PERCENT, record::OffboardingTerms};
 use crate::{destruction::key_destruction, policy::duration::show, signing::Digest};
 use engine::Plan;
 use serde_json::{Value, json};
@@ -79,13 +79,24 @@ pub(super) fn steps(terms: &OffboardingTerms, is_remaining: bool) -> Vec<String>
     ]
 }
 
-/// What is destroyed, with what is known to become an exception in the certificate.
+/// What is destroyed, with what is known to become an exception in the certificate, and with what is simulated.
 fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
     let mut destroys = json!({ "inventory": inventory, "assets": me.assets, "things": things(me) });
+    let Some(fields) = destroys.as_object_mut() else { return destroys };
+    // Each is absent where there is none, so that plans of earlier versions keep their digest.
     let exceptions = exceptions(me);
-    // Absent where there is none, so that plans of earlier versions keep their digest.
-    if let Some(fields) = destroys.as_object_mut().filter(|_| !exceptions.is_empty()) {
+    if !exceptions.is_empty() {
         fields.insert("exceptions".into(), json!(exceptions));
+    }
+    if let Some(places) = me.simulated_places.as_ref().filter(|places| !places.is_empty()) {
+        fields.insert("simulated_places".into(), json!(places));
+    }
+    if me.targets.iter().any(|target| target.amount.is_some()) {
+        let when = format!(
+            "a new plan is made and agreed to if one of these grows by more than {TOLERATED_PERCENT} % in objects or bytes before \
+             destruction begins"
+        );
+        fields.insert("asked_again".into(), when.into());
     }
     destroys
 }
@@ -99,18 +110,31 @@ fn exceptions(me: &Offboarding) -> Vec<String> {
     me.targets.iter().filter(|target| !me.is_to_stay(target)).filter_map(cannot).collect()
 }
 
-/// Each thing with what will be done to it.
+/// Each thing with what will be done to it, and how much it holds.
 fn things(me: &Offboarding) -> Vec<Value> {
-    let fate = |target: &RemovalTarget| match target.keep_until {
-        Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
-        None if me.is_to_stay(target) => {
-            let why = "what is locked may be encrypted with it";
-            json!({ "thing": target.thing, "uid": target.uid, "kept": why })
+    let fate = |target: &RemovalTarget| {
+        let mut shown = match target.keep_until {
+            Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
+            None if me.is_to_stay(target) => {
+                let why = "what is locked may be encrypted with it";
+                json!({ "thing": target.thing, "uid": target.uid, "kept": why })
+            }
+            None if target.can_come_back.is_empty() => {
+                json!({ "thing": target.thing, "uid": target.uid })
+            }
+            None => {
+                json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })
+            }
+        };
+        let more = [
+            ("holds", target.amount.as_ref().map(ToString::to_string)),
+            ("its_store_keeps_it_until", target.store_keeps_until.clone()),
+        ];
+        if let Some(fields) = shown.as_object_mut() {
+            let more = more.into_iter().filter_map(|(name, said)| Some((name.to_owned(), said?.into())));
+            fields.extend(more);
         }
-        None if target.can_come_back.is_empty() => json!({ "thing": target.thing, "uid": target.uid }),
-        None => {
-            json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })
-        }
+        shown
     };
     me.targets.iter().map(fate).collect()
 }

@@ -1,6 +1,6 @@
 //! The data of an offboarding, as it is persisted.
 
-use super::StoreLock;
+use super::{StoreLock, StoredAmount};
 use crate::{
     destruction::{
         AssetType, DataClass, RetentionRule,
@@ -108,6 +108,12 @@ pub struct RemovalTarget {
     /// What of it its store keeps under a legal hold or an object lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<StoreLock>,
+    /// Until when its store keeps it whatever is done, where its store says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_keeps_until: Option<String>,
+    /// How much it holds, where its store says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<StoredAmount>,
 }
 
 /// What remains of a closed tenant. Empty until its first step has read it.
@@ -149,9 +155,13 @@ pub struct Offboarding {
     pub requested_at: Moment,
     /// Why, in words.
     pub reason: String,
-    /// Which parts of the platform are simulated: its certificate says so.
+    /// Which capabilities are simulated, by words of earlier versions. Counts only while `simulated_places` is not known.
     #[serde(default)]
     pub simulated: Vec<String>,
+    /// The systems, places and machines that a simulator serves, as those that were asked for the inventory said of themselves. The
+    /// certificate calls nothing else simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_places: Option<BTreeSet<String>>,
     /// Of a closed tenant: what remains of it, and nothing else is offboarded. Filled by `Checking`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<RemainingAssets>,

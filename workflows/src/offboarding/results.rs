@@ -11,9 +11,9 @@ use crate::{
     },
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
-        AccessMode, CheckRewrap, ObserveAbsence, ObservedAbsence, ObservedResource, ReadDevices, RemovalFate,
-        RemoveThing, ResourceAdmission, ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey,
-        TenantResource, VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
+        AccessMode, CheckRewrap, ObserveAbsence, ObservedAbsence, ReadDevices, RemovalFate, RemoveThing,
+        ResourceAdmission, ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource,
+        VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,
@@ -46,11 +46,6 @@ impl Offboarding {
         self.leaver = Some(checked.leaver);
         self.terms = Some(checked.terms);
         self.remaining = checked.remaining;
-    }
-
-    pub(super) fn surveyed(&mut self, seen: Vec<ObservedResource>) {
-        self.seen = seen;
-        self.devices.clear();
     }
 
     pub(super) fn record_inventory(&mut self, taken: TakenInventory) {

@@ -99,8 +99,7 @@ impl StartRequest for OffboardingRequest {
     ) -> Result<Started, Problem> {
         let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
         let remaining = self.remaining;
-        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
-            .on_platform(app.engine.platform());
+        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason);
         let leaves = if remaining {
             look_at(&app.engine, &leaves.tenant, &mut SilentSources::default(), None).await?;
             leaves.of_remaining_assets()
