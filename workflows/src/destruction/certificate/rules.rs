@@ -1,6 +1,6 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
-use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem};
+use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences};
 use crate::{
     destruction::{
         asset::AssetId,
@@ -44,6 +44,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     of_times(certificate, entries, &mut problems);
     of_repairs(certificate, entries, &mut problems);
     of_limits(certificate, entries, &mut problems);
+    problems.extend(sentences::statements(certificate, entries).err().unwrap_or_default());
     problems
 }
 
