@@ -101,10 +101,10 @@ fn sources_are_in_the_journal(
 ) {
     for statement in said {
         let (field, text) = (statement.field(), statement.text());
-        if statement.from().is_empty() {
+        if statement.sources().is_empty() {
             report.violated(format!("seed {seed}{without}: {field} ({text}) has no source"));
         }
-        for source in statement.from().iter().filter(|source| !journal.has(source)) {
+        for source in statement.sources().iter().filter(|source| !journal.has(source)) {
             let kind = statement.kind();
             report.violated(format!(
                 "seed {seed}{without}: {field} ({text}), {kind}, should come from {source}, which is not in the journal"
@@ -138,8 +138,8 @@ fn compare(
     sources_are_in_the_journal(seed, &without, after, &mutated.journal, report);
     let after: BTreeMap<&str, &Statement> = after.iter().map(|said| (said.field(), said)).collect();
     let stays = |said: &Statement| {
-        let same = after.get(said.field()).is_some_and(|now| now.text() == said.text() && now.from() == said.from());
-        said.from().iter().any(|source| withheld.is(source)) && same
+        let same = after.get(said.field()).is_some_and(|now| now.text() == said.text() && now.sources() == said.sources());
+        said.sources().iter().any(|source| withheld.is(source)) && same
     };
     for stays in said.iter().filter(|said| stays(said)) {
         report.violated(format!("seed {seed}{without}: {} still says {}", stays.field(), stays.text()));

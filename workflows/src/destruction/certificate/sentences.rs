@@ -102,7 +102,7 @@ impl Statement {
 
     /// Its sources. Each of them is needed: without one of them the certificate does not say this.
     #[must_use]
-    pub fn from(&self) -> &[Source] {
+    pub fn sources(&self) -> &[Source] {
         &self.from
     }
 }

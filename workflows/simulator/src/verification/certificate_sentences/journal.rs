@@ -106,8 +106,8 @@ impl Journal {
             let event = detail.get("event").unwrap_or(&Value::Null);
             match entry.event.as_str() {
                 "started" => journal.started = true,
-                "voted" => drop(journal.votes.insert((entry.from.clone(), entry.actor.clone()))),
-                "repaired" => drop(journal.people.insert((entry.from.clone(), entry.actor.clone()))),
+                "voted" => journal.votes.extend([(entry.from.clone(), entry.actor.clone())]),
+                "repaired" => journal.people.extend([(entry.from.clone(), entry.actor.clone())]),
                 "settled" | "probed" => {
                     let output = event.pointer("/settled/result/Ok").or(event.pointer("/probed/answer/done"));
                     let slot = event.pointer("/settled/ticket/slot").or(event.pointer("/probed/ticket/slot"));
@@ -141,7 +141,7 @@ impl Journal {
     /// What can be withheld so that one of these sentences loses a source: each source once.
     pub(super) fn answers_behind(&self, said: &[Statement]) -> Vec<Withheld> {
         let sources: BTreeSet<&Source> =
-            said.iter().flat_map(Statement::from).filter(|source| is_answer(source)).collect();
+            said.iter().flat_map(Statement::sources).filter(|source| is_answer(source)).collect();
         let withheld = |source: &&Source| {
             let answer = self.answers.iter().rev().find(|answer| answer.is(source));
             match source {
@@ -157,9 +157,9 @@ impl Journal {
 }
 
 impl Withheld {
-    /// Returns true if it is an attempt whose answers are withheld: each of the action about the thing, so that no other answer says
-    /// the same.
+    /// Returns true if it is an attempt whose answers are withheld: each of the action about the thing, in the state that answered last.
     pub(super) fn is_attempt(&self, attempt: &Attempt) -> bool {
-        Answer { attempt: attempt.clone(), output: Value::Null }.is(self.source())
+        self.state() == Some(attempt.state.as_str())
+            && Answer { attempt: attempt.clone(), output: Value::Null }.is(self.source())
     }
 }

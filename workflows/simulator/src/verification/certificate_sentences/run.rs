@@ -47,6 +47,10 @@ impl Withheld {
         &self.source
     }
 
+    pub(super) fn state(&self) -> Option<&str> {
+        self.answer.as_ref().map(|answer| answer.attempt.state.as_str())
+    }
+
     pub(super) fn is(&self, source: &Source) -> bool {
         self.source == *source
     }
@@ -138,7 +142,7 @@ impl Scene {
             return Ok(false);
         }
         let all = self.store.list(&Filter::default(), None, 1_000).await?.items;
-        for record in all.iter().filter(|record| record.open && record.phase == "parked") {
+        if let Some(record) = all.iter().find(|record| record.open && record.phase == "parked") {
             self.answers += 1;
             return self.repair(record.id).await;
         }

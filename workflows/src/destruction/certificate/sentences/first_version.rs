@@ -35,10 +35,10 @@ fn a_certificate_of_the_first_version_verifies_offline_and_a_changed_one_does_no
 fn a_certificate_of_the_first_version_names_no_observation_and_each_field_has_a_kind() {
     let found = verified();
     let said = statements(found.certificate.as_ref().unwrap(), &found.assets).unwrap();
-    let of = |field: &str| said.iter().find(|said| said.field() == field).unwrap().from().to_vec();
+    let of = |field: &str| said.iter().find(|said| said.field() == field).unwrap().sources().to_vec();
     assert!(of("assets[0].record.result.is").contains(&Source::NotRecorded));
     let observed = |source: &Source| matches!(source, Source::Observation(_));
-    assert!(!said.iter().any(|said| said.from().iter().any(observed)));
+    assert!(!said.iter().any(|said| said.sources().iter().any(observed)));
     assert!(said.len() > 1_000, "{}", said.len());
 }
 
