@@ -44,7 +44,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     of_times(certificate, entries, &mut problems);
     of_repairs(certificate, entries, &mut problems);
     of_limits(certificate, entries, &mut problems);
-    problems.extend(sentences::statements(certificate, entries).err().unwrap_or_default());
+    problems.extend(sentences::without_source(certificate, entries));
     problems
 }
 

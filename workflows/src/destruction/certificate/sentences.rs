@@ -12,15 +12,17 @@ pub use kind::SentenceKind;
 use super::{Certificate, CertificateEntry, Problem, RecordedRepair};
 use crate::{
     destruction::{
+        asset::AssetType,
         sanitisation::{
             observation::{Aspect, ObservationRef},
+            parts::Technique,
             record::{SanitisationOutcome, SanitisationRecord},
         },
     },
     signing::canonical::value,
 };
 use serde_json::Value;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// Where a sentence comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,25 +117,45 @@ pub fn statements(
     certificate: &Certificate,
     entries: &[CertificateEntry],
 ) -> Result<Vec<Statement>, Vec<Problem>> {
-    let mut said = Vec::new();
+    let (mut said, mut problems) = (Vec::new(), Vec::new());
+    walk(certificate, entries, &mut |field, leaf, found| match found {
+        Ok((kind, from)) => said.push(Statement { field: field.into(), text: text(leaf), kind, from }),
+        Err(why) => problems.push(Problem::new(field, why)),
+    });
+    if problems.is_empty() { Ok(said) } else { Err(problems) }
+}
+
+/// The fields that have no source.
+pub(super) fn without_source(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
     let mut problems = Vec::new();
+    walk(certificate, entries, &mut |field, _, found| {
+        problems.extend(found.err().map(|why| Problem::new(field, why)));
+    });
+    problems
+}
+
+/// The kind of a field and its sources, or why it has none.
+type Found = Result<(SentenceKind, Vec<Source>), &'static str>;
+
+/// Calls `say` with each field and its value.
+fn walk(
+    certificate: &Certificate,
+    entries: &[CertificateEntry],
+    say: &mut impl FnMut(&str, &Value, Found),
+) {
+    let mut known: BTreeMap<String, Option<SentenceKind>> = BTreeMap::new();
     let mut list = |content: &Value, at: &str, root: &[&str], entry: Option<&CertificateEntry>| {
         each_leaf(content, &mut root.to_vec(), at, &mut |path, field, leaf| {
-            let Some(kind) = SentenceKind::of(path) else {
-                problems.push(Problem::new(field, "comes from no source that this program knows"));
-                return;
-            };
-            match sources(kind, field, certificate, entry) {
-                Ok(from) => said.push(Statement { field: field.into(), text: text(leaf), kind, from }),
-                Err(why) => problems.push(Problem::new(field, why)),
-            }
+            let kind = *known.entry(path.join("\n")).or_insert_with(|| SentenceKind::of(path));
+            let kind = kind.ok_or("comes from no source that this program knows");
+            let found = kind.and_then(|kind| Ok((kind, sources(kind, field, certificate, entry)?)));
+            say(field, leaf, found);
         });
     };
     list(&value(certificate), "", &[], None);
     for (place, entry) in entries.iter().enumerate() {
         list(&value(entry), &format!("assets[{place}]"), &["assets"], Some(entry));
     }
-    if problems.is_empty() { Ok(said) } else { Err(problems) }
 }
 
 fn text(leaf: &Value) -> String {
@@ -237,10 +259,16 @@ fn of_record(
     let needed: Vec<Aspect> = match kind {
         RecordOf | Doer | Moments | Stated | Destination => return Ok(vec![filed]),
         Observed => record.observed.keys().copied().collect(),
-        Device if field.contains(".reported.") => vec![Aspect::Device, Aspect::Done],
+        Device if record.kind == AssetType::Gpu || field.contains(".reported.") => {
+            vec![Aspect::Device, Aspect::Done]
+        }
         Device => vec![Aspect::Device],
-        Work if record.technique == crate::destruction::Technique::Nothing => Vec::new(),
-        Work | Memory | Firmware | Key | Evidence => vec![Aspect::Done],
+        Work if record.technique == Technique::Nothing => Vec::new(),
+        Work if record.kind == AssetType::Node => vec![Aspect::Done, Aspect::Installed],
+        Memory => vec![Aspect::Device, Aspect::Done],
+        Evidence if field.ends_with(".diagnosis") => vec![Aspect::Diagnosed],
+        Evidence if field.ends_with(".samples") => vec![Aspect::Looked],
+        Work | Firmware | Key | Evidence => vec![Aspect::Done],
         Verification | Validation => vec![Aspect::Looked],
         Result => match &record.result {
             SanitisationOutcome::SanitisedVerified => vec![Aspect::Done, Aspect::Looked],
