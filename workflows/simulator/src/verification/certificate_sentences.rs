@@ -7,13 +7,15 @@
 
 mod journal;
 mod run;
+mod withheld;
 
 use super::offboarding::{Ready, ready};
 use engine::Error;
 use journal::Journal;
-use run::{Ended, Withheld, run};
+use run::{Ended, run};
+use withheld::Withheld;
 use std::collections::BTreeMap;
-use workflows::destruction::certificate::{Source, Statement};
+use workflows::destruction::certificate::Statement;
 
 /// What came of some runs.
 #[derive(Clone, Debug, Default)]
@@ -148,14 +150,6 @@ fn compare(
         report.violated(format!("seed {seed}{without}: the certificate says the same"));
     }
     report.changed += 1;
-}
-
-/// The sources that are entries of the journal, and can be withheld.
-fn is_answer(source: &Source) -> bool {
-    match source {
-        Source::Vote { .. } | Source::Decision(_) | Source::Observation(_) => true,
-        Source::Program | Source::Request | Source::Person { .. } | Source::NotRecorded => false,
-    }
 }
 
 #[cfg(test)]

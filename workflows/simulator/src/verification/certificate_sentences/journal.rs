@@ -1,6 +1,6 @@
 //! The journal of a run: which actions answered about what, who voted, and who repaired.
 
-use super::{is_answer, run::Withheld};
+use super::withheld::{Answer, Attempt, Withheld, is_answer};
 use engine::{Call, FaultInjector, InjectedFault};
 use serde_json::Value;
 use std::{
@@ -8,20 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 use store::{Entry, ExecutionId};
-use workflows::{
-    destruction::certificate::{Source, Statement},
-    platform::TenantResource,
-};
-
-/// One attempt, as the engine began it.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) execution: ExecutionId,
-    pub(super) action: String,
-    pub(super) arguments: Value,
-    pub(super) state: String,
-    pub(super) slot: u32,
-}
+use workflows::destruction::certificate::{Source, Statement};
 
 /// Notes each attempt, and withholds the answers of one.
 #[derive(Debug, Default)]
@@ -44,45 +31,6 @@ impl FaultInjector for Tap {
         *self.hits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         InjectedFault::After(engine::ActionError::permanent(Withheld::CODE, "the answer was withheld"))
     }
-}
-
-/// An answer in the journal.
-#[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) attempt: Attempt,
-    pub(super) output: Value,
-}
-
-impl Answer {
-    /// The things, nodes and devices that it is about.
-    fn about(&self) -> BTreeSet<String> {
-        about(&self.attempt.arguments)
-    }
-
-    fn is(&self, source: &Source) -> bool {
-        match source {
-            Source::Decision(action) => self.attempt.action == *action,
-            Source::Observation(answer) => {
-                self.attempt.action == answer.action()
-                    && (self.attempt.action == "VerifyNothingLeft" || self.about().contains(answer.about()))
-            }
-            Source::Program
-            | Source::Request
-            | Source::Vote { .. }
-            | Source::Person { .. }
-            | Source::NotRecorded => false,
-        }
-    }
-}
-
-fn about(arguments: &Value) -> BTreeSet<String> {
-    let text = |field: &str| arguments.get(field).and_then(Value::as_str).map(str::to_owned);
-    let thing = |thing: &Value| {
-        serde_json::from_value::<TenantResource>(thing.clone()).ok().map(|thing| thing.to_string())
-    };
-    let things = arguments.get("things").and_then(Value::as_array).into_iter().flatten();
-    let named = things.chain(arguments.get("thing")).filter_map(thing);
-    named.chain(["serial", "uuid", "node", "tenant"].into_iter().filter_map(text)).collect()
 }
 
 /// What the journal of a run says.
@@ -153,13 +101,5 @@ impl Journal {
             }
         };
         sources.iter().filter_map(withheld).collect()
-    }
-}
-
-impl Withheld {
-    /// Returns true if it is an attempt whose answers are withheld: each of the action about the thing, in the state that answered last.
-    pub(super) fn is_attempt(&self, attempt: &Attempt) -> bool {
-        self.state() == Some(attempt.state.as_str())
-            && Answer { attempt: attempt.clone(), output: Value::Null }.is(self.source())
     }
 }

@@ -2,21 +2,19 @@
 
 use super::{
     super::offboarding::{BEGIN, Ready, left_behind},
-    journal::{Answer, Journal, Tap},
+    journal::{Journal, Tap},
+    withheld::Withheld,
 };
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
     Attribution, Engine, Error, Event, ManualClock, Options, Person, Repair, Request, Verdict,
 };
 use serde_json::{Value, json};
-use std::{
-    fmt,
-    sync::{Arc, PoisonError},
-};
+use std::sync::{Arc, PoisonError};
 use store::{Commit, ExecutionId, Filter, Memory, Store};
 use workflows::{
     destruction::certificate::{
-        ErasureBasis, LegalBasis, Source, Statement, certificate_file, statements, verify,
+        ErasureBasis, LegalBasis, Statement, certificate_file, statements, verify,
     },
     offboarding::Offboarding,
     platform::{Platform, TenantResource},
@@ -27,49 +25,6 @@ use workflows::{
 const MOVES: usize = 3_000;
 /// More approvals and repairs than a run needs that ends.
 const ANSWERS: usize = 40;
-
-/// A source that is taken out of the journal, and what it had answered.
-#[derive(Clone, Debug)]
-pub(super) struct Withheld {
-    source: Source,
-    answer: Option<Answer>,
-}
-
-impl Withheld {
-    /// The code with which an action fails whose answer is withheld.
-    pub(super) const CODE: &str = "answer.withheld";
-
-    pub(super) fn new(source: Source, answer: Option<Answer>) -> Self {
-        Self { source, answer }
-    }
-
-    pub(super) fn source(&self) -> &Source {
-        &self.source
-    }
-
-    pub(super) fn state(&self) -> Option<&str> {
-        self.answer.as_ref().map(|answer| answer.attempt.state.as_str())
-    }
-
-    pub(super) fn is(&self, source: &Source) -> bool {
-        self.source == *source
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.answer.as_ref().map_or("a vote", |answer| &answer.attempt.action)
-    }
-
-    /// Returns true if it is the vote of this person in this gate.
-    fn is_vote(&self, of: &str, voter: &str) -> bool {
-        matches!(&self.source, Source::Vote { gate, by } if gate == of && by == voter)
-    }
-}
-
-impl fmt::Display for Withheld {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.source.fmt(f)
-    }
-}
 
 /// How a run ended.
 #[derive(Debug)]

@@ -2,12 +2,10 @@
 //!
 //! Invariant: each field of a certificate is of one kind. A field that is added without a kind cannot be issued.
 
-use crate::destruction::certificate::AssembleCertificate;
-use engine::LedgerAction as _;
 use strum::VariantArray as _;
 
-pub(super) const ASSEMBLE: &str = AssembleCertificate::NAME;
-/// These actions are of offboarding, which imports this module: they are named as the journal names them.
+/// The actions as the journal names them. Their modules import this one.
+pub(super) const ASSEMBLE: &str = "AssembleCertificate";
 pub(super) const BEGIN_DESTROYING: &str = "BeginDestroying";
 pub(super) const CHECK_LEAVING: &str = "CheckLeaving";
 pub(super) const TAKE_INVENTORY: &str = "TakeInventory";
@@ -242,7 +240,28 @@ impl SentenceKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        destruction::certificate::AssembleCertificate,
+        offboarding::{
+            BeginDestroying, CheckLeaving, FileRecords, TakeInventory, node_sanitisation::FileNode,
+        },
+    };
+    use engine::LedgerAction as _;
     use std::{collections::BTreeMap, fs};
+
+    #[test]
+    fn decisions_are_named_as_the_journal_names_them() {
+        let named = [ASSEMBLE, BEGIN_DESTROYING, CHECK_LEAVING, TAKE_INVENTORY, FILE_RECORDS, FILE_NODE];
+        let names = [
+            AssembleCertificate::NAME,
+            BeginDestroying::NAME,
+            CheckLeaving::NAME,
+            TakeInventory::NAME,
+            FileRecords::NAME,
+            FileNode::NAME,
+        ];
+        assert_eq!(named, names);
+    }
 
     #[test]
     fn the_page_about_certificates_has_a_row_with_the_fields_of_each_kind_of_sentence() {
