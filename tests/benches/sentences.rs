@@ -36,6 +36,9 @@ async fn main() -> ExitCode {
         }
     }
     print(&report, begun);
+    for (rest, times) in &report.without {
+        println!("{times:>8} without a certificate: {rest}");
+    }
     for (action, times) in &report.by_action {
         println!("{times:>8} {action}");
     }

@@ -34,6 +34,8 @@ pub(super) struct Ended {
     /// What is wrong with the certificate itself.
     pub(super) failed: Option<String>,
     pub(super) journal: Journal,
+    /// The state and the phase in which it ended, or was stopped.
+    pub(super) rest: String,
     /// Whether the answer was withheld at least once.
     pub(super) withheld: bool,
 }
@@ -93,7 +95,9 @@ impl Scene {
         if self.engine.work_next().await? {
             return Ok(true);
         }
-        if !self.engine.record(self.id).await?.open {
+        let record = self.engine.record(self.id).await?;
+        // No one classifies: without that it surveys each day again.
+        if !record.open || record.state == "AwaitingClassification" {
             return Ok(false);
         }
         let all = self.store.list(&Filter::default(), None, 1_000).await?.items;
@@ -209,9 +213,11 @@ impl Scene {
                 None => failed = Some("the certificate cannot be read".into()),
             }
         }
+        let record = self.engine.record(id).await?;
+        let rest = format!("{}, {}", record.state, record.phase);
         let ids: Vec<String> = all.iter().map(|record| record.id.to_string()).collect();
         let said = said.map(|said| said.into_iter().map(|said| said.without(&ids)).collect());
-        Ok(Ended { said, failed, journal, withheld })
+        Ok(Ended { said, failed, journal, rest, withheld })
     }
 }
 
