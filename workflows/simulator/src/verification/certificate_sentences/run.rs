@@ -146,7 +146,8 @@ impl Scene {
             let stated = Repair::MarkDone { slot, output, evidence: "a person saw it".into() };
             return Ok(self.repaired(id, stated).await? || self.repaired(id, Repair::Skip { slot: None }).await?);
         }
-        let draw = if self.answers > 8 { 9 } else { self.rng.u8(..10) };
+        // In the end people accept what a verification finds again and again.
+        let draw = if self.answers > 8 { 4 } else { self.rng.u8(..10) };
         let stated = match draw {
             0..4 => self.repaired(id, self.statement(id, slot)).await?,
             4..7 => self.repaired(id, Repair::Skip { slot: None }).await?,
