@@ -250,10 +250,11 @@ fn of_record(
     let filed = Source::Decision(filed);
     let seen = |aspect: Aspect| record.observed.get(&aspect).cloned().map(Source::Observation);
     if let Some(repair) = &record.stated {
-        if !record.observed.is_empty() {
-            return Err("rests on the statement of a person, and its record names observations");
+        if record.observed.keys().any(|aspect| *aspect != Aspect::Looked) {
+            return Err("rests on the statement of a person, and its record names observations of the work");
         }
-        return Ok(vec![person(repair), filed]);
+        let looked = seen(Aspect::Looked).filter(|_| matches!(kind, Result | Observed));
+        return Ok([person(repair), filed].into_iter().chain(looked).collect());
     }
     let old = record.observed.is_empty();
     let needed: Vec<Aspect> = match kind {

@@ -69,7 +69,10 @@ impl LedgerAction for ValidateRecords {
             let (verification, validation) =
                 looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
             let mut observed = record.observed.clone();
-            observed.insert(Aspect::Looked, self.look.answered(&self.verified, &thing.1));
+            // A record that an earlier version began names no observation.
+            if !observed.is_empty() {
+                observed.insert(Aspect::Looked, self.look.answered(&self.verified, &thing.1));
+            }
             view.put(&SanitisationRecord {
                 verification: Some(verification),
                 validation: Some(validation),
@@ -123,7 +126,9 @@ impl ValidateRecords {
         let result = SanitisationOutcome::Failed { reason: remaining.why.clone() };
         let key = record.key.clone().map(|key| KeyFacts { observed_absent: false, ..key });
         let mut observed = record.observed.clone();
-        observed.insert(Aspect::Looked, ObservationRef::new::<ObserveAbsence>(remaining, thing));
+        if record.stated.is_some() || !observed.is_empty() {
+            observed.insert(Aspect::Looked, ObservationRef::new::<ObserveAbsence>(remaining, thing));
+        }
         Some(SanitisationRecord { result, key, verification: None, validation: None, observed, ..record })
     }
 

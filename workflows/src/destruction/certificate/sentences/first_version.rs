@@ -22,7 +22,8 @@ fn verified() -> Verification {
 fn a_certificate_of_the_first_version_verifies_offline_and_a_changed_one_does_not() {
     let (file, keys) = first_version();
     let found = verify(&file, &keys);
-    assert_eq!((found.problems.as_slice(), found.signed_by.len()), ([].as_slice(), 1));
+    assert_eq!(found.problems, []);
+    assert_eq!(found.signed_by.len(), 1);
 
     for place in (0..file.len()).step_by(file.len() / 50) {
         let mut changed = file.clone();
