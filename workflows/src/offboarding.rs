@@ -315,7 +315,7 @@ impl Workflow for Offboarding {
             }
             VerifyingDismantled => act(self.last_look())
                 .forward_only()
-                .record(Self::verified)
+                .record(Self::nothing_left)
                 .optional_to(ObservingDismantled)
                 .then(ValidatingDismantled),
             ObservingDismantled => act(self.observation(false))

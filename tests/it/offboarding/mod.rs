@@ -9,6 +9,7 @@ mod keys;
 mod leaving;
 mod nodes;
 mod sealed;
+mod sentences;
 mod stage;
 mod stated;
 mod vault;

@@ -32,6 +32,7 @@ pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
 pub use sanitisation::attribution::RecordedRepair;
 pub(crate) use sanitisation::attribution::{SKIP, statement_about};
 pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
+pub use sanitisation::observation::{Aspect, Look, ObservationRef, Observations};
 pub use sanitisation::parts::{
     Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict,
     Verification, VerificationMethod,

@@ -62,6 +62,7 @@ impl Offboarding {
             removed: Vec::new(),
             kept: Vec::new(),
             verified: std::collections::BTreeMap::new(),
+            look: None,
             remains: Vec::new(),
             repairs: Vec::new(),
             clean: Vec::new(),

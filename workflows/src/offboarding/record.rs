@@ -3,7 +3,7 @@
 use super::{StoreLock, StoredAmount};
 use crate::{
     destruction::{
-        AssetType, DataClass, RetentionRule,
+        AssetType, DataClass, Look, RetentionRule,
         certificate::{AssembledCertificate, CertificateRef, CertificateSignature, LegalBasis},
     },
     offboarding::node_sanitisation::SanitisationDemands,
@@ -206,6 +206,9 @@ pub struct Offboarding {
     /// With whose credentials the last look for what was removed was made, by system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verified: VerifiedSystems,
+    /// Which look that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<Look>,
     /// What was not seen to be gone, and people accepted as an exception.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remains: Vec<RemainingThing>,

@@ -13,6 +13,7 @@ mod issue;
 pub mod print;
 mod problem;
 mod rules;
+mod sentences;
 mod sign;
 #[cfg(test)]
 mod supplements;
@@ -26,6 +27,7 @@ pub use documents::{
 };
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
+pub use sentences::{SentenceKind, Source, Statement, statements};
 pub use sign::{CertificateSignature, SignCertificate};
 pub use verify::{CLOCK_SKEW, Verification, verify, verify_at};
 pub use withdrawal::{

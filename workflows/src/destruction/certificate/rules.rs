@@ -1,6 +1,6 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
-use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem};
+use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences};
 use crate::{
     destruction::{
         asset::AssetId,
@@ -45,6 +45,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     of_repairs(certificate, entries, &mut problems);
     of_limits(certificate, entries, &mut problems);
     of_supplement(certificate, &mut problems);
+    problems.extend(sentences::without_source(certificate, entries));
     problems
 }
 
