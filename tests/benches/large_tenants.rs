@@ -30,6 +30,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let (time, bytes) = (large.0 / small.0, large.1 / small.1);
-    println!("a node of {many} beside one of {few}: {time:.2} times the time, {bytes:.2} times the bytes written");
+    println!(
+        "a node of {many} beside one of {few}: {time:.2} times the time, {bytes:.2} times the bytes written"
+    );
     if time <= RATIO && bytes <= RATIO { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

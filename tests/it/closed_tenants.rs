@@ -10,9 +10,12 @@ async fn closed() -> (Served, String) {
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let onboarding = served.onboard(&shared("acme")).await;
     served.ended(&onboarding).await;
-    let leave = json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
+    let leave =
+        json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
     let id = served.json_as(&served.admin, "/v1/offboardings", leave).await.id();
-    for (names, roles) in [(["d1", "o2"], ["dpo", "platform_ops"]), (["c1", "s1"], ["compliance", "security"])] {
+    for (names, roles) in
+        [(["d1", "o2"], ["dpo", "platform_ops"]), (["c1", "s1"], ["compliance", "security"])]
+    {
         for (name, role) in names.iter().zip(roles) {
             let token = served.user(name, &[role], None).await;
             let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
@@ -67,7 +70,8 @@ async fn an_administrator_withdraws_a_certificate_and_every_verifier_that_has_th
     let silent = served.json_as(&served.admin, &path, json!({ "reason": " " })).await;
     assert_eq!((silent.status.as_u16(), silent.code()), (422, "request.reason_missing"), "{}", silent.body);
     let found = "objects/eu/Bucket/t-acme--eu was restored";
-    let done = ["certificate", "withdraw", &id, "--reason", "a backup came back", "--found", found, "-o", "json"];
+    let done =
+        ["certificate", "withdraw", &id, "--reason", "a backup came back", "--found", found, "-o", "json"];
     let done = served.run(&done);
     assert_eq!((done.exit, &done.json()["withdrawn_by"]), (0, &json!("admin")), "{done:?}");
     let again = served.json_as(&served.admin, &path, json!({ "reason": "once more" })).await;

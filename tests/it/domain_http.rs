@@ -358,7 +358,9 @@ async fn an_import_and_the_list_of_clusters_say_the_same_of_what_is_simulated() 
         let listed = served.get("/v1/clusters").await;
         let simulated: Vec<_> = items(&listed)
             .iter()
-            .filter(|cluster| cluster["simulated"] == true && ["named", "plain"].contains(&cluster["id"].as_str().unwrap()))
+            .filter(|cluster| {
+                cluster["simulated"] == true && ["named", "plain"].contains(&cluster["id"].as_str().unwrap())
+            })
             .map(|cluster| cluster["id"].clone())
             .collect();
         assert_eq!(imported.body["report"]["simulated"], json!(simulated), "{}", imported.body);

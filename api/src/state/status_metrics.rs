@@ -145,7 +145,8 @@ async fn closed_tenants(app: &ServerState, registry: &mut Registry) -> Result<()
     let help = "Closed tenants of which a source did not say whether anything is there";
     registry.register("closed_tenants_unanswered", help, unanswered);
     let oldest = looks.iter().map(|look| Timestamp::from(look.at)).min();
-    let help = "When the closed tenant was looked at that was not looked at for the longest time, 0 if none was";
+    let help =
+        "When the closed tenant was looked at that was not looked at for the longest time, 0 if none was";
     registry.register("closed_tenants_oldest_look_timestamp_seconds", help, moment(oldest));
     Ok(())
 }

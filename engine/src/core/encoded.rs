@@ -43,7 +43,8 @@ impl Encoded {
             None => Json::from(to_raw_value(&execution.data)?),
         };
         self.data = Some(data.clone());
-        let pieces = |all: &[Option<Json>]| all.iter().flatten().map(|json| json.get().len() + 1).sum::<usize>();
+        let pieces =
+            |all: &[Option<Json>]| all.iter().flatten().map(|json| json.get().len() + 1).sum::<usize>();
         let length = pieces(&self.slots) + pieces(&self.trail) + data.get().len();
         // Room for the other fields, which are few.
         let mut body = Vec::with_capacity(length.saturating_add(4 << 10));

@@ -3,9 +3,7 @@
 //!
 //! Pure; written with each commit of the execution. The names are those that `search/field.rs` asks for.
 
-use crate::{
-    ActionError, Ballot, Execution, Phase, Step, Unwinding, Workflow, core::known_step::KnownStep,
-};
+use crate::{ActionError, Ballot, Execution, Phase, Step, Unwinding, Workflow, core::known_step::KnownStep};
 use std::collections::BTreeSet;
 use store::Attributes;
 

@@ -167,7 +167,8 @@ impl Paged {
         let pages: Vec<(&PageRef, Key)> = head.pages.iter().map(|page| (page, page.key(owner))).collect();
         let mut content: Vec<Option<Arc<[u8]>>> =
             pages.iter().map(|(page, key)| self.cache.page(key, page.digest())).collect();
-        let missing: Vec<_> = pages.iter().zip(&mut content).filter(|(_, content)| content.is_none()).collect();
+        let missing: Vec<_> =
+            pages.iter().zip(&mut content).filter(|(_, content)| content.is_none()).collect();
         let keys: Vec<Key> = missing.iter().map(|((_, key), _)| key.clone()).collect();
         let read = if keys.is_empty() { Vec::new() } else { self.inner.documents_of(&keys).await? };
         for (((page, key), content), found) in missing.into_iter().zip(read) {

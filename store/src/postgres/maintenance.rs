@@ -131,7 +131,8 @@ fn doubt(place: &str, here: &str, has_seen_it: bool) -> Option<String> {
             "it was made in another place ({place}) than it is in ({here}): it was restored, or moved"
         ));
     }
-    let timeline = |place: &str| place.split('/').nth(OF_DATABASE).filter(|part| *part != "?").map(ToOwned::to_owned);
+    let timeline =
+        |place: &str| place.split('/').nth(OF_DATABASE).filter(|part| *part != "?").map(ToOwned::to_owned);
     let (before, now) = (timeline(place)?, timeline(here)?);
     (before != now && !has_seen_it).then(|| {
         format!(
@@ -157,7 +158,10 @@ mod tests {
     fn another_server_database_or_schema_is_another_place_whoever_has_seen_it() {
         for here in ["7302/16384/2200/00000001", "7301/16385/2200/00000001", "7301/16384/2201/00000001"] {
             for has_seen_it in [false, true] {
-                assert!(doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("another place")), "{here}");
+                assert!(
+                    doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("another place")),
+                    "{here}"
+                );
             }
         }
     }

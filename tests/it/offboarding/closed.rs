@@ -8,7 +8,9 @@ use workflows::{
     closed_tenants::{ClosedConcern, SilentSources, closed_tenant_matters, look_at},
     destruction::{
         AssetId, DataClass,
-        certificate::{CertificateKind, ErasureBasis, LegalBasis, StoredCertificate, certificate_file, verify},
+        certificate::{
+            CertificateKind, ErasureBasis, LegalBasis, StoredCertificate, certificate_file, verify,
+        },
     },
     offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify},
     platform::TenantResource,
@@ -102,7 +104,9 @@ async fn what_remains_of_a_closed_tenant_is_destroyed_with_a_supplementary_certi
     let found = verify(file.as_bytes(), &[]);
     assert!(found.problems.iter().all(|problem| problem.field.contains("keyid")), "{:?}", found.problems);
     let certificate = found.certificate.unwrap();
-    assert!(certificate.title.starts_with("Supplementary") && certificate.title.contains(&first.id.to_string()));
+    assert!(
+        certificate.title.starts_with("Supplementary") && certificate.title.contains(&first.id.to_string())
+    );
     assert_eq!(found.assets.len(), 1);
 
     assert_eq!(stage.left(), kept, "what the first certificate keeps stays");

@@ -129,11 +129,8 @@ async fn a_server_whose_clock_is_not_that_of_the_database_refuses_work_until_the
     let clock = dir.path().join("clock");
     std::fs::write(&clock, "0").unwrap();
     let file = clock.to_str().unwrap();
-    let server = start(
-        &options,
-        "one",
-        &[("UNDER_TEST", "shifted"), (shifted::FILE, file), (shifted::NOTICES, "1")],
-    );
+    let server =
+        start(&options, "one", &[("UNDER_TEST", "shifted"), (shifted::FILE, file), (shifted::NOTICES, "1")]);
     let skewed = async || {
         let asked = json!({ "reason": "a test" });
         server.json_as(&server.admin, "/v1/clock:confirm", asked).await.body["code"] == "clock.skewed"

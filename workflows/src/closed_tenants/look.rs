@@ -11,10 +11,7 @@ use crate::{
     tenancy::{Tenant, TenantId, TenantState},
 };
 use engine::{AuditContext, DAY, Engine, Error, Notification, Undecided, View, with_actor, with_reason};
-use std::{
-    collections::BTreeSet,
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
 
 /// How many things on certificates one look reads by their names, beside those that were seen before.
@@ -70,7 +67,12 @@ pub async fn look_at(
 }
 
 /// The look, from the answers and the look before.
-pub(super) fn merged(closed: &ClosedTenant, answers: Answers, at: Moment, next_name: usize) -> ClosedTenantLook {
+pub(super) fn merged(
+    closed: &ClosedTenant,
+    answers: Answers,
+    at: Moment,
+    next_name: usize,
+) -> ClosedTenantLook {
     let before = closed.before.as_ref();
     let first_seen = |seen: &ObservedResource| {
         let same = |it: &&SeenRemains| it.thing == seen.thing && it.uid == seen.uid;
@@ -95,9 +97,7 @@ pub(super) fn merged(closed: &ClosedTenant, answers: Answers, at: Moment, next_n
     };
     let not_known = before.iter().flat_map(|before| &before.remains).filter(|it| !is_gone(it)).cloned();
     remains.extend(not_known);
-    remains.sort_by(|a, b| {
-        (!a.standing.is_finding(), &a.thing).cmp(&(!b.standing.is_finding(), &b.thing))
-    });
+    remains.sort_by(|a, b| (!a.standing.is_finding(), &a.thing).cmp(&(!b.standing.is_finding(), &b.thing)));
     let more = remains.len().saturating_sub(ClosedTenantLook::MOST_REMAINS);
     remains.truncate(ClosedTenantLook::MOST_REMAINS);
     let has_findings = remains.iter().any(|seen| seen.standing.is_finding());
@@ -117,20 +117,13 @@ pub(super) fn merged(closed: &ClosedTenant, answers: Answers, at: Moment, next_n
 }
 
 fn new_findings(before: Option<&ClosedTenantLook>, look: &ClosedTenantLook) -> Vec<SeenRemains> {
-    let known: BTreeSet<_> = before
-        .iter()
-        .flat_map(|before| before.findings())
-        .map(|seen| (&seen.thing, &seen.uid))
-        .collect();
+    let known: BTreeSet<_> =
+        before.iter().flat_map(|before| before.findings()).map(|seen| (&seen.thing, &seen.uid)).collect();
     look.findings().filter(|seen| !known.contains(&(&seen.thing, &seen.uid))).cloned().collect()
 }
 
 /// Keeps a look, with a notification of what is new; false where the tenant is not closed, or another look was kept meanwhile.
-fn keep(
-    view: &mut View,
-    before: Option<&ClosedTenantLook>,
-    report: &LookReport,
-) -> Result<bool, Undecided> {
+fn keep(view: &mut View, before: Option<&ClosedTenantLook>, report: &LookReport) -> Result<bool, Undecided> {
     let look = &report.look;
     let tenant = view.get::<Tenant>(look.tenant.as_str())?;
     let standing = view.get::<ClosedTenantLook>(look.tenant.as_str())?;

@@ -38,8 +38,7 @@ pub struct ClosedTenantMatter {
 pub async fn all_looks(engine: &Engine<Platform>) -> Result<Vec<Arc<ClosedTenantLook>>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page =
-            engine.store().documents(ClosedTenantLook::COLLECTION, "", after.as_deref(), PAGE).await?;
+        let page = engine.store().documents(ClosedTenantLook::COLLECTION, "", after.as_deref(), PAGE).await?;
         all.extend(page.items.iter().filter_map(|found| engine.parse_document(found).ok()));
         after = page.next;
         if after.is_none() {

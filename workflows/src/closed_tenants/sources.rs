@@ -112,7 +112,9 @@ async fn read(
                 return;
             }
             Ok(Some(_) | None) => absent += 1,
-            Err(error) => silent.note(&thing.system, eyes, &error, format!("{thing}: {}", error.message), answers),
+            Err(error) => {
+                silent.note(&thing.system, eyes, &error, format!("{thing}: {}", error.message), answers)
+            }
         }
     }
     if absent == OBSERVERS.len() {
@@ -129,7 +131,14 @@ impl SilentSources {
     }
 
     /// Notes that a source did not answer. One that refuses a question for good is asked the next one.
-    fn note(&mut self, system: &str, eyes: Observer, error: &ActionError, why: String, answers: &mut Answers) {
+    fn note(
+        &mut self,
+        system: &str,
+        eyes: Observer,
+        error: &ActionError,
+        why: String,
+        answers: &mut Answers,
+    ) {
         if error.class != Class::Permanent {
             self.0.insert((system.to_owned(), name(eyes)), why.clone());
         }

@@ -56,7 +56,13 @@ struct There {
 impl There {
     fn new(text: &str) -> Self {
         let seen_by = vec![Observer::Verifier, Observer::Platform];
-        Self { thing: thing(text), uid: format!("uid of {text}"), tenant: "acme".into(), marked: true, seen_by }
+        Self {
+            thing: thing(text),
+            uid: format!("uid of {text}"),
+            tenant: "acme".into(),
+            marked: true,
+            seen_by,
+        }
     }
 }
 
@@ -159,11 +165,7 @@ impl TenantResources for Outside {
         Err(unexpected())
     }
 
-    async fn undecryptable(
-        &self,
-        _: &TenantResource,
-        _: &CallMetadata,
-    ) -> Result<ProbeFinding, ActionError> {
+    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
         Err(unexpected())
     }
 }
@@ -179,8 +181,7 @@ fn closed() -> Books {
     books.decide(|view| {
         let before = view.require::<Tenant>("acme")?;
         view.put(&Tenant { state: TenantState::Closed, ..before })?;
-        let pivot =
-            Pivot { scope: HoldScope::Tenant, run: run(), inventory: Digest("x".into()), at: at(0) };
+        let pivot = Pivot { scope: HoldScope::Tenant, run: run(), inventory: Digest("x".into()), at: at(0) };
         view.put(&Holds { pivots: vec![pivot], ..Holds::empty(tenant()) })?;
         certificate(view)
     });

@@ -5,11 +5,7 @@
 //! answer removes nothing.
 
 use crate::{
-    destruction::{
-        asset::DataClass,
-        certificate::StoredCertificate,
-        legal_hold::Holds,
-    },
+    destruction::{asset::DataClass, certificate::StoredCertificate, legal_hold::Holds},
     platform::TenantResource,
     signing::Moment,
     tenancy::TenantId,
@@ -71,7 +67,9 @@ impl SeenRemains {
     #[must_use]
     pub fn describe(&self) -> String {
         let what = match self.standing {
-            RemainsStanding::Returned if self.certified => "is there, and a certificate says that it is destroyed",
+            RemainsStanding::Returned if self.certified => {
+                "is there, and a certificate says that it is destroyed"
+            }
             RemainsStanding::Returned => "is there, and no certificate names it",
             RemainsStanding::RetentionOver => "is still there, and its retention is over",
             RemainsStanding::Excepted => "is there, as a certificate says",
@@ -171,10 +169,7 @@ impl Entity for ClosedTenantLook {
 ///
 /// # Errors
 /// As [`View::get`].
-pub(super) fn ended_destructions(
-    view: &mut View,
-    holds: &Holds,
-) -> Result<BTreeSet<ExecutionId>, Undecided> {
+pub(super) fn ended_destructions(view: &mut View, holds: &Holds) -> Result<BTreeSet<ExecutionId>, Undecided> {
     let look = view.get::<ClosedTenantLook>(holds.tenant.as_str())?;
     if look.is_none_or(|look| look.remains.is_empty()) {
         return Ok(BTreeSet::new());

@@ -137,7 +137,11 @@ impl Inventory {
             digest: self.digest(),
             assets: self.assets.len(),
             pages: pages.len(),
-            firsts: pages.iter().filter_map(|page| page.assets.first()).map(|asset| asset.id.clone()).collect(),
+            firsts: pages
+                .iter()
+                .filter_map(|page| page.assets.first())
+                .map(|asset| asset.id.clone())
+                .collect(),
         };
         (head, pages)
     }
@@ -173,8 +177,7 @@ pub(crate) fn assets_of_node(
 ) -> Result<Vec<Asset>, Undecided> {
     let key = InventoryHead::key(tenant, run);
     let Some(head) = view.get::<InventoryHead>(&key)? else { return Ok(Vec::new()) };
-    let pages: BTreeSet<usize> =
-        beginnings.iter().flat_map(|beginning| head.pages_with(beginning)).collect();
+    let pages: BTreeSet<usize> = beginnings.iter().flat_map(|beginning| head.pages_with(beginning)).collect();
     view.prefetch::<InventoryPage>(pages.iter().map(|page| InventoryPage::key(&key, *page)))?;
     let mut assets = BTreeMap::new();
     for page in pages {
@@ -249,7 +252,8 @@ impl InventoryHead {
     fn pages_with(&self, beginning: &str) -> impl Iterator<Item = usize> {
         let known = self.firsts.len() == self.pages;
         (0..self.pages).filter(move |page| {
-            let starts_before = |first: &AssetId| first.as_str() <= beginning || first.as_str().starts_with(beginning);
+            let starts_before =
+                |first: &AssetId| first.as_str() <= beginning || first.as_str().starts_with(beginning);
             let ends_after = |next: &AssetId| next.as_str() > beginning;
             !known
                 || (self.firsts.get(*page).is_some_and(starts_before)

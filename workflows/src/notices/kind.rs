@@ -131,7 +131,12 @@ pub const KINDS: &[NoticeKind] = &[
         "an offboarding waits until no hold is in force on its tenant",
     ),
     kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
-    kind("certificate.withdrawn", Severity::Error, MatterChange::Tells, "a certificate of destruction is withdrawn"),
+    kind(
+        "certificate.withdrawn",
+        Severity::Error,
+        MatterChange::Tells,
+        "a certificate of destruction is withdrawn",
+    ),
     kind(
         "closed_tenant.found",
         Severity::Error,

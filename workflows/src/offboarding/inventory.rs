@@ -185,10 +185,14 @@ impl TakeInventory {
             let class = class.or(Some(DataClass::Workload));
             Asset::from_scan(tenant, kind, &thing.to_string(), class, Scan::Records, at)
         });
-        let kept = |thing: &TenantResource| self.remaining.as_ref().is_some_and(|remaining| remaining.kept.contains(thing));
+        let kept = |thing: &TenantResource| {
+            self.remaining.as_ref().is_some_and(|remaining| remaining.kept.contains(thing))
+        };
         let things = self.seen.iter().filter(|seen| seen.thing.kind != "Node" && !kept(&seen.thing));
-        let mut all: Vec<Asset> =
-            recorded.chain(remaining).chain(things.flat_map(|seen| assets::found(tenant, seen, at))).collect();
+        let mut all: Vec<Asset> = recorded
+            .chain(remaining)
+            .chain(things.flat_map(|seen| assets::found(tenant, seen, at)))
+            .collect();
         for (node, (_, gpus)) in &leaver.nodes {
             let read = self.devices.iter().find(|read| read.node == node.as_str());
             all.extend(assets::parts(leaver, node.as_str(), read.map(|read| &read.devices), *gpus, at));

@@ -14,7 +14,8 @@ use crate::{
         statement_about,
     },
     platform::{
-        EncryptedBy, RemovalFate, RemoveThing, Removed, ShredKey, Shredded, SurveyTenant, TenantResource, UNTIL_LIFTED, WayBack,
+        EncryptedBy, RemovalFate, RemoveThing, Removed, ShredKey, Shredded, SurveyTenant, TenantResource,
+        UNTIL_LIFTED, WayBack,
     },
     signing::{Digest, Moment},
     tenancy::TenantId,

@@ -25,8 +25,8 @@ use crate::{
     quota_change::{Direction, EvaluateChange, QuarantineHeld, ReleaseCapacity},
 };
 use engine::{
-    HOUR, MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end,
-    when,
+    HOUR, MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal,
+    end, when,
 };
 
 /// Where an increase stands. Persisted by name.

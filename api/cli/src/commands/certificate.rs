@@ -86,9 +86,7 @@ pub(crate) enum Certificate {
 
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
-        Certificate::Verify { file, keys, at, withdrawals } => {
-            verify(common, &file, &keys, at, &withdrawals)
-        }
+        Certificate::Verify { file, keys, at, withdrawals } => verify(common, &file, &keys, at, &withdrawals),
         Certificate::Show { file } => {
             let found = verify_now(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
             let text = print::text(&found).ok_or_else(|| unreadable(&file, &found))?;
@@ -188,7 +186,9 @@ async fn withdraw(common: &Common, id: &str, reason: &str, found: &[String]) -> 
     let body = Body::json(&json!({ "reason": reason, "found": found }));
     let withdrawal = Client::of(common)?.post(&path, body).await?.value()?;
     output::one(common.output, &withdrawal)?;
-    output::note(&format!("send the statement to whoever has the certificate: tenure certificate withdrawals {id}"));
+    output::note(&format!(
+        "send the statement to whoever has the certificate: tenure certificate withdrawals {id}"
+    ));
     Ok(Exit::Done)
 }
 
@@ -218,7 +218,11 @@ fn statements(found: &Verification) -> Vec<String> {
     if read.read > 0 {
         lines.push(format!("None of the {} statements of withdrawal is of this certificate.", read.read));
     }
-    lines.extend(read.first.as_ref().map(|first| format!("The certificate that it supplements was {}.", first.describe())));
+    lines.extend(
+        read.first
+            .as_ref()
+            .map(|first| format!("The certificate that it supplements was {}.", first.describe())),
+    );
     lines
 }
 

@@ -78,7 +78,8 @@ pub(crate) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failur
             if !starting.dry_run.is_wanted() {
                 confirmed(&name, confirm)?;
             }
-            let mut body = json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });
+            let mut body =
+                json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });
             // Absent otherwise, so that an older server takes the request.
             if let Some(fields) = body.as_object_mut().filter(|_| remaining) {
                 fields.insert("remaining".into(), json!(true));

@@ -56,9 +56,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/certificates/{id}:withdraw",
             Access::Staff(Verb::WithdrawCertificates),
             withdraw,
-            doc("withdrawCertificate", "Withdraws a certificate that turned out wrong, by a signed statement.")
-                .says::<types::compliance::Withdrawal>(201)
-                .may(&[ProblemCode::ReasonMissing, ProblemCode::NotAPerson, ProblemCode::Already]),
+            doc(
+                "withdrawCertificate",
+                "Withdraws a certificate that turned out wrong, by a signed statement.",
+            )
+            .says::<types::compliance::Withdrawal>(201)
+            .may(&[ProblemCode::ReasonMissing, ProblemCode::NotAPerson, ProblemCode::Already]),
         ),
         Route::get(
             "/v1/certificates/{id}/withdrawal",
@@ -217,8 +220,9 @@ async fn withdraw(
     let drafted = app.engine.transact(false, |view| withdrawal_draft(view, &order)).await?;
     let drafted = drafted.map_err(|refused| not_withdrawn(&refused))?;
     let signed = sign_withdrawal(&drafted, app.engine.platform().signer.as_ref()).await;
-    let signed = signed
-        .map_err(|why| Problem::new(ProblemCode::Internal, format!("the withdrawal cannot be signed: {why}")))?;
+    let signed = signed.map_err(|why| {
+        Problem::new(ProblemCode::Internal, format!("the withdrawal cannot be signed: {why}"))
+    })?;
     let keep = app.engine.transact(true, |view| keep_withdrawal(view, &drafted, &signed));
     let withdrawal = with_reason(&order.reason, keep).await?.map_err(|refused| not_withdrawn(&refused))?;
     tracing::warn!(tenant = %withdrawal.tenant, certificate = id, by = caller.name, "certificate withdrawn");

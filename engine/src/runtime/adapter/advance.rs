@@ -7,8 +7,8 @@ use super::{
 use crate::{
     Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, TaskRef, Transition, Workflow,
     approvals::writes::{ApprovalWrites, BallotBefore, approval_writes},
-    model::erased_workflow::{BreakGlassUse, TransitionCommit},
     core::{known_step::KnownStep, transition::transition_with},
+    model::erased_workflow::{BreakGlassUse, TransitionCommit},
     search::attributes::attributes,
 };
 use serde_json::json;
@@ -37,8 +37,7 @@ pub(super) fn take_event<W: Workflow>(
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
     let asked = BallotBefore::from_execution(&before);
     let (stops, settles) = (event.stops(), matches!(event, Event::Settled { .. } | Event::Probed { .. }));
-    let Transition { execution, effects, edges, closed } =
-        transition_with(before, event, at, &mut known)?;
+    let Transition { execution, effects, edges, closed } = transition_with(before, event, at, &mut known)?;
 
     let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), &mut known, at)?;
     if !stops && is_under_way(&execution) {

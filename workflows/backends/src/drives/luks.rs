@@ -120,8 +120,7 @@ impl LocalMachine {
 
     fn seen(&self, volume: &Volume) -> ObservedResource {
         let Volume { uuid, tenant, class, label, slots, block } = volume;
-        let mut spec =
-            json!({ "device": block.path, "label": label, "slots": slots, "bytes": block.size });
+        let mut spec = json!({ "device": block.path, "label": label, "slots": slots, "bytes": block.size });
         if let (Some(fields), Some(class)) = (spec.as_object_mut(), class) {
             fields.insert("class".into(), json!(class));
         }

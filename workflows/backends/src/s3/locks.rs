@@ -82,7 +82,9 @@ impl S3 {
             Ok(answer) => answer,
             // Somebody else removed it meanwhile. The answer to HEAD has no body that could say so in words.
             Err(refused) if refused.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
-            Err(refused) if refused.status == Some(StatusCode::BAD_REQUEST) => return Err(undescribed(bucket, refused)),
+            Err(refused) if refused.status == Some(StatusCode::BAD_REQUEST) => {
+                return Err(undescribed(bucket, refused));
+            }
             Err(refused) => return Err(refused.into()),
         };
         let header =
@@ -100,9 +102,9 @@ impl S3 {
         {
             (locks.mode, locks.day) = (Some(mode), Some(day));
         }
-        let until = kept(&self.target, &locks, Utc::now()).map_err(|why| http_response::unreadable(why, false))?;
-        let by_key_store =
-            header("x-amz-server-side-encryption").is_some_and(|by| by.starts_with("aws:kms"));
+        let until =
+            kept(&self.target, &locks, Utc::now()).map_err(|why| http_response::unreadable(why, false))?;
+        let by_key_store = header("x-amz-server-side-encryption").is_some_and(|by| by.starts_with("aws:kms"));
         let key = header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or_default();
         Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
     }

@@ -2,9 +2,7 @@
 
 use super::{Failure, counted::Counted};
 use backends::simulated::{LocalWorld, simulated_platform};
-use engine::{
-    ActionError, Engine, MINUTE, ManualClock, Person, Request, Undecided, Verdict, View, Workflow,
-};
+use engine::{ActionError, Engine, MINUTE, ManualClock, Person, Request, Undecided, Verdict, View, Workflow};
 use std::sync::Arc;
 use store::{ExecutionId, Filter, Store as _, Timestamp};
 use workflows::{
@@ -44,12 +42,7 @@ fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
         text.push_str(&format!("gpu-rack-{:02}-node-{number:05},96000,786432,{GPUS},H100\n", number % 40));
     }
     let rows = parse_nodes(&text).map_err(wrong)?;
-    import_nodes(
-        view,
-        &rows,
-        &"west-1".parse().map_err(name)?,
-        &"eu-west".parse().map_err(name)?,
-    )?;
+    import_nodes(view, &rows, &"west-1".parse().map_err(name)?, &"eu-west".parse().map_err(name)?)?;
     Ok(())
 }
 

@@ -13,8 +13,8 @@ use super::offboarding::{Ready, ready};
 use engine::Error;
 use journal::Journal;
 use run::{Ended, run};
-use withheld::Withheld;
 use std::collections::BTreeMap;
+use withheld::Withheld;
 use workflows::destruction::certificate::Statement;
 
 /// What came of some runs.
@@ -119,13 +119,7 @@ fn sources_are_in_the_journal(
 }
 
 /// Without the answer, no sentence that comes from it stays as it was.
-fn compare(
-    seed: u64,
-    said: &[Statement],
-    withheld: &Withheld,
-    mutated: &Ended,
-    report: &mut SentenceReport,
-) {
+fn compare(seed: u64, said: &[Statement], withheld: &Withheld, mutated: &Ended, report: &mut SentenceReport) {
     report.withheld += 1;
     *report.by_action.entry(withheld.name().to_owned()).or_default() += 1;
     let without = format!(" without {withheld}");
@@ -143,7 +137,9 @@ fn compare(
     sources_are_in_the_journal(seed, &without, after, &mutated.journal, report);
     let after: BTreeMap<&str, &Statement> = after.iter().map(|said| (said.field(), said)).collect();
     let stays = |said: &Statement| {
-        let same = after.get(said.field()).is_some_and(|now| now.text() == said.text() && now.sources() == said.sources());
+        let same = after
+            .get(said.field())
+            .is_some_and(|now| now.text() == said.text() && now.sources() == said.sources());
         said.sources().iter().any(|source| withheld.is(source)) && same
     };
     for stays in said.iter().filter(|said| stays(said)) {
@@ -170,6 +166,9 @@ mod tests {
         }
         println!("{report:#?}");
         assert!(report.violations.is_empty(), "{:#?}", report.violations);
-        assert!(report.certificates * 10 > report.runs && report.changed > 0 && report.refused > 0, "{report:?}");
+        assert!(
+            report.certificates * 10 > report.runs && report.changed > 0 && report.refused > 0,
+            "{report:?}"
+        );
     }
 }

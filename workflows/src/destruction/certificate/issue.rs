@@ -5,8 +5,8 @@ use crate::{
         asset::{Asset, AssetId},
         certificate::{
             AuditHead, Certificate, CertificateEntry, CertificateKind, CertificateRef, FORMAT, FormerTenant,
-            InventoryRef, LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest, Retained, Software,
-            checked_json,
+            InventoryRef, LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest,
+            Retained, Software, checked_json,
             contents::{self, caveats, judge, names, results, supplement_caveat, title},
             rules,
         },

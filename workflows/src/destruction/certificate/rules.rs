@@ -1,6 +1,8 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
-use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences};
+use super::{
+    Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
+};
 use crate::{
     destruction::{
         asset::AssetId,
@@ -54,7 +56,8 @@ fn of_supplement(certificate: &Certificate, problems: &mut Vec<Problem>) {
     let says = certificate.title.starts_with("Supplementary certificate");
     let Some(first) = &certificate.supplements else {
         if says {
-            problems.push(Problem::new("supplements", "is missing: the title says that it supplements another"));
+            problems
+                .push(Problem::new("supplements", "is missing: the title says that it supplements another"));
         }
         return;
     };

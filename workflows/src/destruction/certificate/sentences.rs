@@ -138,11 +138,7 @@ pub(super) fn without_source(certificate: &Certificate, entries: &[CertificateEn
 type Found = Result<(SentenceKind, Vec<Source>), &'static str>;
 
 /// Calls `say` with each field and its value.
-fn walk(
-    certificate: &Certificate,
-    entries: &[CertificateEntry],
-    say: &mut impl FnMut(&str, &Value, Found),
-) {
+fn walk(certificate: &Certificate, entries: &[CertificateEntry], say: &mut impl FnMut(&str, &Value, Found)) {
     let mut known: BTreeMap<String, Option<SentenceKind>> = BTreeMap::new();
     let mut list = |content: &Value, at: &str, root: &[&str], entry: Option<&CertificateEntry>| {
         each_leaf(content, &mut root.to_vec(), at, &mut |path, field, leaf| {
@@ -216,8 +212,8 @@ fn sources(
         Repairs => Ok(certificate.repairs.iter().skip(place(field, "repairs")).take(1).map(person).collect()),
         Inventory | AssetFound => decision(kind::TAKE_INVENTORY),
         Judgement | Supplements => decision(kind::ASSEMBLE),
-        RecordOf | Doer | Moments | Device | Work | Memory | Firmware | Key | Verification | Validation | Result
-        | Destination | Evidence | Stated | Observed => {
+        RecordOf | Doer | Moments | Device | Work | Memory | Firmware | Key | Verification | Validation
+        | Result | Destination | Evidence | Stated | Observed => {
             let record = entry.and_then(|entry| entry.record.as_ref());
             record.ok_or("is not of a record").and_then(|record| of_record(kind, field, record))
         }
@@ -286,8 +282,9 @@ fn of_record(
             | SanitisationOutcome::PhysicallyDestroyed { .. }
             | SanitisationOutcome::Unknown => record.observed.keys().copied().collect(),
         },
-        Form | Issuer | NotChecked | Kept | Pivot | Summary | IssuedAt | AuditHead | Caveats | Tenant | Policies
-        | Request | Approval | Plan | Vote | Repairs | Supplements | Inventory | AssetFound | Judgement => Vec::new(),
+        Form | Issuer | NotChecked | Kept | Pivot | Summary | IssuedAt | AuditHead | Caveats | Tenant
+        | Policies | Request | Approval | Plan | Vote | Repairs | Supplements | Inventory | AssetFound
+        | Judgement => Vec::new(),
     };
     let mut from = vec![filed];
     for aspect in needed {

@@ -4,11 +4,10 @@
 //! record that rests on the statement of a person has none.
 
 use crate::platform::{
-    Devices, EncryptedBy, FilledGpu, ObserveAbsence, QualifyFinding, QualifyNode,
-    ReadDevices, ReadProgress, ReimageNode, RemainingThing, RemoveThing, Removed, Reset, ResetMachine,
-    SampleDrive, Samples, SanitiseLog, ScrubGpu, ShredKey, Shredded, SurveyTenant, TenantResource,
-    VerifiedSystems,
-    VerifyAbsent, VerifyNothingLeft,
+    Devices, EncryptedBy, FilledGpu, ObserveAbsence, QualifyFinding, QualifyNode, ReadDevices, ReadProgress,
+    ReimageNode, RemainingThing, RemoveThing, Removed, Reset, ResetMachine, SampleDrive, Samples,
+    SanitiseLog, ScrubGpu, ShredKey, Shredded, SurveyTenant, TenantResource, VerifiedSystems, VerifyAbsent,
+    VerifyNothingLeft,
 };
 use engine::Action;
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,17 @@ use std::{collections::BTreeMap, fmt};
 
 /// What of a record an observation is the source of.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::Display, strum::VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]

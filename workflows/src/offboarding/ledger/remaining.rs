@@ -15,7 +15,9 @@ use crate::{
     platform::{ObservedResource, TenantResource},
     policy,
     signing::Moment,
-    tenancy::{Cluster, GpuModel, Node, NodeAllocation, NodeId, NodeState, OwnerEpoch, Tenant, TenantId, TenantState},
+    tenancy::{
+        Cluster, GpuModel, Node, NodeAllocation, NodeId, NodeState, OwnerEpoch, Tenant, TenantId, TenantState,
+    },
 };
 use engine::{ActionError, DAY, SECOND, Undecided, View};
 use std::{
@@ -109,10 +111,7 @@ fn first_certificate(view: &mut View, id: &TenantId) -> Result<Option<Certificat
 }
 
 /// The nodes that did not come out clean and are still the tenant's, each with its epoch and the GPUs that it must have.
-fn quarantined(
-    view: &mut View,
-    id: &TenantId,
-) -> Result<BTreeMap<NodeId, (OwnerEpoch, u64)>, Undecided> {
+fn quarantined(view: &mut View, id: &TenantId) -> Result<BTreeMap<NodeId, (OwnerEpoch, u64)>, Undecided> {
     let holding = view.get::<NodeAllocation>(id.as_str())?;
     let ids: BTreeSet<NodeId> = holding.map(|holding| holding.quarantined).unwrap_or_default();
     view.prefetch::<Node>(ids.iter().map(ToString::to_string))?;
@@ -157,7 +156,10 @@ fn leaver(
         return Err(refused(format!("tenant {} never had a cluster", tenant.id)));
     };
     let Some(cluster) = view.get::<Cluster>(id.as_str())? else {
-        return Err(refused(format!("cluster {id} of tenant {} is not in the fleet: import it again", tenant.id)));
+        return Err(refused(format!(
+            "cluster {id} of tenant {} is not in the fleet: import it again",
+            tenant.id
+        )));
     };
     let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
     // Of a tenant without nodes no step reads the model.

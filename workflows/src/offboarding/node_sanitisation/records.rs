@@ -4,9 +4,8 @@ use super::NodeSanitisation;
 use crate::{
     destruction::{
         Actor, Aspect, Asset, AssetType, Device, FirmwareCheck, GpuScrub, Method, ObservationRef,
-        Observations, SanitisationOutcome,
-        SanitisationRecord, ScrubLevel, Technique, Tool, Validation, ValidationVerdict, Verification,
-        VerificationMethod,
+        Observations, SanitisationOutcome, SanitisationRecord, ScrubLevel, Technique, Tool, Validation,
+        ValidationVerdict, Verification, VerificationMethod,
     },
     offboarding::removal_records::verifier,
     platform::{
@@ -202,10 +201,7 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
         },
         tool: used(drive.tool.as_ref(), command(technique)),
         evidence: BTreeMap::from([
-            (
-                "sanitize log".into(),
-                Digest::from_content("sanitize log", &Some(&progress.log)),
-            ),
+            ("sanitize log".into(), Digest::from_content("sanitize log", &Some(&progress.log))),
             ("samples".into(), Digest::from_content("samples", samples)),
         ]),
         observed: Observations::from([

@@ -2,12 +2,14 @@
 
 use super::{BEYOND_USE, lost_with, tool};
 use crate::{
-    offboarding::Offboarding,
     destruction::{
-        Actor, Aspect, AssetId, AssetType, KeyFacts, Look, ObservationRef, SanitisationOutcome, SanitisationRecord, Validation,
-        ValidationVerdict, Verification, VerificationMethod, statement_about,
+        Actor, Aspect, AssetId, AssetType, KeyFacts, Look, ObservationRef, SanitisationOutcome,
+        SanitisationRecord, Validation, ValidationVerdict, Verification, VerificationMethod, statement_about,
     },
-    platform::{ObserveAbsence, ObservedAbsence, RemainingThing, TenantResource, VerifiedAs, VerifiedSystems},
+    offboarding::Offboarding,
+    platform::{
+        ObserveAbsence, ObservedAbsence, RemainingThing, TenantResource, VerifiedAs, VerifiedSystems,
+    },
     signing::Moment,
     tenancy::TenantId,
 };

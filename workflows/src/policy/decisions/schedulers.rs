@@ -219,7 +219,8 @@ mod tests {
             (None, false, true),
         ] {
             policy.lending.customer_sharing = customer_sharing;
-            let limits = QuotaLimits { nominal: Gpus(4), borrowing_limit: Some(Gpus(2)), ..QuotaLimits::default() };
+            let limits =
+                QuotaLimits { nominal: Gpus(4), borrowing_limit: Some(Gpus(2)), ..QuotaLimits::default() };
             let facts = SchedulerFacts {
                 tier: Tier::Standard,
                 allow_preemption: true,

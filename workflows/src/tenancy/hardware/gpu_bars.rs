@@ -70,7 +70,9 @@ impl NodeUse {
     }
 
     fn unbar(&mut self, index: u16) {
-        let Some(why) = self.gpus.get_mut(usize::from(index)).and_then(|gpu| gpu.barred.take()) else { return };
+        let Some(why) = self.gpus.get_mut(usize::from(index)).and_then(|gpu| gpu.barred.take()) else {
+            return;
+        };
         for gpu in self.gpus.iter_mut().filter(|gpu| gpu.barred.as_ref() == Some(&why)) {
             gpu.barred = None;
         }

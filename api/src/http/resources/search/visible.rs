@@ -211,7 +211,10 @@ mod tests {
         for role in Role::VARIANTS {
             let caller = Caller::new("ada", vec![*role], Some("acme".into()), AccessPolicy::shipped());
             let seen = seen(&caller);
-            assert!(seen.iter().all(|(tenant, verb)| *tenant == "acme" && caller.may(*verb)), "{role:?} {seen:?}");
+            assert!(
+                seen.iter().all(|(tenant, verb)| *tenant == "acme" && caller.may(*verb)),
+                "{role:?} {seen:?}"
+            );
         }
         let owner = Caller::new("ada", vec![Role::TenantOwner], Some("acme".into()), AccessPolicy::shipped());
         assert!(seen(&owner).contains(&("acme", Verb::ReadExecutions)));

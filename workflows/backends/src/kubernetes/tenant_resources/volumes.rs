@@ -106,7 +106,9 @@ impl Storage {
         ];
         let said = said.into_iter().filter(|(_, value)| !value.is_empty());
         let said = said.map(|(field, value)| (field.to_owned(), value.into()));
-        Value::Object(said.chain(self.bytes(object).map(|bytes| ("bytes".to_owned(), bytes.into()))).collect())
+        Value::Object(
+            said.chain(self.bytes(object).map(|bytes| ("bytes".to_owned(), bytes.into()))).collect(),
+        )
     }
 
     /// The size of the volume, or what a snapshot takes when it is restored; none where the cluster does not say.

@@ -21,8 +21,7 @@ pub(super) struct Tap {
 impl FaultInjector for Tap {
     fn inject(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault {
         let (execution, state, slot) = (call.execution, call.state.clone(), call.slot);
-        let attempt =
-            Attempt { execution, action: name.into(), arguments: arguments.clone(), state, slot };
+        let attempt = Attempt { execution, action: name.into(), arguments: arguments.clone(), state, slot };
         let hit = self.withheld.as_ref().is_some_and(|withheld| withheld.is_attempt(&attempt));
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
         if !hit {

@@ -6,16 +6,12 @@ use super::{
     withheld::Withheld,
 };
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
-use engine::{
-    Attribution, Engine, Error, Event, ManualClock, Options, Person, Repair, Request, Verdict,
-};
+use engine::{Attribution, Engine, Error, Event, ManualClock, Options, Person, Repair, Request, Verdict};
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
 use store::{Commit, ExecutionId, Filter, Memory, Store};
 use workflows::{
-    destruction::certificate::{
-        ErasureBasis, LegalBasis, Statement, certificate_file, statements, verify,
-    },
+    destruction::certificate::{ErasureBasis, LegalBasis, Statement, certificate_file, statements, verify},
     offboarding::Offboarding,
     platform::{Platform, TenantResource},
     signing::Moment,
@@ -135,16 +131,17 @@ impl Scene {
     async fn repair(&mut self, id: ExecutionId) -> Result<bool, Error> {
         let body = self.engine.execution(id).await?.1.body;
         let slots = body.get("slots").and_then(Value::as_array).cloned().unwrap_or_default();
-        let code = |slot: &Value| {
-            slot.pointer("/settled/Err/code").and_then(Value::as_str).map(str::to_owned)
-        };
+        let code =
+            |slot: &Value| slot.pointer("/settled/Err/code").and_then(Value::as_str).map(str::to_owned);
         let failed = (0_u32..).zip(&slots).find_map(|(number, slot)| Some((number, code(slot)?)));
         let (slot, code) = failed.unwrap_or_default();
         if code == Withheld::CODE {
             let answer = self.tap.withheld.as_ref().and_then(|withheld| withheld.answer.clone());
             let output = answer.map(|answer| answer.output).unwrap_or_default();
             let stated = Repair::MarkDone { slot, output, evidence: "a person saw it".into() };
-            return Ok(self.repaired(id, stated).await? || self.repaired(id, Repair::Skip { slot: None }).await?);
+            return Ok(
+                self.repaired(id, stated).await? || self.repaired(id, Repair::Skip { slot: None }).await?
+            );
         }
         // In the end people accept what a verification finds again and again.
         let draw = if self.answers > 8 { 4 } else { self.rng.u8(..10) };
@@ -234,11 +231,29 @@ fn furnish(world: &LocalWorld, tenant: &str, rng: &mut fastrand::Rng) {
     for number in 0..rng.u8(..3) {
         let name = format!("odd-{number}");
         match rng.u8(..8) {
-            0 => put("objects", "eu-west", "Bucket", &name, json!({ "class": "workload", "versions": 1, "locked": 2,
-                "locked_until": "2031-05-01T00:00:00.000Z", "key": own })),
-            1 => put("backups", "eu-west", "Backup", &name, json!({ "class": "backup", "kept_until": "2026-03-01T00:00:00.000Z" })),
-            2 => put("backups", "eu-west", "Backup", &name, json!({ "class": "backup", "key": "elsewhere",
-                "kept_until": "2026-04-01T00:00:00.000Z" })),
+            0 => put(
+                "objects",
+                "eu-west",
+                "Bucket",
+                &name,
+                json!({ "class": "workload", "versions": 1, "locked": 2,
+                "locked_until": "2031-05-01T00:00:00.000Z", "key": own }),
+            ),
+            1 => put(
+                "backups",
+                "eu-west",
+                "Backup",
+                &name,
+                json!({ "class": "backup", "kept_until": "2026-03-01T00:00:00.000Z" }),
+            ),
+            2 => put(
+                "backups",
+                "eu-west",
+                "Backup",
+                &name,
+                json!({ "class": "backup", "key": "elsewhere",
+                "kept_until": "2026-04-01T00:00:00.000Z" }),
+            ),
             3 => put("keys", "", "Key", &name, json!({ "class": "secret", "exportable": true })),
             4 => put("storage", "eu-west", "Snapshot", &name, json!({ "class": "workload", "key": own })),
             5 => put("logs", "eu-west", "Stream", &name, json!({ "class": "billing", "key": own })),
@@ -251,7 +266,13 @@ fn furnish(world: &LocalWorld, tenant: &str, rng: &mut fastrand::Rng) {
 /// Up to three faults.
 fn faults(rng: &mut fastrand::Rng) -> Vec<Fault> {
     const DEEDS: [&str; 8] = [
-        "RemoveThing", "RemoveThing", "ShredKey", "RewrapThing", "BeginSanitise", "ScrubGpu", "ResetMachine",
+        "RemoveThing",
+        "RemoveThing",
+        "ShredKey",
+        "RewrapThing",
+        "BeginSanitise",
+        "ScrubGpu",
+        "ResetMachine",
         "ReimageNode",
     ];
     const KINDS: [FaultKind; 5] = [

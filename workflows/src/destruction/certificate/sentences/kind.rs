@@ -14,7 +14,17 @@ pub(super) const FILE_NODE: &str = "FileNode";
 
 /// What sort of sentence a field is.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::IntoStaticStr, strum::VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum SentenceKind {
@@ -117,13 +127,9 @@ impl SentenceKind {
             Self::IssuedAt => &["issued_at"],
             Self::Summary => &["title", "kind", "exceptions", "results.*"],
             Self::Tenant => &["tombstone.tenant", "tombstone.onboarded_by", "tombstone.onboarded_at"],
-            Self::Request => &[
-                "request.by",
-                "request.at",
-                "request.reason",
-                "legal_basis.basis",
-                "legal_basis.reference",
-            ],
+            Self::Request => {
+                &["request.by", "request.at", "request.reason", "legal_basis.basis", "legal_basis.reference"]
+            }
             Self::Approval => &[
                 "approvals.gate",
                 "approvals.workflow",
@@ -151,7 +157,9 @@ impl SentenceKind {
                 "approvals.votes.at",
             ],
             Self::Pivot => &["id", "pivot_at", "scope", "scope.*"],
-            Self::Inventory => &["inventory.assets", "inventory.digest", "inventory.pages.assets", "inventory.pages.digest"],
+            Self::Inventory => {
+                &["inventory.assets", "inventory.digest", "inventory.pages.assets", "inventory.pages.digest"]
+            }
             Self::Kept => &[
                 "retained.what",
                 "retained.data_class",
@@ -178,9 +186,21 @@ impl SentenceKind {
                 "assets.discovered_at",
             ],
             Self::Judgement => &["assets.record_hash", "assets.exception"],
-            Self::RecordOf | Self::Doer | Self::Moments | Self::Device | Self::Work | Self::Memory | Self::Firmware
-            | Self::Key | Self::Verification | Self::Validation | Self::Result | Self::Destination | Self::Evidence
-            | Self::Stated | Self::Observed => self.fields_of_record(),
+            Self::RecordOf
+            | Self::Doer
+            | Self::Moments
+            | Self::Device
+            | Self::Work
+            | Self::Memory
+            | Self::Firmware
+            | Self::Key
+            | Self::Verification
+            | Self::Validation
+            | Self::Result
+            | Self::Destination
+            | Self::Evidence
+            | Self::Stated
+            | Self::Observed => self.fields_of_record(),
         }
     }
 
@@ -229,9 +249,25 @@ impl SentenceKind {
             Self::Evidence => &["assets.record.evidence.*"],
             Self::Stated => &["assets.record.stated.*"],
             Self::Observed => &["assets.record.observed.*"],
-            Self::Form | Self::Issuer | Self::IssuedAt | Self::Summary | Self::Tenant | Self::Request | Self::Approval
-            | Self::Plan | Self::Vote | Self::Pivot | Self::Inventory | Self::Kept | Self::NotChecked | Self::Caveats
-            | Self::Policies | Self::AuditHead | Self::Repairs | Self::Supplements | Self::AssetFound
+            Self::Form
+            | Self::Issuer
+            | Self::IssuedAt
+            | Self::Summary
+            | Self::Tenant
+            | Self::Request
+            | Self::Approval
+            | Self::Plan
+            | Self::Vote
+            | Self::Pivot
+            | Self::Inventory
+            | Self::Kept
+            | Self::NotChecked
+            | Self::Caveats
+            | Self::Policies
+            | Self::AuditHead
+            | Self::Repairs
+            | Self::Supplements
+            | Self::AssetFound
             | Self::Judgement => &[],
         }
     }

@@ -185,6 +185,7 @@ async fn any_changed_byte_of_a_withdrawal_is_found() {
 fn refused(found: &Verification, what: &str, field: &str) {
     assert!(!found.is_valid(), "{what}: a statement that cannot be trusted confirms nothing");
     assert_eq!(found.withdrawals.withdrawn, None, "{what}");
-    let named = found.problems.iter().any(|it| it.field.starts_with("withdrawals[0]") && it.field.contains(field));
+    let named =
+        found.problems.iter().any(|it| it.field.starts_with("withdrawals[0]") && it.field.contains(field));
     assert!(named, "{what}: {field} is not among {:?}", found.problems);
 }

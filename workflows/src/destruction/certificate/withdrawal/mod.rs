@@ -67,12 +67,10 @@ impl WithdrawalStatement {
     /// Says in one sentence who withdrew the certificate and why.
     #[must_use]
     pub fn describe(&self) -> String {
-        let roles = if self.roles.is_empty() { String::new() } else { format!(" ({})", self.roles.join(", ")) };
-        let found = if self.found.is_empty() {
-            String::new()
-        } else {
-            format!("; found: {}", self.found.join("; "))
-        };
+        let roles =
+            if self.roles.is_empty() { String::new() } else { format!(" ({})", self.roles.join(", ")) };
+        let found =
+            if self.found.is_empty() { String::new() } else { format!("; found: {}", self.found.join("; ")) };
         format!("withdrawn by {}{roles} at {}: {}{found}", self.withdrawn_by, self.withdrawn_at, self.reason)
     }
 }
@@ -247,10 +245,7 @@ pub fn withdrawal_draft(
 }
 
 /// Returns the certificate if it is signed and not withdrawn.
-fn standing(
-    view: &mut View,
-    id: ExecutionId,
-) -> Result<Result<StoredCertificate, NotWithdrawn>, Undecided> {
+fn standing(view: &mut View, id: ExecutionId) -> Result<Result<StoredCertificate, NotWithdrawn>, Undecided> {
     let kept = view.get::<StoredCertificate>(&id.to_string())?;
     let Some(kept) = kept.filter(|kept| kept.signature.is_some()) else {
         return Ok(Err(NotWithdrawn::NotSigned(id)));
@@ -262,7 +257,8 @@ fn standing(
 }
 
 fn check_texts(order: &WithdrawalOrder) -> Result<(), NotWithdrawn> {
-    let too_long = |field, most: usize| NotWithdrawn::Text { field, problem: format!("is longer than {most} bytes") };
+    let too_long =
+        |field, most: usize| NotWithdrawn::Text { field, problem: format!("is longer than {most} bytes") };
     if order.reason.trim().is_empty() {
         return Err(NotWithdrawn::NoReason);
     }

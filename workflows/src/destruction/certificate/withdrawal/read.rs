@@ -75,7 +75,10 @@ fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signe
         return wrong("tenant", format!("is not {}", certificate.tombstone.tenant));
     }
     if said.issued_at != certificate.issued_at {
-        return wrong("issued_at", format!("is not {}, when the certificate was issued", certificate.issued_at));
+        return wrong(
+            "issued_at",
+            format!("is not {}, when the certificate was issued", certificate.issued_at),
+        );
     }
     if !found.signed_by.is_empty() && !signers.iter().any(|signer| found.signed_by.contains(signer)) {
         let other = format!(

@@ -9,9 +9,9 @@ mod relocate;
 mod resting;
 mod room;
 mod seen_gpus;
-mod uuids;
 #[cfg(test)]
 mod tests;
+mod uuids;
 
 pub use relocate::move_to_observed;
 
