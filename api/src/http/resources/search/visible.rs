@@ -29,7 +29,6 @@ pub(super) trait StuckRow {
 /// Rows that their caller sees.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(transparent)]
 pub(super) struct Visible<T>(Vec<T>);
 
 impl<T> Visible<T> {
@@ -141,7 +140,6 @@ impl StuckRow for schedules::StuckClosedTenant {
 /// What leaves operators without word.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(transparent)]
 pub(super) struct Warning(pub(super) String);
 
 impl StuckRow for Warning {
