@@ -7,7 +7,7 @@ use super::{
 use crate::{
     destruction::{ClosedTenantLook, SeenRemains},
     platform::{ObservedResource, Platform, TenantResource},
-    signing::Moment,
+    signing::{Digest, Moment},
     tenancy::{Tenant, TenantId, TenantState},
 };
 use engine::{AuditContext, DAY, Engine, Error, Notification, Undecided, View, with_actor, with_reason};
@@ -153,8 +153,10 @@ fn became_silent(before: Option<&ClosedTenantLook>, look: &ClosedTenantLook) -> 
 }
 
 fn notification(kind: &str, look: &ClosedTenantLook, text: String) -> Notification {
+    // Two looks of one moment that find different things are told of separately.
+    let about = Digest::from_content("look at a closed tenant", &text);
     Notification {
-        id: format!("{kind}.{}.{}", look.tenant, look.at.millis()),
+        id: format!("{kind}.{}.{}.{}", look.tenant, look.at.millis(), about.short()),
         kind: kind.into(),
         reason: None,
         about: look.tenant.to_string(),
