@@ -32,6 +32,8 @@ pub struct SentenceReport {
     pub refused: usize,
     /// Of these: the certificate says something else.
     pub changed: usize,
+    /// Of these: a probe answered instead, so that nothing was withheld.
+    pub answered: usize,
     /// Runs without a certificate, by the state in which they ended or stopped.
     pub without: BTreeMap<String, usize>,
     /// Answers withheld, by action.
@@ -135,6 +137,10 @@ fn compare(seed: u64, said: &[Statement], withheld: &Withheld, mutated: &Ended, 
         return;
     };
     sources_are_in_the_journal(seed, &without, after, &mutated.journal, report);
+    if mutated.journal.answered(withheld) {
+        report.answered += 1;
+        return;
+    }
     let after: BTreeMap<&str, &Statement> = after.iter().map(|said| (said.field(), said)).collect();
     let stays = |said: &Statement| {
         let same = after

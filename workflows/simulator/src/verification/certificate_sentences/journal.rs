@@ -85,6 +85,11 @@ impl Journal {
         }
     }
 
+    /// Returns true if the answer is there although it was withheld: a probe gave it.
+    pub(super) fn answered(&self, withheld: &Withheld) -> bool {
+        self.answers.iter().any(|answer| withheld.is_attempt(&answer.attempt))
+    }
+
     /// What can be withheld so that one of these sentences loses a source: each source once.
     pub(super) fn answers_behind(&self, said: &[Statement]) -> Vec<Withheld> {
         let sources: BTreeSet<&Source> =
