@@ -57,7 +57,7 @@ async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
     assert_eq!(well.exit, 0, "{well:?}");
     for (check, part) in [
         ("server", "answers"),
-        ("server", "the same as this program's"),
+        ("server", "the same as this program"),
         ("server", "store: writable"),
         ("clock", "clock"),
         ("token", "admin with admin"),
@@ -74,7 +74,7 @@ async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
     let held = served.run(&["doctor", "-o", "json"]);
     assert!(held.exit == 0 && has(&held, "store", "warning", "a test"), "{held:?}");
     let stranger = served.run(&["--token", "tn_x", "doctor"]);
-    assert!(stranger.exit == 1 && stranger.out.contains("the one by --token is not taken"), "{stranger:?}");
+    assert!(stranger.exit == 1 && stranger.out.contains("the token from --token was rejected"), "{stranger:?}");
     assert!(!stranger.out.contains('\u{1b}'), "nobody looks at it on a terminal");
     let (dir, _) = served.killed();
     let after = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
