@@ -66,7 +66,7 @@ async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
     run(&["--server", &house.url, "context", "set", "here"]);
     let (code, out, said) = run(&login);
     assert_eq!((code, out.as_str()), (Some(0), ""), "{said}");
-    assert!(said.contains("context here has the token"), "{said}");
+    assert!(said.contains("the token is saved in context here"), "{said}");
     let text = kept();
     let token =
         text.lines().find_map(|line| line.strip_prefix("token = \"")).unwrap_or_else(|| panic!("{text}"));

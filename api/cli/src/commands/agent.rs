@@ -1,4 +1,4 @@
-//! `tenure agent`.
+//! `tenure agent`: runs the node agent, and generates keys for agents.
 
 use crate::{
     common::{Common, Format},

@@ -1,4 +1,4 @@
-//! `tenure executions`.
+//! `tenure executions`: lists, shows and controls executions.
 
 use crate::{
     client::{Body, Client, escape},

@@ -1,4 +1,4 @@
-//! `tenure fleet`.
+//! `tenure fleet`: imports nodes, clusters and regions.
 
 use crate::{
     client::{Body, Client, escape},
