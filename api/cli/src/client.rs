@@ -323,7 +323,7 @@ impl Client {
         if status == 401 && self.token.is_none() {
             let _ = write!(
                 message,
-                "\nno token was given, and there is none in {}: use --token, TENURE_TOKEN or --data",
+                "\nno token was given, and {} has none: use --token, TENURE_TOKEN or --data",
                 self.token_file.display()
             );
         }

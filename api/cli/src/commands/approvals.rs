@@ -34,7 +34,7 @@ pub(crate) enum Approvals {
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Approve alone in an emergency; --reason is required.
+    /// Break glass: approve without other votes (--reason required).
     BreakGlass(BreakGlass),
     /// List break-glass decisions to review.
     Reviews {
@@ -155,7 +155,7 @@ pub(crate) fn page(case: &Value) -> String {
         text.push_str(&format!("ruling:       {ruling}{effect}\n"));
     }
     if let Some(name) = case.get("broken_by").and_then(Value::as_str) {
-        text.push_str(&format!("BREAK GLASS:  {name} decided alone, without the required approvals\n"));
+        text.push_str(&format!("BREAK GLASS:  {name} decided without the required approvals\n"));
     }
     if part("separation") == "not_enforced" {
         text.push_str("separation:   not enforced: votes count from users who may be the same person\n");

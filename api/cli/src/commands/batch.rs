@@ -229,7 +229,7 @@ async fn follow(client: &Client, mut batch: Value) -> Result<Value, Failure> {
     Ok(batch)
 }
 
-/// Shows a batch, with all items if `all`, otherwise with those that rejected the command or were skipped.
+/// Shows a batch with all items if `all`, otherwise with rejected and skipped ones.
 async fn ended(common: &Common, client: &Client, batch: &Value, all: bool) -> Result<Exit, Failure> {
     let id = batch.get("id").and_then(Value::as_str).unwrap_or_default();
     let mut items = client.all(&format!("/v1/batches/{}/items", escape(id)), "").await?;

@@ -60,7 +60,7 @@ pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
     hand_over(common, &session, &said, saved_to)
 }
 
-/// Claims a token of the user to whom the code belongs.
+/// Claims a token with an enrolment code.
 async fn enrol(
     common: &Common,
     client: &Client,
@@ -98,7 +98,7 @@ fn hand_over(
 pub(crate) async fn logout(common: &Common) -> Result<Exit, Failure> {
     Client::of(common)?.delete("/v1/sessions/mine").await?;
     let target = contexts::target(common)?;
-    // Removes the token from the context if it is the one that just ended.
+    // The token of the context just ended, so it is removed from the file.
     let of_context = target.context.filter(|context| {
         target.token.as_ref().is_some_and(|token| token.by == format!("context {}", context.value))
     });
@@ -109,7 +109,7 @@ pub(crate) async fn logout(common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Returns the context in use, if its server is the one that is called.
+/// Returns the context in use, if the command calls its server.
 fn context(common: &Common) -> Result<String, Failure> {
     let name = contexts::target(common)?.context.map(|found| found.value);
     name.ok_or_else(|| {

@@ -97,7 +97,7 @@ pub(crate) struct Meant {
 #[derive(Clone, Copy, Debug, ValueEnum, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Which {
-    /// Not sent yet.
+    /// Waiting to be sent.
     Waiting,
     /// Ended, the latest first.
     Settled,
