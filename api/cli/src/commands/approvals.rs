@@ -144,7 +144,7 @@ pub(crate) fn page(case: &Value) -> String {
         part("title"),
         part("execution"),
         part("requested_by"),
-        part("wanted"),
+        status::required_approvals(part("wanted")),
         part("opened_at"),
         part("deadline"),
         part("digest"),
@@ -192,7 +192,7 @@ fn people(case: &Value) -> String {
     for happened in list("history") {
         let said = |name: &str| happened.get(name).and_then(Value::as_str).unwrap_or_default();
         let what = match said("event") {
-            "escalated" => format!("escalated, now required: {}", said("to")),
+            "escalated" => format!("escalated, now required: {}", status::required_approvals(said("to"))),
             "extended" => format!("extended until {}", said("until")),
             "withdrawn" => {
                 format!("vote of {} withdrawn by {}: {}", said("person"), said("by"), said("reason"))
