@@ -55,6 +55,6 @@ fn key(common: &Common, to: &SecretTo) -> Result<Exit, Failure> {
              hash: {hash}"
         ));
     }
-    place.hand_over(common, "key of the agents", &json!({ "key": key, "hash": hash }), "key")?;
+    place.hand_over(common, "key for the cluster's agents", &json!({ "key": key, "hash": hash }), "key")?;
     Ok(Exit::Done)
 }

@@ -134,12 +134,12 @@ async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool
     }
     let schema = Postgres::schema(&options).await.map_err(store_failure)?;
     let listed = |numbers: &[i64]| match numbers {
-        [] => "nothing".to_owned(),
+        [] => "none".to_owned(),
         some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     match common.output {
         Format::Table => output::say(&format!(
-            "schema {}: migrations: has {}; lacks {}\n",
+            "schema {}: migrations applied: {}; missing: {}\n",
             options.schema,
             listed(&schema.has),
             listed(&schema.lacks)

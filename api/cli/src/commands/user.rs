@@ -166,7 +166,7 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
             let body = Body { key, ..Body::json(&body) };
             let issued = Client::of(common)?.post(&at(&user, ":token"), body).await?.value()?;
             if let Some(end) = issued.get("ends_at").and_then(Value::as_str) {
-                output::note(&format!("it ends at {end}"));
+                output::note(&format!("the token ends at {end}"));
             }
             place.hand_over(common, &format!("token {name} of {user}"), &issued, "token")?;
         }
