@@ -23,7 +23,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server (the default).
     Serve(commands::serve::Serve),
-    /// Sign in through the identity provider; print the token.
+    /// Sign in and print the token.
     Login(commands::login::Login),
     /// End the session.
     Logout,

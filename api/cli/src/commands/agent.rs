@@ -25,7 +25,7 @@ pub(crate) struct Agent {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AgentCommand {
-    /// Generate a key for a cluster's agents; print it with its hash.
+    /// Generate a key for a cluster's agents.
     Key {
         #[command(flatten)]
         to: SecretTo,

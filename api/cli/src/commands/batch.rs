@@ -64,7 +64,7 @@ pub(crate) struct FollowedAction {
 pub(crate) enum Batch {
     /// List batches, oldest first.
     List(WatchArgs),
-    /// Show a batch and the result for each execution.
+    /// Show a batch with the result per execution.
     Show {
         /// Batch id.
         id: String,

@@ -57,7 +57,9 @@ pub(crate) enum Certificate {
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },
-    /// Print the public key of this data folder (PEM), created if missing.
+    /// Print the data folder's public key (PEM).
+    ///
+    /// Creates the key pair if it does not exist.
     Key,
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Cluster {
 /// Commands on the key of a cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
-    /// Show the key's version, age and author, never the key.
+    /// Show the key's version, age and author.
     Show {
         /// The cluster.
         cluster: String,

@@ -23,14 +23,16 @@ pub(crate) enum ContextCommand {
         /// Context name.
         name: String,
     },
-    /// Create or change a context from --server, --token and --ca-file.
+    /// Create or change a context.
+    ///
+    /// The context gets the values of --server, --token and --ca-file.
     Set(Set),
     /// Remove a context and its token.
     Remove {
         /// Context name.
         name: String,
     },
-    /// Show the server, its source, and the source of the token.
+    /// Show the effective server and its source.
     Show,
 }
 

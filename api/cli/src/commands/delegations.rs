@@ -24,7 +24,7 @@ pub(crate) enum Delegations {
         #[command(flatten)]
         watching: WatchArgs,
     },
-    /// Let another user vote for you; the vote names both.
+    /// Let another user vote for you.
     Add(Add),
     /// End a delegation now; it stays on record.
     Remove {

@@ -43,7 +43,7 @@ pub(crate) enum Executions {
     Journal(ExecutionArg),
     /// Show the state diagram of an execution.
     Diagram(ExecutionArg),
-    /// Wait until it ends, parks, or needs an approval.
+    /// Wait until an execution ends or needs approval.
     Wait {
         /// Execution id, or a unique prefix.
         id: String,
@@ -51,7 +51,7 @@ pub(crate) enum Executions {
         #[arg(long, value_name = "SPAN", value_parser = wait::span)]
         timeout: Option<Duration>,
     },
-    /// Wait until it ends or parks, also through approvals.
+    /// Follow an execution until it ends.
     Watch {
         /// Execution id, or a unique prefix.
         id: String,

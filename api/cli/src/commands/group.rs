@@ -37,7 +37,9 @@ pub(crate) enum Group {
         /// User.
         user: String,
     },
-    /// Remove a group; approvals that require it cannot pass.
+    /// Remove a group.
+    ///
+    /// Approvals that require the group can no longer be given.
     Remove {
         /// Group name.
         name: String,

@@ -27,7 +27,7 @@ pub(crate) enum HelpCommand {
     Get(Get),
     /// Show one resource with related data.
     Describe(Describe),
-    /// Explain an error code, exit code or policy rule.
+    /// Explain an error, exit code or policy rule.
     Explain {
         /// Code, such as `capacity.short`, `outcome_unknown` or `10` [default: list all].
         code: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) enum HelpCommand {
         #[arg(value_enum)]
         shell: Shell,
     },
-    /// Print the manual page, or write all pages to a folder.
+    /// Print or write manual pages.
     Man {
         /// Folder, created if it does not exist.
         #[arg(long, value_name = "DIR")]

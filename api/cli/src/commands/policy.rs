@@ -38,7 +38,7 @@ pub(crate) enum Policy {
         /// Policy (YAML).
         file: PathBuf,
     },
-    /// Show the rules for a tenant with their source.
+    /// Show a tenant's rules with their source.
     Explain {
         /// Tenant name, or file with a request (YAML), which needs no server.
         subject: String,

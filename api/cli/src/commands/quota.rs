@@ -75,7 +75,7 @@ pub(crate) enum Sla {
 /// Capacity commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Capacity {
-    /// Report a GPU shortage and start the policy's measures.
+    /// Report a shortage of a GPU model.
     Short {
         /// Region.
         region: String,

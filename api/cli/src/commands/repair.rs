@@ -44,7 +44,7 @@ pub(crate) enum Repair {
         #[arg(long)]
         evidence: String,
     },
-    /// Record that a slot's action was not done; retry.
+    /// Record that a slot's action was not done.
     NotDone {
         #[command(flatten)]
         own: RepairArgs,

@@ -29,7 +29,7 @@ pub(crate) enum Tenant {
         #[command(flatten)]
         starting: start::StartArgs,
     },
-    /// Offboard a tenant, destroy its data, issue a certificate.
+    /// Offboard a tenant and destroy its data.
     Offboard {
         /// Tenant name.
         name: String,

@@ -86,7 +86,7 @@ pub(crate) enum Tokens {
         #[command(flatten)]
         to: SecretTo,
     },
-    /// Replace a token and print the new one once.
+    /// Replace a token; print it once.
     Rotate {
         /// User.
         user: String,
