@@ -197,7 +197,7 @@ fn summary(verb: &str, seen: &Value) -> String {
 fn meant(verb: &str, seen: &Value) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         let message = format!(
-            "{}; standard input is not a terminal, so confirmation is not possible: check with --dry-run, then add --yes",
+            "{}; confirmation needs a terminal: check with --dry-run, then add --yes",
             summary(verb, seen)
         );
         return Err(Failure::new(Exit::Usage, message));

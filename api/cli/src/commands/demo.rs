@@ -108,7 +108,7 @@ async fn kill_half_way(
         if text(&item, "state") == fleet::KILL_IN {
             let steps = journal(as_who, id).await?.len();
             stage.kill()?;
-            say(&format!("   killed in {told} after {steps} journal entries\n"))?;
+            say(&format!("   killed in {told}; the journal has {steps} entries\n"))?;
             return Ok(steps);
         }
         if item.get("open") == Some(&Value::Bool(false)) {

@@ -98,7 +98,7 @@ fn confirmed(name: &str, confirm: Option<String>) -> Result<(), Failure> {
         Some(again) => again,
         None if !io::stdin().is_terminal() => {
             let why = format!(
-                "--confirm: the data of {name} will be destroyed, and standard input is not a terminal, so confirmation is not possible: check with --dry-run, then add `--confirm {name}`"
+                "--confirm: confirmation needs a terminal, because the data of {name} will be destroyed: check with --dry-run, then add `--confirm {name}`"
             );
             return Err(Failure::new(Exit::Usage, why));
         }
