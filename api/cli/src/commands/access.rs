@@ -43,7 +43,7 @@ pub(crate) enum Access {
 pub(crate) struct Explain {
     /// Action, such as `hold_store`.
     action: String,
-    /// User who calls.
+    /// User name of the caller.
     #[arg(long, required_unless_present = "roles", conflicts_with = "roles")]
     user: Option<String>,
     /// Role of the caller (repeatable).

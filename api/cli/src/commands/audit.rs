@@ -59,7 +59,7 @@ pub(crate) struct Which {
     /// List the newest entries first.
     #[arg(long)]
     newest_first: bool,
-    /// Most entries to list.
+    /// Largest number of entries.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     limit: Option<u64>,
 }

@@ -36,7 +36,7 @@ pub(crate) enum Delegations {
 /// The delegation to create.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// User who votes.
+    /// User who may vote for you.
     to: String,
     /// End, such as `2026-12-24T00:00:00Z`.
     #[arg(long, value_name = "TIME")]

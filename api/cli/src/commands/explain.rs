@@ -93,7 +93,7 @@ fn all() -> Vec<Explained> {
 }
 
 /// Reads the tables below `heading`, up to the next heading of its level. The first cell has the codes, the last the remedy, and a cell
-/// between them the meaning. Exit codes have only a meaning.
+/// between them the meaning. Exit codes have no remedy.
 fn table(page: &str, heading: &str, of: &'static str) -> Vec<Explained> {
     let below = page.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
     let below = below.take_while(|line| !line.starts_with("## "));

@@ -50,13 +50,13 @@ pub(crate) enum Limits {
 pub(crate) struct Set {
     /// Key, such as `cluster/eu-1`, or pattern, such as `tenant/*`.
     key: String,
-    /// Most concurrent attempts.
+    /// Largest number of concurrent attempts.
     #[arg(long, value_name = "N")]
     concurrency: Option<u32>,
     /// Highest rate of attempts, such as `10/1m`.
     #[arg(long, value_name = "N/SPAN")]
     rate: Option<String>,
-    /// Most attempts at once after an idle time [default: 1].
+    /// Largest burst after an idle time [default: 1].
     #[arg(long, value_name = "N", requires = "rate")]
     burst: Option<u32>,
     /// Failures in a row that open the circuit breaker; 0 never does [default: 10 for clusters, else never].

@@ -99,7 +99,7 @@ pub(crate) struct Meant {
 pub(crate) enum Which {
     /// Waiting to be sent.
     Waiting,
-    /// Ended, the latest first.
+    /// Ended; the latest is first.
     Settled,
     /// Failed permanently.
     Dead,

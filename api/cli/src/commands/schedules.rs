@@ -117,10 +117,10 @@ pub(crate) struct Span {
     /// First nominal time, such as `2026-11-01T00:00:00Z`.
     #[arg(long, value_name = "TIME")]
     from: String,
-    /// Last nominal time, in the past.
+    /// Last nominal time; must be in the past.
     #[arg(long, value_name = "TIME")]
     to: String,
-    /// Most occurrences to accept, up to 20000.
+    /// Largest number of occurrences, up to 20000.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     most: u64,
     #[command(flatten)]
