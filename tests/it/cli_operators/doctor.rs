@@ -21,7 +21,9 @@ fn a_doctor_without_a_server_looks_at_this_machine_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let alone = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
     assert_eq!(alone.exit, 0, "{alone:?}");
-    assert!(has(&alone, "configuration", "ok", "are valid") && has(&alone, "data", "ok", "does not exist yet"));
+    assert!(
+        has(&alone, "configuration", "ok", "are valid") && has(&alone, "data", "ok", "does not exist yet")
+    );
     assert!(has(&alone, "clock", "ok", "Z") || has(&alone, "clock", "warning", "Z"), "{alone:?}");
     assert!(!dir.path().join("tenure-data").exists(), "it makes nothing");
 
@@ -74,7 +76,10 @@ async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
     let held = served.run(&["doctor", "-o", "json"]);
     assert!(held.exit == 0 && has(&held, "store", "warning", "a test"), "{held:?}");
     let stranger = served.run(&["--token", "tn_x", "doctor"]);
-    assert!(stranger.exit == 1 && stranger.out.contains("the token from --token was rejected"), "{stranger:?}");
+    assert!(
+        stranger.exit == 1 && stranger.out.contains("the token from --token was rejected"),
+        "{stranger:?}"
+    );
     assert!(!stranger.out.contains('\u{1b}'), "nobody looks at it on a terminal");
     let (dir, _) = served.killed();
     let after = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
