@@ -1,7 +1,9 @@
 //! What the engine itself adds to the time that actions take: nothing that a clock shows.
 
 use crate::tests::one_step::{Bench, OneStep};
-use crate::{Execution, Workflow as _, runtime::adapter::execution_cache::ExecutionCache};
+use crate::{
+    Execution, Workflow as _, core::known_step::KnownStep, runtime::adapter::execution_cache::ExecutionCache,
+};
 use std::time::Duration;
 use store::{ExecutionId, Record, Revision, Timestamp};
 use tokio::time::{Instant, timeout};
@@ -58,7 +60,8 @@ fn record(body: &[u8]) -> Record {
 #[test]
 fn what_was_decoded_of_these_very_bytes_is_taken_once_and_of_no_others() {
     let decoded = ExecutionCache::<OneStep>::default();
-    let execution = || Execution::new(OneStep::of("acme", "dig"), "ada", Timestamp(1));
+    let execution =
+        || (Execution::new(OneStep::of("acme", "dig"), "ada", Timestamp(1)), KnownStep::default());
     decoded.insert(&record(b"one"), execution());
     assert!(decoded.take(&record(b"one")).is_some());
     assert!(decoded.take(&record(b"one")).is_none(), "it has been taken");

@@ -20,7 +20,7 @@ const MAX_EXECUTIONS: usize = 4_096;
 const MAX_WRITTEN: usize = 8;
 
 /// An execution, with what is known of its step.
-pub(super) type Known<W> = (Execution<W>, KnownStep<W>);
+pub(crate) type Known<W> = (Execution<W>, KnownStep<W>);
 
 struct CachedExecutions<W: Workflow> {
     /// Decoded from the body with this hash.
@@ -52,7 +52,7 @@ impl<W: Workflow> ExecutionCache<W> {
     }
 
     /// Keeps what `record` was decoded to.
-    pub(super) fn insert(&self, record: &Record, known: Known<W>) {
+    pub(crate) fn insert(&self, record: &Record, known: Known<W>) {
         if record.schema != W::SCHEMA {
             return;
         }
@@ -75,7 +75,7 @@ impl<W: Workflow> ExecutionCache<W> {
     }
 
     /// The execution of this very record, if it is known; it is not kept any longer.
-    pub(super) fn take(&self, record: &Record) -> Option<Known<W>> {
+    pub(crate) fn take(&self, record: &Record) -> Option<Known<W>> {
         if record.schema != W::SCHEMA {
             return None;
         }
