@@ -1,4 +1,4 @@
-//! Plans, which people decide on, and their digests.
+//! Plans, which approvers decide on, and their digests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

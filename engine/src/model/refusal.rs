@@ -85,7 +85,7 @@ pub enum Refusal {
         why: String,
     },
     /// The person who gave a command cannot confirm it.
-    #[error("{person} gave the command: another person must agree to it")]
+    #[error("{person} gave the command: another person must confirm it")]
     SamePerson {
         /// The person.
         person: String,

@@ -50,8 +50,8 @@ pub trait Workflow: Clone + Debug + Serialize + DeserializeOwned + Send + Sync +
     /// [`Engine::start`](crate::Engine::start) refuses it, and the static check refuses a parent that can start it
     /// before an approval or a waiver. If it destroys data, only an approval suffices.
     const AUTHORISED_BY_PARENT: bool = false;
-    /// The fields of the data that a repair may edit; `None` for every field. A workflow whose data holds what its actions
-    /// observed names the fields of the request here, so that no operator can state an observation by an edit.
+    /// The fields of the data that a repair may edit; `None` for every field. A workflow whose data holds
+    /// observations lists only the fields of the request, so that a repair cannot state an observation.
     const EDITABLE: Option<&'static [&'static str]> = None;
 
     /// Returns the step of `state`. Pure; an exhaustive `match` without a wildcard.

@@ -145,7 +145,8 @@ impl Event {
         }
     }
 
-    /// Returns true if it stops the execution or only notes something about it. It is taken by an execution that has no room for more.
+    /// Returns true if the event stops the execution or only records a fact. An execution whose record is full
+    /// accepts it.
     #[must_use]
     pub(crate) fn stops(&self) -> bool {
         match self {

@@ -161,18 +161,18 @@ impl<W: Workflow> Execution<W> {
         self.state.into()
     }
 
-    /// The digest of the plan as the data stands.
+    /// Returns the digest of the plan for the current data.
     #[must_use]
     pub fn digest(&self) -> PlanDigest {
         self.digest_of(&self.data)
     }
 
-    /// The digest of the plan if its data were `data`.
+    /// Returns the digest of the plan for `data`.
     pub(crate) fn digest_of(&self, data: &W) -> PlanDigest {
         data.plan().digest(W::NAME, self.plan_schema.unwrap_or(W::SCHEMA))
     }
 
-    /// The phase as lists show it: `paused` hides what it was doing.
+    /// Returns the phase as lists show it. `paused` replaces the phase of a paused execution.
     #[must_use]
     pub fn phase_name(&self) -> &'static str {
         match (&self.phase, &self.paused) {
@@ -181,7 +181,7 @@ impl<W: Workflow> Execution<W> {
         }
     }
 
-    /// Why an operator should look: why it is parked, or that it is late; or how it finished.
+    /// Returns why an operator must act (why it is parked, or that it is overdue), or how it finished.
     #[must_use]
     pub fn reason_name(&self) -> Option<&'static str> {
         match &self.phase {
@@ -192,7 +192,7 @@ impl<W: Workflow> Execution<W> {
     }
 }
 
-/// The state of `W` with this name.
+/// Returns the state with this name.
 pub(crate) fn state_named<S: StateSet>(name: &str) -> Option<S> {
     S::VARIANTS.iter().copied().find(|state| name == Into::<&str>::into(*state))
 }
