@@ -1,4 +1,4 @@
-//! Takes one event and turns what follows into one commit: record, tasks, documents and journal.
+//! Applies one event and converts the result into one commit: record, tasks, documents and journal.
 
 use super::history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot};
 use crate::{
@@ -11,11 +11,12 @@ use crate::{
 use serde_json::json;
 use store::{ExecutionId, Record, Task, TaskId, Timestamp};
 
-/// The largest execution that goes forward, in bytes. The store takes twice as much ([`store::paged::PAGED_LIMIT`]), so that one at this
-/// limit can be parked, cancelled and terminated, which lists its trail a second time.
+/// The largest execution that goes forward, in bytes. The store accepts twice as much
+/// ([`store::paged::PAGED_LIMIT`]), so that one at this limit can be parked, cancelled and terminated, which lists
+/// its trail a second time.
 pub(crate) const EXECUTION_LIMIT: usize = store::paged::PAGED_LIMIT / 2;
 
-/// Takes one event, and turns what follows into what is to be committed.
+/// Applies one event and returns the commit.
 pub(super) fn take_event<W: Workflow>(
     record: &Record,
     before: Execution<W>,
@@ -76,7 +77,7 @@ pub(super) fn take_event<W: Workflow>(
     })
 }
 
-/// The record of `execution` as it is stored after an event; `closed` is a ballot that the event ended.
+/// Returns the record of `execution` after an event. `closed` is a ballot that the event ended.
 fn next_record<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
@@ -102,12 +103,12 @@ fn next_record<W: Workflow>(
     Ok(next)
 }
 
-/// Returns true if the execution may grow further: it goes forward, and was not asked to turn back.
+/// Returns true if the execution may still grow: it goes forward and is not being cancelled.
 fn is_under_way<W: Workflow>(execution: &Execution<W>) -> bool {
     matches!(execution.phase, Phase::Forward) && execution.cancelled.is_none()
 }
 
-/// Refuses a record that leaves no room for the entries by which the execution is parked, taken back or ended.
+/// Refuses a record without room for the entries that park, undo or end the execution.
 fn check_room(next: &Record) -> Result<(), Error> {
     let size = next.body.len();
     if size <= EXECUTION_LIMIT {

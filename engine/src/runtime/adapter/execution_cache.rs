@@ -1,9 +1,8 @@
-//! Executions as they were decoded for a task, for the event that its work leads to: a step looks at one record twice
-//! and decodes it once.
+//! A cache of decoded executions, between a task and the event of its result: a step reads one record twice and
+//! decodes it once.
 //!
-//! A record's body decodes to the same execution always, so what was decoded of these bytes stays true for them. Only
-//! what was read is kept, never what is about to be written: what does not survive being stored is seen as it was
-//! stored.
+//! The same body always decodes to the same execution, so an entry stays valid for its bytes. Only executions that
+//! were read are cached, never ones that are about to be written: a field that is not stored must not survive.
 
 use crate::{Execution, Workflow};
 use std::{
@@ -12,13 +11,13 @@ use std::{
 };
 use store::{ExecutionId, Record};
 
-/// When so many are kept, all are forgotten: work that takes long decodes its record again.
+/// The most executions cached. At this size the cache is cleared, and long tasks decode their record again.
 const MAX_EXECUTIONS: usize = 4_096;
 
-/// Bodies, and what each was decoded to.
+/// Bodies and their decoded executions.
 type CachedExecutions<W> = HashMap<ExecutionId, (Vec<u8>, Execution<W>)>;
 
-/// What was decoded and not asked for again yet.
+/// Decoded executions that have not been used again yet.
 pub(crate) struct ExecutionCache<W: Workflow>(Mutex<CachedExecutions<W>>);
 
 impl<W: Workflow> Default for ExecutionCache<W> {
@@ -43,7 +42,7 @@ impl<W: Workflow> ExecutionCache<W> {
         kept.insert(record.id, (record.body.clone(), execution));
     }
 
-    /// What this very body was decoded to, if that is known; it is not kept any longer.
+    /// Removes and returns the execution that was decoded from this body.
     pub(crate) fn take(&self, record: &Record) -> Option<Execution<W>> {
         let (body, execution) = self.lock().remove(&record.id)?;
         (record.schema == W::SCHEMA && body == record.body).then_some(execution)
