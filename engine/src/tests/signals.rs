@@ -1,4 +1,4 @@
-//! Which waits a signal counts for.
+//! Which waits a signal ends.
 
 use crate::{
     DAY, Engine, Error, Event, HOUR, ManualClock, Outcome, Person, Plan, Refusal, Request, Step, Subject,
