@@ -155,7 +155,9 @@ async fn load_if_matching<P: Send + Sync + 'static>(
     id: ExecutionId,
     query: &Query,
 ) -> Result<Result<Record, String>, Error> {
-    let Some(record) = engine.inner.store.load(id).await? else { return Ok(Err("it no longer exists".into())) };
+    let Some(record) = engine.inner.store.load(id).await? else {
+        return Ok(Err("it no longer exists".into()));
+    };
     if query.accepts(&record) { Ok(Ok(record)) } else { Ok(Err("it no longer matches the filter".into())) }
 }
 

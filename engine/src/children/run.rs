@@ -240,8 +240,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut answer = json!({ "child": null });
         for (link, read) in links {
             if link.outcome.is_none() {
-                let order =
-                    Attribution { by: format!("execution {parent}"), reason: "its parent is being undone".into() };
+                let order = Attribution {
+                    by: format!("execution {parent}"),
+                    reason: "its parent is being undone".into(),
+                };
                 match self.deliver(link.execution, Event::CancelRequested(order)).await {
                     Ok(_) | Err(Error::Refused(_)) => {}
                     Err(error) => return Err(error),

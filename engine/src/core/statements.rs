@@ -15,7 +15,9 @@ const ERRORS: usize = 8;
 pub(super) fn statable<W: Workflow>(act: &Act<W>, branch: &Branch<W>) -> Result<(), Refusal> {
     let why = match branch.action.result {
         ResultSource::Deed => return Ok(()),
-        ResultSource::Observation => "only the step itself can observe the result, so a repair cannot state it",
+        ResultSource::Observation => {
+            "only the step itself can observe the result, so a repair cannot state it"
+        }
         ResultSource::Decision => {
             "it decides on documents of this server, so a repair cannot state its result"
         }

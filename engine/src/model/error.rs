@@ -73,9 +73,7 @@ pub enum Error {
     #[error(transparent)]
     Undecided(ActionError),
     /// A decision had to wait too long for its turn, or other servers kept writing. Nothing was changed.
-    #[error(
-        "too many concurrent decisions on {what}: nothing was changed; repeat the call later"
-    )]
+    #[error("too many concurrent decisions on {what}: nothing was changed; repeat the call later")]
     Crowded {
         /// The document that the decisions change.
         what: String,

@@ -91,7 +91,9 @@ pub enum Refusal {
         person: String,
     },
     /// A person who acts for the requester cannot decide.
-    #[error("{person} has a delegation from {requester}, who requested this execution: another person must decide")]
+    #[error(
+        "{person} has a delegation from {requester}, who requested this execution: another person must decide"
+    )]
     ForRequester {
         /// The voter, or the person voted for.
         person: String,
@@ -125,9 +127,7 @@ pub enum Refusal {
         least: u32,
     },
     /// Policy does not allow the person to use break-glass.
-    #[error(
-        "{person} may not use break-glass here; policy allows it to: {wanted}, in their own right"
-    )]
+    #[error("{person} may not use break-glass here; policy allows it to: {wanted}, in their own right")]
     NoBreakGlass {
         /// The person.
         person: String,
@@ -168,9 +168,7 @@ pub enum Refusal {
         person: String,
     },
     /// The plan has changed since the voter saw it.
-    #[error(
-        "the vote is for plan {offered}, but the current plan is {current}: read it and vote again"
-    )]
+    #[error("the vote is for plan {offered}, but the current plan is {current}: read it and vote again")]
     PlanChanged {
         /// The digest in the vote.
         offered: String,

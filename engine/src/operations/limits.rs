@@ -161,8 +161,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Returns a [`LimitError`] in the inner result for an invalid key; otherwise the store's error.
     pub async fn close_key(&self, key: &str, closed: KeyClosure) -> Result<Result<(), LimitError>, Error> {
         if key.ends_with('*') {
-            let why =
-                "a pattern cannot be closed: close each key, such as cluster/eu-1, separately";
+            let why = "a pattern cannot be closed: close each key, such as cluster/eu-1, separately";
             return Ok(Err(LimitError { field: "key", why: why.into() }));
         }
         if let Err(error) = check_key(key) {

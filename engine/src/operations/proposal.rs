@@ -234,8 +234,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Revision, Error> {
         let record = self.record(proposal.execution).await?;
         if record.revision != proposal.revision {
-            let what =
-                format!("execution {} has changed, so the proposal is void; it", proposal.execution);
+            let what = format!("execution {} has changed, so the proposal is void; it", proposal.execution);
             return Err(store::Error::Conflict { what }.into());
         }
         let event = Event::Seconded { event: Box::new(proposal.command), by: by.to_owned() };

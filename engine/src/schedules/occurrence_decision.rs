@@ -105,7 +105,10 @@ impl Decider<'_> {
                 if waiting < usize::try_from(schedule.buffer).unwrap_or(usize::MAX) {
                     OccurrenceDecision::Wait(Fate::Buffered, open)
                 } else {
-                    OccurrenceDecision::Drop(Fate::Skipped, format!("{waiting} occurrences already wait, which is the limit"))
+                    OccurrenceDecision::Drop(
+                        Fate::Skipped,
+                        format!("{waiting} occurrences already wait, which is the limit"),
+                    )
                 }
             }
             Overlap::CancelOther => self.make_room(occurrence, EndRequest::Cancel, open),

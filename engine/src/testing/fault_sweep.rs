@@ -331,7 +331,9 @@ fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
     }
     let undo_bent = script.faults.iter().any(|(point, fault, _)| point.undo && *fault == Fault::FailsForever);
     match run.parked {
-        Some(Reason::CompensationBlocked) if !undo_bent => wrong.push("an undo failed without a fault".into()),
+        Some(Reason::CompensationBlocked) if !undo_bent => {
+            wrong.push("an undo failed without a fault".into())
+        }
         Some(Reason::PastPivotFailure) if !run.past_pivot => wrong.push("parked before the pivot".into()),
         Some(Reason::LimitReached | Reason::Poisoned | Reason::CommitRefused | Reason::Overdue) => {
             wrong.push(format!("parked for {:?}", run.parked))

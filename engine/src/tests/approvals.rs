@@ -60,7 +60,10 @@ fn a_delegate_of_the_requester_cannot_decide() {
         mandates: vec![mandate("ada", "rita", START, until)],
         ..asked.vote("rita", &["ops"])
     };
-    assert!(matches!(asked.cast(requester), Err(Refusal::OwnRequest { .. })), "the requester for another person");
+    assert!(
+        matches!(asked.cast(requester), Err(Refusal::OwnRequest { .. })),
+        "the requester for another person"
+    );
     assert!(asked.ballot().votes.is_empty());
 }
 

@@ -67,7 +67,11 @@ fn no_time_span_has_more_starts_than_rate_and_burst_allow() {
                 Err(hold) => {
                     let then = hold.until.unwrap();
                     assert!(then > now && then.0 - now.0 <= 2_000, "{hold:?}");
-                    assert_eq!(gate.admits(task(n), then, terms), Ok(()), "it may begin at the announced time");
+                    assert_eq!(
+                        gate.admits(task(n), then, terms),
+                        Ok(()),
+                        "it may begin at the announced time"
+                    );
                 }
             }
         }

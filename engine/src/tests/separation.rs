@@ -251,7 +251,11 @@ fn records_of_an_earlier_version_count_as_made_by_one_unknown_administrator() {
 
     assert!(matches!(second, Err(Refusal::NotSeparate { tie, .. }) if tie.by == Provenance::UNKNOWN));
     ballot.cast_among(vote_of(made_by("carl", "una")), &digest(), &[Person::new("rita", ["ops"])]).unwrap();
-    assert_eq!(ballot.ruling, Some(Ruling::Granted), "one counts, together with a person whose creator is known");
+    assert_eq!(
+        ballot.ruling,
+        Some(Ruling::Granted),
+        "one counts, together with a person whose creator is known"
+    );
 }
 
 #[test]

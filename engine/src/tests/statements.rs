@@ -195,7 +195,7 @@ async fn an_action_is_an_observation_by_default_and_cannot_be_stated() {
 
     assert_eq!(refused.code(), "repair.observation");
     assert!(matches!(&refused, Refusal::NotStatable { what, .. } if what == "Look"), "{refused}");
-    assert!(refused.to_string().contains("repair skip"), "it says what to do instead: {refused}");
+    assert!(refused.to_string().contains("skip the step"), "the message has a remedy: {refused}");
 }
 
 #[tokio::test]

@@ -200,7 +200,9 @@ impl Tie {
             TieKind::Grant if by == person => format!("{by} gave {with} a role or a group"),
             TieKind::Grant if by == with => format!("{by} gave {person} a role or a group"),
             TieKind::Grant => {
-                format!("{by}, who can use the credential of {with} or {person}, gave the other a role or a group")
+                format!(
+                    "{by}, who can use the credential of {with} or {person}, gave the other a role or a group"
+                )
             }
         }
     }

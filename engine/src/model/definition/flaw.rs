@@ -32,7 +32,9 @@ pub enum Flaw {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(s) => write!(f, "{s}: no edge leads to this state; remove it or add an edge to it"),
+            Self::Unreachable(s) => {
+                write!(f, "{s}: no edge leads to this state; remove it or add an edge to it")
+            }
             Self::DeadEnd(s) => write!(f, "{s}: no end can be reached from here; add an edge towards an end"),
             Self::NoDeadline(s) => write!(f, "{s}: a wait without a deadline; add .within(..)"),
             Self::NoSeats(s) => write!(f, "{s}: an approval without seats; name who must agree"),

@@ -126,6 +126,10 @@ mod tests {
 
         assert_eq!(parsed.get::<String>(&document(7, b'b')), None, "another writer wrote other bytes");
         assert_eq!(parsed.get::<String>(&document(8, b'a')).as_deref().map(String::as_str), Some("mine"));
-        assert_eq!(parsed.get::<String>(&document(9, b'a')), None, "after the first use, the version decides");
+        assert_eq!(
+            parsed.get::<String>(&document(9, b'a')),
+            None,
+            "after the first use, the version decides"
+        );
     }
 }

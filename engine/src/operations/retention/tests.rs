@@ -160,7 +160,10 @@ async fn due_executions_are_erased_with_history_and_links_and_nothing_else() {
     assert_eq!(stays, [(id(4), why::PARENT), (id(9), why::WORK)]);
     let noted = store.journal(crate::AuditContext::no_execution(), None, 10).await.unwrap().items;
     assert_eq!(noted.len(), due.len(), "the global history records the erased executions");
-    assert!(store.journal(id(3), None, 10).await.unwrap().items.len() == 3, "an open execution keeps its history");
+    assert!(
+        store.journal(id(3), None, 10).await.unwrap().items.len() == 3,
+        "an open execution keeps its history"
+    );
 }
 
 /// S59.
@@ -177,7 +180,10 @@ async fn the_next_run_completes_an_erasure_that_was_interrupted_after_any_commit
             assert_eq!(run(&engine(store.clone()), true).await.is_err(), store.is_dead());
             cut_once |= store.is_dead();
             let half = remaining(&*inner).await;
-            assert!(before.difference(&half).all(|gone| due.contains(gone)), "only due executions are erased");
+            assert!(
+                before.difference(&half).all(|gone| due.contains(gone)),
+                "only due executions are erased"
+            );
         }
         run(&engine(inner.clone()), true).await.unwrap();
         assert_eq!(remaining(&*inner).await, before.difference(&due).copied().collect());

@@ -59,16 +59,12 @@ pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Re
     let state = body.get("state").and_then(Value::as_str).unwrap_or_default();
     if record.schema < W::SCHEMA && !has(state) {
         let why = lacks(state);
-        return Err(unreadable(format!(
-            "it is in {why}: let it leave that state on a version that has it"
-        )));
+        return Err(unreadable(format!("it is in {why}: let it leave that state on a version that has it")));
     }
     let execution = decode::<W>(record)?;
     if let Some(mark) = execution.trail.iter().find(|mark| mark.needs_undo() && !has(&mark.state)) {
         let why = lacks(&mark.state);
-        return Err(unreadable(format!(
-            "its compensation needs {why}: let it end on a version that has it"
-        )));
+        return Err(unreadable(format!("its compensation needs {why}: let it end on a version that has it")));
     }
     let subject = execution.data.subject();
     Ok(Record {

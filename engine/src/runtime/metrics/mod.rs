@@ -101,16 +101,8 @@ impl Metrics {
         let me = Self::default();
         registry.register("executions_started", "Executions started", me.started.clone());
         registry.register("executions_finished", "Executions finished", me.ended.clone());
-        registry.register(
-            "executions_erased",
-            "Executions erased after their retention",
-            me.erased.clone(),
-        );
-        registry.register(
-            "executions_parked",
-            "Times an execution was parked",
-            me.parked.clone(),
-        );
+        registry.register("executions_erased", "Executions erased after their retention", me.erased.clone());
+        registry.register("executions_parked", "Times an execution was parked", me.parked.clone());
         registry.register(
             "approvals_glass_broken",
             "Approvals decided by break-glass",
@@ -135,11 +127,7 @@ impl Metrics {
             "How long the store took for commits of executions and decisions",
             me.commits.clone(),
         );
-        registry.register(
-            "commit_conflicts",
-            "Commits repeated after a conflict",
-            me.conflicts.clone(),
-        );
+        registry.register("commit_conflicts", "Commits repeated after a conflict", me.conflicts.clone());
         registry.register("fenced_writes", "Results of fenced workers that were refused", me.fenced.clone());
         registry.register(
             "redeliveries",
@@ -171,7 +159,7 @@ impl Metrics {
         );
         registry.register(
             "limit_put_offs",
-            "Attempts deferred because a limit key was full, paced, closed or open-circuit, by the key's kind",
+            "Attempts deferred because a limit key was full, paced, closed or paused by its breaker, by the key's kind",
             self.put_off.clone(),
         );
         registry.register("limit_trips", "Times a breaker tripped, by the key's kind", self.tripped.clone());

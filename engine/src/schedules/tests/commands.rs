@@ -107,7 +107,11 @@ async fn the_same_key_triggers_one_occurrence() {
     bench.clock.advance(MINUTE);
     let again = bench.engine.trigger_schedule(&schedule, "olga", Some(&once)).await.unwrap();
 
-    assert_eq!((again.nominal, again.fate), (first.nominal, Fate::Fired), "the first occurrence in its current state");
+    assert_eq!(
+        (again.nominal, again.fate),
+        (first.nominal, Fate::Fired),
+        "the first occurrence in its current state"
+    );
     assert_eq!((fired.len(), bench.look().await.len()), (1, 0));
     let other = (once.0, "g".to_owned());
     let refused = bench.engine.trigger_schedule(&schedule, "olga", Some(&other)).await.unwrap_err();
