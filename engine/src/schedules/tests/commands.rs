@@ -190,7 +190,7 @@ async fn a_backfill_starts_missed_occurrences_one_after_the_other() {
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     let wrong =
         bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), 1_000, "olga").await.unwrap_err();
-    assert!(wrong.to_string().contains("to: name a moment that has passed"), "{wrong}");
+    assert!(wrong.to_string().contains("to: use a past moment"), "{wrong}");
     let wrong =
         bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), 1_000, "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: the span ends before it begins"), "{wrong}");
