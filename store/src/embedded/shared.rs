@@ -1,4 +1,4 @@
-//! What the threads of an embedded store share.
+//! The state that the threads of an embedded store share.
 
 use crate::{
     Error, ExecutionId, Histogram, Hold,
@@ -24,7 +24,7 @@ use std::{
     },
 };
 
-/// A part of the store that can be in trouble. The order is that in which problems are told.
+/// A part of the store that can have a problem, in the order in which problems are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Component {
     Journal,
@@ -34,11 +34,11 @@ pub(crate) enum Component {
     Deliveries,
 }
 
-/// How far the threads are meant to go.
+/// How long the threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum RunMode {
-    /// Until told otherwise.
+    /// Until stopped.
     Run = 0,
     /// Until everything acknowledged is in the index.
     Drain = 1,
@@ -48,10 +48,10 @@ pub(crate) enum RunMode {
 
 /// Up to how many commits share a sync.
 const GROUPS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
-/// How many seconds a sync takes: 0.1 ms is a device with a cache that outlives the power, 1 s one that is in trouble.
+/// Bounds of sync times in seconds: 0.1 ms is a device with a durable cache, 1 s a device with problems.
 const SYNCS: &[f64] = &[0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
 
-/// What was made durable together, and how long that took.
+/// The commits of one sync, and its duration.
 #[derive(Debug)]
 pub(crate) struct Syncs {
     pub(crate) groups: Histogram,
@@ -86,16 +86,16 @@ pub(crate) struct Shared {
     pub(crate) tasks: Mutex<Tasks>,
     pub(crate) index: RwLock<Arc<Index>>,
     pub(crate) deliveries: Mutex<Log>,
-    /// Why nothing is handed out. Locked before `tasks`.
+    /// Why nothing is leased. Locked before `tasks`.
     pub(crate) hold: Mutex<Option<Hold>>,
     pub(crate) unreadable: Mutex<BTreeMap<ExecutionId, String>>,
     pub(crate) space: Space,
     pub(crate) counters: Counters,
     pub(crate) problems: Mutex<BTreeMap<Component, String>>,
     pub(crate) opens: u64,
-    /// Notified when something was published, or the run mode changed.
+    /// Notified after a publication or a change of the run mode.
     pub(crate) published: EventCount,
-    /// Notified when the index has taken something over.
+    /// Notified when the index has applied rows.
     pub(crate) applied: EventCount,
     /// Notified when the run mode changed.
     pub(crate) mode_changed: EventCount,
@@ -126,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Sets a later course; an earlier one is not taken back.
+    /// Sets a later run mode; never returns to an earlier one.
     pub(crate) fn set_run_mode(&self, run_mode: RunMode) {
         self.run_mode.fetch_max(run_mode as u8, Ordering::AcqRel);
         self.mode_changed.notify();
@@ -173,7 +173,8 @@ impl Shared {
         self.scan_with(|from, to, limit| self.memtable().range(from, to, limit), from, to, visit)
     }
 
-    /// The same of `memtable`, which is held meanwhile: all rows are of one moment, and no commit is acknowledged until the end.
+    /// Same as above for `memtable`, which is locked meanwhile: all rows are of one moment, and no commit is
+    /// acknowledged until the end.
     pub(crate) fn scan_held(
         &self,
         memtable: &Memtable,
@@ -258,7 +259,7 @@ impl Lookup for Shared {
     }
 }
 
-/// Lets the threads go first for which somebody waits: on Linux a thread has a priority of its own. Where it is refused, nothing is lost.
+/// Raises the priority of threads that callers wait for: on Linux each thread has its own. A refusal does no harm.
 pub(crate) fn lower_priority() {
     const NICE: i32 = 5;
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {

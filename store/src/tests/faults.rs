@@ -161,7 +161,7 @@ async fn an_index_that_stands_still_ends_the_process_and_is_made_anew() {
     drop(store);
     faults.stall_index.store(false, Ordering::Relaxed);
     let (store, report) = open(folder.path(), options);
-    assert_eq!(report.rebuilt_index.as_deref(), Some("it had stood still"));
+    assert_eq!(report.rebuilt_index.as_deref(), Some("it made no progress"));
     assert_eq!(report.sequence.0, 2);
     assert_eq!(store.list(&crate::Filter::default(), None, 100).await.unwrap().items.len(), 2);
     store.close().await.unwrap();

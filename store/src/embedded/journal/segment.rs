@@ -63,7 +63,7 @@ pub(crate) struct BlankSegment {
 }
 
 impl BlankSegment {
-    /// Writes and syncs `bytes` zeros; `n` tells it from blanks not yet put to use.
+    /// Writes and syncs `bytes` zeros; `n` distinguishes unused blanks.
     pub(crate) fn make(dir: &Path, n: u64, bytes: u64) -> io::Result<Self> {
         let path = folder(dir).join(format!("{n}.blank"));
         let made = Self::fill(&path, bytes);
@@ -76,13 +76,13 @@ impl BlankSegment {
 
     /// Takes the file away again.
     pub(crate) fn discard(self) {
-        // What stays behind is removed on the next opening.
+        // A remaining file is removed on the next opening.
         let _ = std::fs::remove_file(&self.path);
     }
 
     fn fill(path: &Path, bytes: u64) -> io::Result<Self> {
-        // A page at a time: what is written in longer pieces lies in larger folios of the page cache, and each commit's few hundred bytes
-        // would make a whole one dirty, to be walked through by its sync.
+        // Page by page: longer writes are stored in larger folios of the page cache, and each small commit would make
+        // a whole one dirty, which its sync must scan.
         const STEP: usize = 4 << 10;
         let mut file = OpenOptions::new().write(true).read(true).create(true).truncate(true).open(path)?;
         let zeros = vec![0; STEP];
@@ -123,7 +123,7 @@ impl Segment {
         Ok(Self { file: blank.file, end: HEADER as u64, bytes: blank.bytes })
     }
 
-    /// Whether `bytes` more fit into what was made ahead.
+    /// Returns true if `bytes` more fit into the prepared space.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.end.saturating_add(bytes as u64) <= self.bytes
     }
@@ -151,7 +151,7 @@ pub(crate) fn trim(surplus: &[(PathBuf, u64)]) -> io::Result<()> {
     })
 }
 
-/// What a segment's header says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) first: Sequence,

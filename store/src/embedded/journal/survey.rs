@@ -1,4 +1,4 @@
-//! Reading the journal back: which commits it holds whole, and where it is damaged.
+//! Reads the journal back: finds its complete commits and its damage.
 
 use super::{
     frame::{self, Frame},
@@ -37,7 +37,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What the journal as a whole amounts to.
+/// The content of the whole journal.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// The first sequence that any segment covers; `None` if there is no segment.
@@ -94,7 +94,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
     Error::Unavailable { why: format!("cannot read {}: {error}", path.display()) }
 }
 
-/// Reads every segment once and hands each whole frame that counts to `visit`, in order.
+/// Reads every segment once and passes each complete, valid frame to `visit`, in order.
 pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Error>) -> Result<Survey, Error> {
     let folder = segment::folder(dir);
     let segments = segment::list(dir).map_err(|error| unreadable(&folder, &error))?;
@@ -246,7 +246,7 @@ impl Window {
         Ok(Frame::new(bytes).map(|frame| (offset, frame)))
     }
 
-    /// The first whole frame behind `offset`: one that stands there tells damage from an end.
+    /// Returns the first complete frame behind `offset`: its existence distinguishes damage from the end.
     fn search(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
         let last = self.len.saturating_sub(frame::HEADER);
         for at in (offset.saturating_add(8)..=last).step_by(8) {

@@ -1,11 +1,12 @@
 //! Snapshots: every row at one time, `snapshot/<sequence>.snap`, from which the journal is replayed.
 //!
-//! A snapshot is fuzzy: the index goes on while it is copied. It holds every commit up to `applied`, and parts of
-//! those up to `touched`; replaying the journal from `applied` over it converges, since rows are put and deleted
-//! whole. Blocks: `magic u32 | payload bytes u32 | rows u32 | crc32c u32 (of the eight bytes before and the
-//! payload)`, rows as in a frame but never deleted; where LZ4 makes them shorter the payload is `rows bytes u32` and what it
-//! makes of them. The first block is the header (its rows are none), the last the trailer; a snapshot without a trailer
-//! that counts its rows is none.
+//! A snapshot is fuzzy: the index changes while it is copied. It contains every commit up to `applied`, and parts of
+//! those up to `touched`; replaying the journal from `applied` converges, because each change replaces or deletes a
+//! complete row. Blocks:
+//! `magic u32 | payload bytes u32 | rows u32 | crc32c u32 (of the eight bytes before and the payload)`, rows as in a
+//! frame but never deleted. If LZ4 makes them shorter, the payload is `rows bytes u32` and the packed rows. The first
+//! block is the header, without rows; the last is the trailer. A snapshot is invalid without a trailer that counts
+//! its rows.
 
 pub(crate) mod take;
 
@@ -27,13 +28,13 @@ const HEAD: u32 = 0x4853_4E54;
 const BLOCK: u32 = 0x4253_4E54;
 const PACKED: u32 = 0x5053_4E54;
 const TRAILER: u32 = 0x4553_4E54;
-/// What is written; 1 is read too: no block of it is packed.
+/// The written format; format 1 is read too and has no packed blocks.
 const FORMAT: u32 = 2;
-/// A block is closed once it has so many bytes.
+/// The size at which a block is closed, in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 /// No block is longer than this: one value at its limit on top of a block nearly full.
 const BLOCK_LIMIT: u32 = 1 << 20;
-/// The file is synced each time it has grown by so many bytes, so that journal syncs do not wait behind all of it.
+/// The file is synced each time it has grown by this many bytes, so that journal syncs do not wait for all of it.
 const SYNC_BYTES: u64 = 4 << 20;
 
 pub(crate) fn folder(dir: &Path) -> PathBuf {
@@ -49,7 +50,7 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<(Sequence, PathBuf)>> {
     segment::numbered(&folder(dir), "snap")
 }
 
-/// What a snapshot holds.
+/// The extent of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) applied: Sequence,
@@ -58,7 +59,7 @@ pub(crate) struct Extent {
     pub(crate) rows: u64,
 }
 
-/// A snapshot being written, under a name that nobody reads.
+/// A snapshot that is being written, under a temporary name.
 pub(crate) struct Writer {
     file: File,
     temporary: PathBuf,
@@ -145,10 +146,10 @@ fn checksum(magic: u32, bytes: u32, rows: u32, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, payload)
 }
 
-/// Reads the snapshot at `path` to its end and hands every row to `visit`.
+/// Reads the snapshot at `path` to its end and passes every row to `visit`.
 ///
 /// # Errors
-/// Why it is not whole, or what `visit` refused.
+/// Returns why it is incomplete, or the error of `visit`.
 pub(crate) fn read(
     path: &Path,
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
@@ -300,7 +301,7 @@ mod tests {
         assert!(fs::metadata(&path).unwrap().len() * 5 < bytes as u64);
         assert_eq!(found(&path).unwrap(), rows);
 
-        // As versions wrote it that packed nothing.
+        // The form of versions that did not pack.
         let mut plain = Writer::create(dir.path()).unwrap();
         plain.file = File::create(&plain.temporary).unwrap();
         plain.write(HEAD, &1_u32.to_le_bytes(), 0).unwrap();

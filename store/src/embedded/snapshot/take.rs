@@ -20,8 +20,8 @@ pub(crate) fn failed(dir: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// Writes a snapshot of `index`; returns the commit it holds everything up to, and its length in bytes. What
-/// `touched` says in the end, nothing later had a share in the index.
+/// Writes a snapshot of `index`. Returns the commit up to which it is complete, and its length in bytes. The final
+/// `touched` is the last commit that changed the index meanwhile.
 pub(crate) fn write(
     dir: &Path,
     index: &Index,

@@ -18,10 +18,10 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Who waits for a checkpoint.
+/// The waiting callers of a checkpoint.
 pub(crate) type Wanted = oneshot::Sender<Result<Sequence, Error>>;
 
-/// Writes checkpoints when they are due or wanted.
+/// Writes checkpoints when they are due or requested.
 pub(crate) fn run(shared: &Arc<Shared>, wanted: &Receiver<Wanted>) {
     lower_priority();
     while shared.run_mode() == RunMode::Run {
