@@ -44,7 +44,7 @@ impl<T> PageCollector<T> {
 /// The tries to read a page of documents concurrently with commits; after them, commits wait.
 const FREE_TRIES: usize = 3;
 
-/// Which documents a page is of.
+/// The documents of a page.
 struct DocumentRange<'a> {
     collection: &'a str,
     prefix: &'a str,

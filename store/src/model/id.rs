@@ -15,14 +15,14 @@ impl Timestamp {
         Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long this instant lies past `earlier`; zero if it does not.
+    /// Returns the time since `earlier`, or zero if this instant is before it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns true if this instant is less than `span` away from `now`, before or after it. What was noted by a clock that was ahead is
-    /// not recent once that clock is set back.
+    /// Returns true if this instant is less than `span` away from `now`, before or after it. So an instant from a
+    /// clock that was ahead is not recent after that clock is set back.
     #[must_use]
     pub fn is_recent(self, span: Duration, now: Self) -> bool {
         now.since(self) < span && self.since(now) < span
@@ -34,7 +34,7 @@ impl Timestamp {
 pub struct ExecutionId(Uuid);
 
 impl ExecutionId {
-    /// An id for an execution requested at `at`, told apart from its contemporaries by `random`.
+    /// Creates an id for an execution requested at `at`; `random` makes it unique.
     #[must_use]
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Builder::from_unix_timestamp_millis(at.0, &random).into_uuid())
@@ -53,7 +53,7 @@ impl ExecutionId {
         self.0.as_u128().checked_add(1).map(|next| Self(Uuid::from_u128(next)))
     }
 
-    /// The moment within the id: when it was asked for.
+    /// Returns the time within the id: the time of the request.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         let [a, b, c, d, e, f, ..] = *self.0.as_bytes();

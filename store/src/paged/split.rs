@@ -1,6 +1,6 @@
-//! Where a body is cut into pages.
+//! The positions at which a body is split into pages.
 //!
-//! A cut depends on the bytes before it alone, so a change in the middle of a body moves the cuts near it and no others:
+//! A split depends only on the bytes before it, so a change in the middle of a body moves only the splits near it:
 //! the other pages stay as they are stored.
 
 /// The shortest page but the last, in bytes.
@@ -9,7 +9,7 @@ pub(super) const SHORTEST: usize = 4 << 10;
 pub(super) const LONGEST: usize = 48 << 10;
 /// After the shortest length, one byte in 2 to the power of this is a cut: pages have about 20 KiB.
 const BITS: u32 = 14;
-/// How many bytes decide about a cut: those that a shift by one bit each has not moved out of the sum.
+/// The number of bytes that determine a split: those that a shift by one bit for each byte leaves in the sum.
 const WINDOW: usize = 64;
 
 /// The pages of `body`, in order.

@@ -1,4 +1,4 @@
-//! Moving: a database as an export, and an export into an empty database.
+//! Exports a database, and imports an export into an empty database.
 
 use super::{
     Postgres,
@@ -24,11 +24,11 @@ use crate::{
 use sqlx::{PgConnection, Row as _};
 use std::io::{Read, Write};
 
-/// Rows fetched, or written, in one go.
+/// The number of rows read or written at once.
 const PAGE: i64 = 1_000;
 const CHUNK: usize = 1_000;
 
-/// A process that has not spoken for so long is gone.
+/// A process without a heartbeat for this long is gone.
 const SILENT_MS: u64 = 15_000;
 
 const RECORDS: &str = "SELECT id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, \
@@ -41,7 +41,7 @@ const DOCUMENTS: &str = "SELECT collection, id, version, body FROM documents \
     WHERE $1::text IS NULL OR (collection, id) > ($1, $2) ORDER BY collection, id LIMIT $3";
 const EMPTY: &str = "SELECT sequence = 0 AND NOT EXISTS (SELECT FROM executions) AND NOT EXISTS (SELECT FROM documents) \
     FROM head FOR UPDATE";
-/// Whoever reads or writes the export may take a while.
+/// The reader or writer of the export may be slow.
 const NO_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
 const EPOCH: &str = "SELECT last_value FROM epochs";
 const EPOCHS: &str = "SELECT setval('epochs', greatest(last_value, $1)) FROM epochs";
@@ -63,7 +63,7 @@ impl Postgres {
         self.shared.export(out, &source).await
     }
 
-    /// Nobody else is at work.
+    /// Checks that no other process is working.
     async fn check_alone(&self) -> Result<(), Error> {
         let engines = self.engine_processes().await?;
         let holder = self.lease_holder();
