@@ -3,7 +3,7 @@
 use crate::Store;
 use std::{future::Future, pin::Pin, sync::Arc};
 
-/// What a case found: nothing, or how the promise was broken.
+/// The result of a case: nothing, or how the promise was broken.
 pub type Outcome = Result<(), String>;
 
 /// A case at work.

@@ -1,4 +1,4 @@
-//! Things to commit, and ways to look at what came of it.
+//! Helpers to build commits and check results.
 
 use super::case::{CaseFn, Outcome, Running};
 use crate::{

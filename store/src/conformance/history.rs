@@ -1,4 +1,4 @@
-//! The history of all executions is one line, in the order of commits.
+//! The history of all executions has one order, that of commits.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Page, Sequence};
@@ -6,7 +6,7 @@ use crate::{Commit, Page, Sequence};
 pub(super) const CASES: &[Named] = &[
     ("the history of all is in the order of commits, each entry once", |on| boxed(whole(on))),
     ("the history of all is read in pages that neither skip nor repeat", |on| boxed(pages(on))),
-    ("what is committed later stands later in the history of all", |on| boxed(appended(on))),
+    ("later commits have later entries in the global history", |on| boxed(appended(on))),
     ("who follows the history of all while others commit misses nothing", |on| boxed(followed(on))),
     ("an entry of an execution without a record is part of the history of all", |on| boxed(nobody(on))),
 ];

@@ -1,4 +1,4 @@
-//! A store that is held hands out nothing, and forgets nothing.
+//! A held store leases no tasks, and loses none.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Hold, Timestamp};
@@ -6,7 +6,7 @@ use crate::{Hold, Timestamp};
 pub(super) const CASES: &[Named] = &[
     ("a held store hands out no work, and has nothing due", |on| boxed(nothing_out(on))),
     ("a held store takes commits and is read", |on| boxed(still_written(on))),
-    ("what was scheduled before a hold counts as handed out, what is scheduled in it does not", |on| {
+    ("tasks scheduled before a hold count as delivered, tasks scheduled during it do not", |on| {
         boxed(counted(on))
     }),
     ("a lease from before a hold is renewed, handed back and settled", |on| boxed(leases_stand(on))),

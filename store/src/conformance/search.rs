@@ -1,4 +1,4 @@
-//! A search answers what a look at every record would: whatever was written, in whatever order, and page by page.
+//! A search returns the same as a check of every record, after any writes, and page by page.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Attributes, ExecutionId, Query, Record, Timestamp};
@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 pub(super) const CASES: &[Named] = &[
     ("a search finds what a look at every record finds", |on| boxed(as_a_look(on))),
     ("a condition means what it says", |on| boxed(meanings(on))),
-    ("a search sees a record as it stands", |on| boxed(as_it_stands(on))),
+    ("a search sees the current record", |on| boxed(as_it_stands(on))),
     ("attributes are kept with their record, and go with it", |on| boxed(attributes(on))),
     ("a value too long for an index is found all the same", |on| boxed(long_values(on))),
     ("a search cursor is not moved by records made meanwhile", |on| boxed(stable(on))),
@@ -156,7 +156,7 @@ fn with(n: u64, field: &str, value: &str) -> Record {
     Record { attributes, ..record(n) }
 }
 
-/// By examples, since the other cases take [`Query::accepts`] at its word.
+/// By examples, because the other cases trust [`Query::accepts`].
 async fn meanings(on: On) -> Outcome {
     let made = |n| Record { requested_by: format!("ada{n}"), ..with(n, "error", "shop.busy") };
     for n in [1, 2, 10] {
@@ -208,7 +208,7 @@ async fn long_values(on: On) -> Outcome {
     commit(&on, create(with(1, "error", &long))).await?;
     commit(&on, create(with(2, "error", &other))).await?;
     refused(on.commit(create(Record { subject: "odd\0name".into(), ..record(3) })).await, invalid)?;
-    // At once, and when an index has had the time to take them over.
+    // At once, and after an index has had time to apply them.
     for _ in 0..2 {
         same("one", found(&on, &Query::is("error", &long), 10).await?, vec![id(1)])?;
         let begins = Query::StartsWith { field: "error".into(), with: "x".repeat(300) };

@@ -190,6 +190,9 @@ mod tests {
         let asked = memtable.removals();
         memtable.remove_applied(memtable.last());
         memtable.cache_absent(b"key", asked);
-        assert!(!memtable.is_absent(b"key"), "it was added and moved to the index before the absence was recorded");
+        assert!(
+            !memtable.is_absent(b"key"),
+            "it was added and moved to the index before the absence was recorded"
+        );
     }
 }

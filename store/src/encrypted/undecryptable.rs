@@ -28,7 +28,7 @@ impl Undecryptable {
     /// Parses `body` as a marker. Returns `None` for an ordinary body.
     #[must_use]
     pub fn from_body(body: &[u8]) -> Option<Self> {
-        // The quick check comes first, because every body is checked.
+        // A quick check before parsing, because every body is checked.
         if !body.starts_with(BEGINNING) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use crate::{Epoch, ExecutionId, TaskId};
 
-/// Who caused an error. It determines the answer to a caller, such as the HTTP status.
+/// The origin of an error. It determines the answer to a caller, such as the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request: the same request is refused again.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 pub const BODY_LIMIT: usize = 256 << 10;
 /// The largest commit, in bytes, as [`Commit`] is measured here: its bodies, its texts and [`PART_BYTES`] per part.
 pub const COMMIT_LIMIT: usize = 32 << 20;
-/// The size of each part of a commit besides its bodies and texts, in bytes.
+/// The size of each part of a commit in addition to its bodies and texts, in bytes.
 pub const PART_BYTES: usize = 64;
 /// The longest name that becomes part of a key (a guard, tenant, collection, document id or attribute), in bytes.
 pub const NAME_LIMIT: usize = 1024;

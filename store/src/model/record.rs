@@ -7,7 +7,7 @@ use std::{
     fmt,
 };
 
-/// The attributes of a record for searches, besides its columns: the values of each field, in order.
+/// The attributes of a record for searches, in addition to its columns: the values of each field, in order.
 pub type Attributes = BTreeMap<String, BTreeSet<String>>;
 
 /// An execution: the columns for searches, and its body.

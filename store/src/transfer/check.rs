@@ -129,7 +129,9 @@ fn check_index(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
     const STEP: usize = 256;
     let folder = dir.join("index");
     if !folder.exists() {
-        report.problems.push("there is no index; the next start builds it from the snapshot and the journal".into());
+        report
+            .problems
+            .push("there is no index; the next start builds it from the snapshot and the journal".into());
         return Ok(());
     }
     let Verified { index, stats } = match open_verified(&folder, &Options::default(), &Progress::default()) {

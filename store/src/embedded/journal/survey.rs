@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A stretch of the journal that cannot be read although something readable comes after it.
+/// A stretch of the journal that cannot be read although readable bytes follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) path: PathBuf,
