@@ -99,7 +99,7 @@ impl Desk {
     }
 }
 
-/// Safe to run twice: it writes a card only if there is none.
+/// Safe to run twice: it does not write a second card.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WriteCard {
     name: String,

@@ -74,7 +74,7 @@ impl Notification {
             to.push(REVIEWERS.into());
         }
         let text = format!(
-            "{} used break-glass and decided alone: {}; reason: {}; another person must review it",
+            "{} used break-glass: {}; reason: {}; another person must review it",
             vote.person.name, case.plan.title, vote.reason
         );
         Self::about(case, "glass", "approval.glass_broken", to, text, vote.at)

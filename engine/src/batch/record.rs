@@ -79,7 +79,7 @@ pub struct Batch {
     pub done: u32,
     /// The number of refused commands.
     pub refused: u32,
-    /// The number of skipped executions: those that no longer match, or no longer exist.
+    /// The number of skipped executions, which no longer match or no longer exist.
     pub skipped: u32,
     /// The time of the request. Ages in the filter count from here.
     pub created_at: Timestamp,

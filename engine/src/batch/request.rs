@@ -111,7 +111,7 @@ pub(super) fn batch_query(
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Returns the executions that a batch would change, and those that would refuse the command. Changes nothing.
+    /// Returns the executions that a batch would change, with their refusals of the command. Changes nothing.
     ///
     /// # Errors
     /// Returns a [`BatchError`], but never [`BatchError::Changed`].

@@ -148,7 +148,7 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 }
 
-/// Returns the authoriser that a granted ballot stands for.
+/// Returns the authoriser of a granted ballot.
 fn authoriser(ballot: &Ballot) -> Authoriser {
     if let Some(vote) = ballot.break_glass_vote() {
         let destroys = ballot.procedure.break_glass.as_ref().is_some_and(|glass| glass.destroys);

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// Returns the event that the timer of this visit stands for.
+/// Returns the event of this visit's timer.
 fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
     let visit = exec.visit;
     match exec.ballot.as_ref().and_then(Ballot::next) {

@@ -17,7 +17,7 @@ pub(crate) const POISONED: &str = "task.poisoned";
 /// The error code of work that is cut off by the deadline of its state.
 pub(crate) const STATE_DEADLINE: &str = "step.deadline";
 
-/// What follows from the result of an attempt.
+/// The consequences of an attempt's result.
 enum Judgement {
     Again(Duration),
     Final(Result<Value, ActionError>),
@@ -344,7 +344,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.exec.last_failure = Some(Failure { state: self.exec.state_name().into(), at: self.at, errors });
     }
 
-    /// Returns every error of the current slots, or the reason of the stop if there is none.
+    /// Returns every error of the current slots, or the reason of the stop without one.
     pub(crate) fn errors(&self) -> Vec<ActionError> {
         let errors = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err().cloned());
         let errors: Vec<_> = errors.collect();

@@ -267,8 +267,8 @@ impl<W: Workflow> TransitionCtx<W> {
         self.park(Reason::LimitReached, vec![ActionError::permanent("plan.unauthorised", why)], None);
     }
 
-    /// Records the authorisation. An earlier authorisation of the same plan is kept, because it is the one that let
-    /// the plan pass; only a break-glass authorisation is replaced.
+    /// Records the authorisation. An earlier authorisation of the same plan is kept, because the plan passed by it.
+    /// Only a break-glass authorisation is replaced.
     pub(crate) fn authorise(&mut self, by: Authoriser, digest: PlanDigest) {
         let whole = |given: &Authorisation| !matches!(given.by, Authoriser::BreakGlass { .. });
         if self.exec.authorisation.as_ref().is_some_and(|given| given.digest == digest && whole(given)) {

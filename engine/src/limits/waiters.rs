@@ -32,7 +32,7 @@ struct TenantQueue {
 }
 
 impl TenantQueue {
-    /// Returns the order of its turn: the tenant served longest ago, or the one that has waited longest.
+    /// Returns the order of its turn: tenants by their last turn, then by the age of their oldest task.
     fn rank(&self) -> Option<(u64, Timestamp)> {
         self.waiting.keys().next().map(|(since, _)| (self.last_turn, *since))
     }

@@ -15,7 +15,7 @@ pub enum Error {
     /// There is no such execution.
     #[error("there is no execution {0}")]
     NotFound(ExecutionId),
-    /// This engine does not have the workflow in this schema, and leaves its executions alone.
+    /// This engine does not have the workflow in this schema, and does not change its executions.
     #[error(
         "this server has no workflow {workflow} with schema {schema}; run a version of Tenure that has it"
     )]

@@ -139,7 +139,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Ok(limit))
     }
 
-    /// Removes a limit. Returns false if there is none.
+    /// Removes a limit. Returns false if it does not exist.
     ///
     /// # Errors
     /// Returns the store's error.

@@ -1,4 +1,4 @@
-//! Migration of executions of earlier versions: counts the open ones, and upgrades those that this engine can read.
+//! Migration of executions of earlier versions: counts the open ones, and upgrades the readable ones.
 //!
 //! An execution is upgraded with its next event; until then it is stored as it was written, so a workflow may have
 //! several schemas in the store. [`Engine::migrate`] upgrades all at once, so that the code for an old schema can be
@@ -43,7 +43,7 @@ impl SchemaUsage {
 /// An open execution with another schema than this engine writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// The execution as it rests, or rested.
+    /// The execution as it is, or was, stored.
     pub record: Record,
     /// The result.
     pub answer: MigrationAnswer,

@@ -36,7 +36,7 @@ pub enum PendingWork {
         action: String,
         /// True for an undo.
         undo: bool,
-        /// What happens if the outcome stays unknown: `repeated` with the same key, or `parked`.
+        /// The next step if the outcome stays unknown: `repeated` with the same key, or `parked`.
         untold: &'static str,
     },
     /// Decides on documents, or about a child, only within the store.

@@ -17,7 +17,7 @@ pub struct Proposal {
     pub id: String,
     /// The execution.
     pub execution: ExecutionId,
-    /// Its revision at the time of the command. If the execution changes, the command is void.
+    /// The execution's revision at the time of the command. If the execution changes, the command is void.
     pub revision: Revision,
     /// The workflow.
     pub workflow: String,

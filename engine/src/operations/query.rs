@@ -96,7 +96,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(self.inner.store.list(filter, after, limit).await?)
     }
 
-    /// Returns executions that match `query`, oldest first. A page may be incomplete and says so.
+    /// Returns executions that match `query`, oldest first. A page may be incomplete and then has `partial` set.
     ///
     /// # Errors
     /// Returns the store's error.

@@ -66,7 +66,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when set. Its ids count up.
+/// A clock that moves only when set. The ids count up.
 #[derive(Debug)]
 pub struct ManualClock {
     now: watch::Sender<Timestamp>,

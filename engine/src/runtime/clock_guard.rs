@@ -23,7 +23,7 @@ pub const LONGEST_DOWNTIME: Duration = Duration::from_secs(7 * 86_400);
 /// A forward jump of the clock that is not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockJump {
-    /// What the time was to be.
+    /// The expected time.
     pub from: Timestamp,
     /// The time that the clock showed.
     pub to: Timestamp,

@@ -28,7 +28,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Withdraws the vote of `order.by`, or the one cast for them, while the approval is undecided.
     ///
     /// # Errors
-    /// Returns [`Refusal::NoVote`] if there is none; see [`Engine::deliver`].
+    /// Returns [`Refusal::NoVote`] without such a vote; see [`Engine::deliver`].
     pub async fn withdraw_vote(&self, id: ExecutionId, order: Attribution) -> Result<Revision, Error> {
         self.deliver(id, Event::VoteWithdrawn(order)).await
     }

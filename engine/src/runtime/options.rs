@@ -24,7 +24,7 @@ pub struct Options {
     pub relay: Option<Duration>,
     /// The commands that need a second person, by their [`command_name`](crate::command_name).
     pub second_person: BTreeSet<String>,
-    /// Whether votes must come from separate people. Default: they must.
+    /// How strictly votes must come from separate people. Default: enforced.
     pub separation: Separation,
     /// Observes every attempt and may inject faults; for fault sweeps.
     pub fault_injector: Option<Arc<dyn crate::FaultInjector>>,

@@ -21,7 +21,7 @@ use store::{Commit, ExecutionId, Key, Put, Record, Revision, Settle};
 const COLLECTION: &str = "relayed";
 /// How often the sender checks for an answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The age in which an answer is abandoned and removed by the next sender.
+/// The age at which an answer counts as abandoned and is removed by the next sender.
 const ANSWER_LIFETIME: Duration = Duration::from_secs(3_600);
 const MAX_CLEARED: usize = 16;
 
@@ -62,7 +62,7 @@ pub(crate) fn moved_on(record: &Record, wanted: Revision) -> String {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Returns the result of `told`. If this engine cannot read the execution, relays the event to one that can.
+    /// Returns the result of `told`. Relays the event to another engine if this one cannot read the execution.
     pub(crate) async fn or_relayed(
         &self,
         id: ExecutionId,

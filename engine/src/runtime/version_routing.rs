@@ -46,7 +46,7 @@ impl VersionRouting {
         (pause, first)
     }
 
-    /// Returns how long this engine waits before it leases tasks, so that capable engines come first.
+    /// Returns how long this engine waits before it leases tasks, so that capable engines lease first.
     pub(crate) fn yields(&self, now: Timestamp) -> Option<Duration> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.last.filter(|last| last.is_recent(YIELD_FOR, now)).map(|_| YIELD_BY)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use store::Commit;
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Claims the due occurrence of a built-in schedule; the caller does its work. Of several engines, exactly one
+    /// Claims the due occurrence of a built-in schedule; the caller does its work. Exactly one of several engines
     /// gets `Some`. Occurrences that are not caught up are recorded.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use store::Timestamp;
 /// Late moments that are not recorded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatchingUp {
-    /// Every moment up to here has its occurrence on record.
+    /// Every moment up to here has a row.
     pub done: Timestamp,
     /// The end of the span.
     pub to: Timestamp,

@@ -159,7 +159,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, resume).await
     }
 
-    /// Requests one occurrence at once, even while the schedule is paused. Its overlap policy applies. A repeated key
+    /// Requests one occurrence at once, even while the schedule is paused. The overlap policy applies. A repeated key
     /// and fingerprint in `once` returns the first occurrence in its current state.
     ///
     /// # Errors

@@ -151,7 +151,7 @@ impl Decider<'_> {
         }
     }
 
-    /// Pauses after a failure, if the schedule says so.
+    /// Pauses after a failure if `pause_on_failure` is set.
     pub(crate) fn pause_for(&mut self, reason: String) {
         if self.facts.schedule.pause_on_failure && self.status.paused.is_none() {
             self.status.paused = Some(Paused { by: "engine".into(), reason, at: self.facts.now });

@@ -17,7 +17,7 @@ const MAX_EXCLUDED: usize = 366;
 /// The occurrences that are checked to make sure that jitter never moves one past the next.
 const SAMPLED: usize = 60;
 
-/// Defines when a schedule recurs and what it starts. A change applies from the moment of its commit: occurrences
+/// Defines the times of a schedule and its target. A change applies from the moment of its commit: occurrences
 /// that were due before follow the old version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
@@ -34,11 +34,11 @@ pub struct Schedule {
     pub skipped_hour: Option<Gap>,
     /// How to handle a time that a clock change repeats; required in zones with clock changes.
     pub repeated_hour: Option<Fold>,
-    /// What to do while an earlier run is open.
+    /// The policy while an earlier run is open.
     pub overlap: Overlap,
     /// How many may wait under [`Overlap::BufferAll`]: 1 to 100.
     pub buffer: u32,
-    /// What to do about occurrences that were due while no engine ran.
+    /// The policy for occurrences that were due while no engine ran.
     pub catch_up: CatchUp,
     /// How late an occurrence may still be started; no limit if absent.
     pub window: Option<Duration>,
@@ -49,7 +49,7 @@ pub struct Schedule {
     pub exclude: Vec<Exclusion>,
     /// True if a failed run pauses the schedule. A cancelled or terminated run does not.
     pub pause_on_failure: bool,
-    /// What it starts.
+    /// The target.
     pub target: Target,
     /// A description.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct Schedule {
     pub set_at: Timestamp,
 }
 
-/// What to do if an occurrence is due while an earlier run is open: working, paused or parked.
+/// The policies for an occurrence that is due while an earlier run is open: working, paused or parked.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -81,7 +81,7 @@ pub enum Overlap {
     Allow,
 }
 
-/// What to do about occurrences that are more than a minute late, because no engine ran.
+/// The policies for occurrences that are more than a minute late, because no engine ran.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -109,7 +109,7 @@ pub struct Exclusion {
     pub why: String,
 }
 
-/// What a schedule starts.
+/// The target of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -127,7 +127,7 @@ pub enum Target {
 /// The next time that a schedule fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Firing {
-    /// The moment that the expression names.
+    /// The moment of the expression.
     pub nominal: Timestamp,
     /// The start, with jitter.
     pub due: Timestamp,

@@ -185,7 +185,7 @@ impl Expression {
         self.is_every_hour
     }
 
-    /// Returns the first wall-clock time after `after`, or `None` if there is none.
+    /// Returns the first wall-clock time after `after`, or `None` without one.
     pub(super) fn next_after(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let after = after.and_utc();
         self.any_of.iter().filter_map(|schedule| schedule.after(&after).next()).min().map(|at| at.naive_utc())

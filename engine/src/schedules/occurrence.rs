@@ -213,7 +213,7 @@ pub struct Failing {
     pub at: Timestamp,
     /// Why.
     pub reason: String,
-    /// Its execution; absent if none was started.
+    /// The execution; absent if none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
 }

@@ -21,7 +21,7 @@ const ADJUSTMENT: Duration = HOUR.saturating_mul(3);
 /// The clock was set back: future moments may have rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetBack {
-    /// No moment after this one was looked at before.
+    /// No moment after this one had been processed.
     pub until: Timestamp,
     /// Recorded moments after this one fire again.
     pub anew_after: Timestamp,
@@ -64,7 +64,7 @@ pub(super) enum Arrival {
     Taken(Timestamp),
     /// It has a row, and does not fire again.
     PassedOver,
-    /// Its row must be read first.
+    /// The row must be read first.
     Unknown,
 }
 

@@ -150,7 +150,7 @@ impl Times {
         local.unwrap_or_default()
     }
 
-    /// Returns the first occurrence after `after`, or `None` if there is none.
+    /// Returns the first occurrence after `after`, or `None` without one.
     #[must_use]
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let after = instant(after)?;

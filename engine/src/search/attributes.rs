@@ -44,7 +44,7 @@ pub(crate) fn attributes<W: Workflow>(
     own.into_iter().chain(kept).filter_map(|(name, values)| Some((name.into(), bounded(values)?))).collect()
 }
 
-/// Returns the first of `values` that are not too long, or `None` if there are none.
+/// Returns the first of `values` that are not too long, or `None` if `values` is empty.
 pub(crate) fn bounded(values: Vec<String>) -> Option<BTreeSet<String>> {
     let fits = |value: &String| !value.is_empty() && value.len() <= MAX_VALUE_LENGTH && !value.contains('\0');
     let values: BTreeSet<String> = values.into_iter().filter(fits).collect();

@@ -72,7 +72,7 @@ fn dead() -> store::Error {
 #[async_trait]
 impl Store for CrashStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, store::Error> {
-        // As with a disk, other tasks run meanwhile.
+        // Other tasks run meanwhile, as with a disk.
         tokio::task::yield_now().await;
         if commit.settle.is_some() && !self.slow.is_zero() {
             tokio::time::sleep(self.slow).await;

@@ -22,7 +22,7 @@ use strum::VariantArray as _;
 /// Identifies an approval or a wait of an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum OpenQuestion {
-    /// To people: the visit, and the stage of the approval; a reminder is no other question.
+    /// An approval: the visit and the stage. A reminder does not change it.
     People(u32, usize),
     Signal(Revision),
 }
@@ -341,7 +341,7 @@ fn reason_of(record: &Record) -> Reason {
     Reason::VARIANTS.iter().find(named).copied().unwrap_or(Reason::LimitReached)
 }
 
-/// Returns true if it was parked by a fault that stands for a skipped step: the error code is the label of that edge.
+/// Returns true if it was parked by a fault that represents a skipped step: the error code is the label of that edge.
 fn must_skip(record: &Record) -> bool {
     let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
     let errors = body.pointer("/phase/parked/errors").and_then(Value::as_array);

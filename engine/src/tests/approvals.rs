@@ -340,9 +340,9 @@ fn break_glass_needs_an_entitled_person_and_a_reason_and_excludes_the_requester(
     assert_eq!(*by, Authoriser::BreakGlass { person: "bea".into(), destroys: false });
 }
 
-/// Break-glass does not allow a destruction unless policy says so, even if the step changed later.
+/// Break-glass does not allow a destruction unless policy allows it, even if the step changed later.
 #[test]
-fn break_glass_allows_no_destruction_unless_policy_says_so() {
+fn break_glass_allows_no_destruction_unless_policy_allows_it() {
     let destroys = |procedure| Question { destroys: true, ..Question::held_by(procedure) };
     let mut asked = Asked::of(destroys(glass(false)));
     let vote = glass_vote(&asked, "bea", REASON);

@@ -23,7 +23,7 @@ async fn attempts_at_keys_that_limit_nothing_do_not_wait_for_each_other() {
     let bench = Bench::new();
     let keys = ["tenant/acme", "action/dig", "cluster/eu-1", "yard/all"];
     let id = bench.start(OneStep::of("acme", "dig")).await;
-    // As if another attempt were acquiring them.
+    // Simulates another attempt that is acquiring them.
     let other = bench.engine.inner.limits.lock_keys(keys.into_iter()).await;
 
     timeout(Duration::from_secs(60), bench.engine.work_next()).await.expect("it does not wait").unwrap();

@@ -135,7 +135,7 @@ async fn a_task_delivered_again_keeps_its_permit() {
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Hang]);
     let first = bench.start(OneStep::of("a", "first")).await;
-    // Its lease expires before its permit does.
+    // The lease expires before the permit does.
     let lease = bench.store.lease("dying", bench.clock.now(), 20 * SECOND, 1).await.unwrap().remove(0);
     let engine = bench.engine.clone();
     let dying = tokio::spawn(async move { engine.work(lease).await });

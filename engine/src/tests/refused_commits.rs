@@ -55,7 +55,7 @@ impl Action for PutBack {
     }
 }
 
-/// Writes a document with an invalid name, or one that is too large.
+/// Writes a document with an invalid name or an excessive size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct WriteBook {
     book: Book,

@@ -1,4 +1,4 @@
-//! Separation of people, compared with a graph of who can use whose credential.
+//! Separation of people, compared with a graph of the users of each credential.
 
 use crate::tests::random::Random;
 use crate::{

@@ -37,7 +37,7 @@ pub struct Options {
     pub open_stall: Duration,
     /// The interval of checks of free space, index progress and failed parts. Default 1 s.
     pub tick: Duration,
-    /// Whether a store in a copied folder is held. Default: yes; turn it off for file systems that renumber files.
+    /// Holds a store in a copied folder. Default: true; turn it off for file systems that renumber files.
     pub notice_copies: bool,
     /// Threads that read from sled. Default 2.
     pub readers: usize,

@@ -98,7 +98,7 @@ impl KeyFolder {
         Ok(folder)
     }
 
-    /// Returns the current key of `owner`, and creates it if there is none.
+    /// Returns the current key of `owner`, and creates it if it does not exist.
     pub(super) fn key(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
         // It is looked for each time: another process may have destroyed it.
         let file = self.file(owner, "key");

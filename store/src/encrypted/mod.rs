@@ -125,7 +125,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
         })
     }
 
-    /// Returns the record with its body, or with a marker that contains the reason. Its columns are always readable.
+    /// Returns the record with its body, or with a marker that contains the reason. The columns are always readable.
     fn decrypted_record(&self, mut record: Record) -> Result<Record, Error> {
         let body = self.decrypt(&about_record(record.id), record.body)?;
         record.body = body.unwrap_or_else(Undecryptable::into_body);

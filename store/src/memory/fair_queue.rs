@@ -20,8 +20,8 @@ impl State {
         self.records.get(&held.task.id.execution).map_or_else(String::new, |record| record.tenant.clone())
     }
 
-    /// Removes the next task from `due`: of the tenant served longest ago, or among equals of the one that has waited
-    /// longest.
+    /// Removes the next task from `due`: from the tenant whose last turn is the oldest, or among equals the oldest
+    /// task.
     pub(super) fn take_turn(&mut self, due: &mut Due) -> Option<TaskId> {
         let served = |tenant: &String| self.served.get(tenant).copied().unwrap_or(0);
         let firsts = due.iter().filter_map(|(tenant, tasks)| {

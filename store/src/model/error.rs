@@ -45,7 +45,7 @@ pub enum Error {
     TooLarge {
         /// Which part.
         what: String,
-        /// Its size, in bytes.
+        /// The size, in bytes.
         size: usize,
         /// The limit, in bytes.
         limit: usize,

@@ -96,8 +96,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Tenants take turns: the next task is the earliest one of the tenant that was served longest ago by this store
     /// since it was opened. So with `k` tenants that have due tasks, each gets one of any `k` in a row, whatever the
-    /// others have waiting. If processes share a store and there is a backlog, tasks of a crashed process come first:
-    /// their tenant already had that turn. A task belongs to the tenant of its execution's record; without a record,
+    /// others have waiting. If processes share a store and there is a backlog, tasks of a crashed process are leased
+    /// before others: their tenant already had that turn. A task belongs to the tenant of its execution's record;
+    /// without a record,
     /// it has no tenant.
     async fn lease(
         &self,
@@ -124,8 +125,8 @@ pub trait Store: Send + Sync + 'static {
     async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32)
     -> Result<(), Error>;
 
-    /// Makes an unleased task due at `due`, if it would be due later. Returns false if there is no such task. Not
-    /// kept over a restart, like a release.
+    /// Makes an unleased task due at `due`, if it would be due later. Returns false if there is no such task. A
+    /// restart discards the change, as for a release.
     async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error>;
 
     /// The tasks of one execution, by id.

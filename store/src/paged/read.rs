@@ -194,8 +194,5 @@ impl Paged {
 }
 
 fn incomplete(owner: &Owner) -> Error {
-    Error::Corrupt {
-        what: owner.describe(),
-        why: "a page of it is missing, or is not the one that was written".into(),
-    }
+    Error::Corrupt { what: owner.describe(), why: "a page of it is missing or has other content".into() }
 }

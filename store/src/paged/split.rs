@@ -9,7 +9,7 @@ pub(super) const SHORTEST: usize = 4 << 10;
 pub(super) const LONGEST: usize = 48 << 10;
 /// After the shortest length, one byte in 2 to the power of this is a cut: pages have about 20 KiB.
 const BITS: u32 = 14;
-/// The number of bytes that determine a split: those that a shift by one bit for each byte leaves in the sum.
+/// The number of bytes that determine a split. Earlier bytes are shifted out of the sum, one bit for each byte.
 const WINDOW: usize = 64;
 
 /// The pages of `body`, in order.

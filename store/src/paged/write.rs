@@ -62,7 +62,7 @@ impl Paged {
         Err(Error::Unavailable { why: "documents of a commit changed too often while it was made".into() })
     }
 
-    /// Returns true if the commit neither writes nor removes pages. That is true of almost all commits.
+    /// Returns true if the commit neither writes nor removes pages. Almost all commits are like that.
     fn is_plain(&self, commit: &Commit) -> bool {
         let short = |body: &[u8]| body.len() <= INLINE_LIMIT && !is_head(body);
         let record = commit.record.as_ref().is_none_or(|write| {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// The due tasks.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    /// Tasks of a crashed holder, which come first. They had their turn, so they do not count as one.
+    /// Tasks of a crashed holder, which are taken before others. They had their turn, so they do not count as one.
     pub(super) lapsed: Vec<TaskId>,
     /// The tasks of each tenant, earliest first.
     pub(super) others: BTreeMap<String, VecDeque<(i64, TaskId)>>,
@@ -26,8 +26,8 @@ pub(super) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Takes up to `limit` due tasks: each time of the tenant served longest ago, or among equals of the one that has
-    /// waited longest.
+    /// Takes up to `limit` due tasks: each time from the tenant whose last turn is the oldest, or among equals the
+    /// oldest task.
     pub(super) fn choose(&mut self, due: Due, limit: usize) -> Vec<TaskId> {
         let Due { lapsed: mut chosen, others: mut due } = due;
         chosen.truncate(limit);

@@ -37,7 +37,7 @@ const INBOX: usize = 4_096;
 /// The schema of a database compared with this version.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Schema {
-    /// The migrations that the database has.
+    /// The migrations of the database.
     pub has: Vec<i64>,
     /// The migrations that this version would apply.
     pub lacks: Vec<i64>,

@@ -32,9 +32,9 @@ ORDER BY e.started_at, e.id";
 /// A process that writes to the database, or did.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EngineProcess {
-    /// Names this one start of it.
+    /// The id of this start of the process.
     pub id: Uuid,
-    /// Its name, which need not be unique.
+    /// The name, which need not be unique.
     pub name: String,
     /// The version of Tenure.
     pub version: String,

@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub(super) lineage: Uuid,
     /// The last commit seen by this process, or by an earlier one with the same file.
     pub(super) seen: AtomicU64,
-    /// The newest partition of the history that this process knows of; -1 for none.
+    /// The newest partition of the history known to this process; -1 for none.
     pub(super) parts: AtomicI64,
     pub(super) counters: Counters,
 }

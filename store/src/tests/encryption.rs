@@ -108,8 +108,8 @@ async fn the_inner_store_contains_no_plain_body() {
     assert!(is_encrypted(&*inner).await.unwrap());
 }
 
-/// The tenant's executions become unreadable; those that offboarded it, other tenants and the platform's documents
-/// stay.
+/// The tenant's executions become unreadable; the executions that offboarded it, other tenants and the platform's
+/// documents stay.
 #[tokio::test]
 async fn without_its_key_a_tenants_content_is_reported_as_destroyed() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());

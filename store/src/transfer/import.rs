@@ -199,8 +199,8 @@ impl Import {
         if !self.source_held {
             maintenance::write(dir, &restored(self.sequence))?;
         }
-        // The first opening uses epochs above all of the export's, and above those that the original gives out later
-        // if it continues.
+        // The first opening uses epochs above all of the export's, and above later ones of the original if it
+        // continues.
         let since = if self.source_held { 0 } else { RESTORED_OPENS };
         let opens = (self.epoch >> 32).saturating_add(since);
         let extent = Extent { applied: self.sequence, touched: self.sequence, opens, rows: 0 };

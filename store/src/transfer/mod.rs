@@ -45,7 +45,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What happens to a store that is exported.
+/// The future of an exported store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// It continues to work. The imported copy is held.

@@ -165,7 +165,7 @@ impl Ballot {
         Ok(())
     }
 
-    /// Counts a break-glass vote: one person decides alone, in their own right.
+    /// Counts a break-glass vote: one person decides, in their own right.
     fn break_glass(&mut self, vote: Vote) -> Result<(), Refusal> {
         let person = vote.person.name.clone();
         let Some(glass) = &self.procedure.break_glass else {

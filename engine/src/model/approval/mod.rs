@@ -1,7 +1,7 @@
 //! An approval as data: seats, votes, delegations, the procedure, and the ballot that counts.
 //!
 //! The core casts votes and applies the timetable. Invariant: a ballot is granted only if a different person fills
-//! each place, or one person may decide alone.
+//! each place, or by break-glass.
 
 pub(crate) mod ballot;
 pub(crate) mod delegation;

@@ -17,7 +17,7 @@ pub struct Procedure {
     /// When the approvers are reminded.
     #[serde(default, skip_serializing_if = "Reminders::is_none")]
     pub remind: Reminders,
-    /// Who may decide alone in an emergency. By default, break-glass is off.
+    /// The people who may use break-glass, in an emergency. Off by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<BreakGlass>,
 }
@@ -67,7 +67,7 @@ impl Reminders {
     }
 }
 
-/// Who may decide alone, and under which conditions. The decision is reviewed afterwards.
+/// The people who may use break-glass, and the conditions. The decision is reviewed afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakGlass {
     /// The entitled roles. The person must hold one in their own right.

@@ -13,10 +13,10 @@ use store::Timestamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// Somebody else drew it and has seen it.
+    /// Another person issued the credential and has seen it.
     #[default]
     Issued,
-    /// Its owner enrolled it with a one-time code.
+    /// The owner enrolled it with a one-time code.
     Enrolled,
     /// An identity provider identified the owner.
     Oidc,
@@ -57,7 +57,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Stands for a person that no record names. No user has this name.
+    /// Represents a person whose name is not recorded. No user has this name.
     pub const UNKNOWN: &'static str = "?";
 
     /// Derives the provenance of `owner`'s credential from `records`.
@@ -92,14 +92,14 @@ impl Provenance {
     }
 }
 
-/// Something done to a user or a credential: it was created, issued, or given a role or a group.
+/// An act on a user or a credential: its creation, its issue, or a grant of a role or a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialAct {
     /// Who.
     pub by: String,
     /// When.
     pub at: Timestamp,
-    /// Who else could have used that person's credential. `None` in records of earlier versions, where it is unknown.
+    /// The people who could use that person's credential. `None` in records of earlier versions, where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controlled_by: Option<BTreeSet<String>>,
 }

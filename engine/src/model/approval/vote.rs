@@ -33,7 +33,7 @@ impl Person {
 /// Places that different people must fill, each with one of the roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
-    /// The entitled roles; `group:NAME` stands for the members of a group.
+    /// The entitled roles; `group:NAME` entitles the members of a group.
     pub any_of: Vec<String>,
     /// The number of places.
     pub count: u32,
@@ -86,7 +86,7 @@ pub struct Vote {
     /// The delegations to the voter and to the person voted for. In a ballot, the ones that were used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandates: Vec<VoteDelegation>,
-    /// True for a break-glass vote, which decides alone.
+    /// True for a break-glass vote, which needs no other vote.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub break_glass: bool,
     /// How strictly separation is required. The engine that casts the vote overwrites it.

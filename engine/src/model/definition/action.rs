@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// A boxed future, as erased actions return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What the engine may do after an attempt with an unknown outcome.
+/// The handling of an attempt with an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// Run it again; a repetition does no harm.
@@ -62,7 +62,7 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     type Platform: Send + Sync + 'static;
     /// Its result.
     type Output: Serialize + DeserializeOwned + Send + 'static;
-    /// What the engine may do after an attempt with an unknown outcome.
+    /// The handling of an attempt with an unknown outcome.
     const REPEAT: Repeat = Repeat::Safe;
     /// Where its result can come from. An action that does not say otherwise is an observation, which no operator can
     /// [mark as done](crate::Repair::MarkDone): a new verification cannot be stated by mistake.
@@ -85,7 +85,7 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output, ActionError>> + Send;
 
     /// Returns additional keys, each `kind/name`, by which operators may limit the action: the systems it depends on,
-    /// such as `cluster/eu-1`. Its tenant and its name are always keys. Each key has a circuit breaker. Must not
+    /// such as `cluster/eu-1`. The tenant and the action's name are always keys. Each key has a circuit breaker. Must not
     /// change between attempts.
     fn limited_by(&self) -> Vec<String> {
         Vec::new()
@@ -198,7 +198,7 @@ pub const HOUR: Duration = Duration::from_secs(3_600);
 /// Twenty-four hours.
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// What happens to the permits of an action while it is pending.
+/// The handling of an action's permits while it is pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhilePending {
     /// They are released until the next check, because the pending work does not load the system behind the key.

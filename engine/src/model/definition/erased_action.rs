@@ -67,7 +67,7 @@ pub struct ErasedAction<P> {
     pub(crate) result: ResultSource,
     /// [`Action::PROTECTS`] or [`LedgerAction::PROTECTS`].
     pub(crate) protects: bool,
-    /// Additional limit keys, besides its tenant and its name.
+    /// Limit keys in addition to its tenant and its name.
     pub(crate) keys: Vec<String>,
     pub(crate) kind: ErasedActionKind<P>,
 }

@@ -22,10 +22,10 @@ pub enum Step<W: Workflow> {
     End(Outcome),
 }
 
-/// Whether a step can be undone.
+/// The ways in which a step can be undone or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commitment {
-    /// Its compensations are on the trail.
+    /// The trail has its compensations.
     Undone,
     /// It needs no undo.
     NothingToUndo,

@@ -18,7 +18,7 @@ use store::{Document, Key, Put, Read, Task, Timestamp};
 /// legal hold.
 #[derive(Debug)]
 pub enum Retention<T> {
-    /// As long as the object that it describes, such as a tenant, a node or a user. Its number is bounded by theirs.
+    /// As long as the object that it describes, such as a tenant, a node or a user. The number of these objects bounds the number of documents.
     WithSubject,
     /// Forever, because it is evidence.
     Forever,
@@ -174,7 +174,7 @@ impl View {
         self.now
     }
 
-    /// Returns the document `id`, or `None` if there is none.
+    /// Returns the document `id`, or `None` if it does not exist.
     ///
     /// # Errors
     /// Returns [`Undecided::Needs`] if it has not been fetched, and a permanent `ledger.unreadable` if it is not a
@@ -212,7 +212,7 @@ impl View {
         Ok(Some(value))
     }
 
-    /// Returns the document `id`, and fails if there is none.
+    /// Returns the document `id`, and fails if it does not exist.
     ///
     /// # Errors
     /// Same as [`View::get`], and a permanent `ledger.missing` if the document does not exist.

@@ -1,11 +1,11 @@
-//! What the worker does with a due task.
+//! The work of a due task.
 //!
 //! Returned by the core for a task that was just leased.
 
 use crate::{ActionError, ErasedAction, Event, WhilePending};
 use std::time::Duration;
 
-/// What the worker does with a due task.
+/// The work of a due task.
 #[derive(Debug)]
 pub(crate) enum Directive<P> {
     /// Run this action.
@@ -43,6 +43,6 @@ pub(crate) struct Work<P> {
 pub(crate) struct AttemptLimits {
     pub(crate) attempt: Duration,
     pub(crate) heartbeat: Option<Duration>,
-    /// What happens to permits while the action is pending.
+    /// The handling of permits while the action is pending.
     pub(crate) while_pending: WhilePending,
 }

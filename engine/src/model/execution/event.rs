@@ -117,7 +117,7 @@ pub enum Event {
     RetryRequested(Attribution),
     /// A person ended the execution by force.
     TerminateRequested(Attribution),
-    /// A person requested the undo of what a termination left behind.
+    /// A person released the leftovers of a termination, to undo them.
     LeftoversReleased(Attribution),
     /// A person repaired the execution.
     Repaired {

@@ -74,7 +74,7 @@ async fn write(store: &dyn Store, made: Made) {
     store.commit(commit).await.unwrap();
 }
 
-/// Stores executions that are due, one of them with a long history, and one that is not due for each reason.
+/// Stores due executions, one of them with a long history, and for each reason one execution that is not due.
 async fn stage(store: &dyn Store) -> BTreeSet<ExecutionId> {
     let parent = |of: u64| json!({ "parent": { "execution": id(of), "state": "A", "entered": 1, "slot": 0, "attempt": 0 } });
     let old = NOW - 401 * DAY;

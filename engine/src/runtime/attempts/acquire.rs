@@ -58,7 +58,7 @@ struct Attempt<'a> {
     keys: Vec<LimitedKey>,
 }
 
-/// Returns the keys of an attempt: its tenant, its action, and those that step and action name. A rate limits only
+/// Returns the keys of an attempt: its tenant, its action, and the keys of the step and the action. A rate limits only
 /// new work, so it does not delay an `undo`.
 fn limited_keys(
     rules: &LimitRules,

@@ -174,7 +174,7 @@ impl Batch {
         if self.conflicts < 2 { Duration::ZERO } else { pause.min(LONGEST_PAUSE) }
     }
 
-    /// Accepts one decision at a time, to find the one that the store refuses.
+    /// Accepts one decision at a time, to find the decision that the store refuses.
     pub(crate) fn separate(&mut self) {
         self.most = 1;
     }

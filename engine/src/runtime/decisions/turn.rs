@@ -92,7 +92,7 @@ impl<T> Drop for Turn<T> {
         while let Some((_, next)) = state.waiting.pop_first() {
             match next.send(Self { line: self.line.clone(), passed: false }) {
                 Ok(()) => return,
-                // That caller has gone. The lock is held here, so its turn must not pass itself on.
+                // The caller has gone. The lock is held here, so its turn must not pass itself on.
                 Err(mut unwanted) => unwanted.passed = true,
             }
         }

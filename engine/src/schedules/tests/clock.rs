@@ -130,7 +130,7 @@ fn a_clock_that_was_behind_and_is_set_forward_starts_nothing_twice() {
     assert_eq!(world.look(), [], "all of them ran");
 
     world.advance(2 * HOUR);
-    assert_eq!(world.look().len(), 2, "only those that did not run");
+    assert_eq!(world.look().len(), 2, "only missed occurrences");
 }
 
 #[test]

@@ -358,7 +358,7 @@ fn a_long_catch_up_does_not_delay_the_current_moment_and_skips_none() {
 
         let rows: BTreeSet<Timestamp> = world.rows.keys().copied().collect();
         assert_eq!(rows, world.moments(), "{catch_up:?}: each is on record");
-        // As many late ones as may run concurrently.
+        // Late occurrences, up to the limit of concurrent runs.
         let count = if catch_up == CatchUp::All { 100 } else { 1 };
         assert_eq!(fired.len(), count, "{catch_up:?}");
         assert_eq!(world.status.catching_up, None);

@@ -4,7 +4,7 @@
 //! the caller commits itself: waking the thread and being woken by it takes as long as the sync.
 //!
 //! Invariant: nothing is acknowledged or visible before its frame is synced. After a failed write or sync the fate of
-//! the frame is unknown; its callers get an error that says so, and the file is closed. The next segment begins at
+//! the frame is unknown; its callers get an error, and the file is closed. The next segment begins at
 //! the same sequence, which voids the frame.
 
 use crate::{

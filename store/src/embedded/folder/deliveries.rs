@@ -60,7 +60,7 @@ impl Delivered {
     }
 }
 
-/// Returns the content of the file in `dir`; empty if there is none.
+/// Returns the content of the file in `dir`; empty without a file.
 pub(crate) fn read(dir: &Path) -> Delivered {
     let mut rows = Vec::new();
     if let Ok(file) = File::open(path(dir)) {

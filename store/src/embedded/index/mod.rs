@@ -96,7 +96,7 @@ impl Stub {
     }
 }
 
-/// Counts progress, to tell a slow operation from a stuck one.
+/// Counts progress, to distinguish a slow operation from a stuck one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress(Arc<AtomicU64>);
 

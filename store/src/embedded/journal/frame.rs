@@ -22,7 +22,7 @@ const MOST_PACKED: usize = 256;
 /// The value length of a deleted row.
 const DELETED: u32 = u32::MAX;
 
-/// What a frame says of itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) payload: usize,

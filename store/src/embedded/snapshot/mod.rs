@@ -187,7 +187,7 @@ pub(crate) fn read(
                     Err("its trailer counts other rows".into())
                 };
             }
-            _ => return Err(format!("an unknown block stands before byte {}", reader.offset)),
+            _ => return Err(format!("there is an unknown block before byte {}", reader.offset)),
         }
     }
 }

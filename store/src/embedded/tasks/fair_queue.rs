@@ -1,4 +1,4 @@
-//! The fair queue: of the tenants with due tasks, the one that was served longest ago is next.
+//! The fair queue: the next task is from the tenant, among those with due tasks, whose last turn is the oldest.
 //!
 //! Used by [`Tasks`](crate::embedded::tasks::Tasks), which reports every added, moved or removed task. With `k`
 //! tenants that have due tasks, each of them gets one of any `k` turns, whatever the others have waiting. Every
@@ -41,11 +41,11 @@ impl TenantQueue {
 #[derive(Default)]
 pub(crate) struct FairQueue {
     names: HashMap<Arc<str>, TenantSlot>,
-    /// By slot. A tenant without tasks keeps its place; otherwise it could return as one that was never served.
+    /// By slot. A tenant without tasks keeps its place; otherwise it could return like a new tenant.
     queues: Vec<TenantQueue>,
     /// Every tenant with tasks, by its first one.
     firsts: BTreeSet<(Timestamp, NamedSlot)>,
-    /// The tenants with a due task, the one served longest ago first; among equals the one that has waited longest.
+    /// The tenants with a due task, by their last turn; among equals by the age of their oldest task.
     ready: BTreeSet<(u64, Timestamp, NamedSlot)>,
     now: Timestamp,
     turns: u64,

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The state of a task besides its body and its lease. There may be millions, so each byte counts.
+/// The state of a task without its body and its lease. There may be millions, so each byte counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskState {
     pub(crate) due: Timestamp,
@@ -174,7 +174,7 @@ impl Tasks {
         self.change(id, epoch, |held, _| (TaskState { due, deliveries, ..held }, None));
     }
 
-    /// Makes an unleased task due at `due`, if it would be due later. Returns false if there is none.
+    /// Makes an unleased task due at `due`, if it would be due later. Returns false if it does not exist.
     pub(crate) fn hasten(&mut self, id: TaskId, due: Timestamp) -> bool {
         let Some(held) = self.states.get(&id).filter(|_| !self.leases.contains_key(&id)).copied() else {
             return false;

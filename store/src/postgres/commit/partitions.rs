@@ -22,7 +22,7 @@ const PARTS: &str = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c O
 const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '1s'";
 
 impl Shared {
-    /// Creates the next partitions, unless this process knows of them. Returns true if it did anything.
+    /// Creates the next partitions, unless they are known to this process. Returns true if it did anything.
     pub(crate) async fn create_partitions_ahead(&self) -> Result<bool, sqlx::Error> {
         let wanted = |last: i64| (last / PART).saturating_add(AHEAD);
         if wanted(to_i64(self.seen.load(Ordering::Acquire))) <= self.parts.load(Ordering::Acquire) {
@@ -39,7 +39,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Creates the partitions for a batch of commits, unless this process knows of them.
+    /// Creates the partitions for a batch of commits, unless they are known to this process.
     pub(crate) async fn expect_partitions(
         &self,
         on: &mut PgConnection,

@@ -96,7 +96,8 @@ impl Writer {
                     }
                 }
                 Ok(BatchOutcome::Unregistered) => {
-                    let why = "this process is no longer among those that may write: another has ended it; start it again";
+                    let why =
+                        "this process may no longer write, because another one has ended it; start it again";
                     return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
                 }
                 Err(error) if is_transient(&error) => {
