@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[allow(dead_code, unreachable_pub, reason = "only the action of this example is used")]
 #[path = "hello.rs"]
 mod hello;
-/// The request: whom to greet.
+/// The request: the name to greet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Announcement(String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[path = "hello.rs"]
 mod hello;
 
-/// The request: whom to greet.
+/// The request: the names to greet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Round(Vec<String>);
 

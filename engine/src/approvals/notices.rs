@@ -120,7 +120,7 @@ fn waiting_text(case: &ApprovalRecord, at: Timestamp) -> String {
 
 fn plan_changed_text(case: &ApprovalRecord, votes: usize, at: Timestamp) -> String {
     let void = match votes {
-        0 => "no votes had been cast".into(),
+        0 => "no votes were cast".into(),
         1 => "one vote is void".into(),
         more => format!("{more} votes are void"),
     };

@@ -9,7 +9,7 @@ use crate::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::{marker::PhantomData, time::Duration};
 
-/// Child executions whose behaviour on compensation is not chosen yet; only then they become a step.
+/// Child executions whose behaviour on compensation is not chosen yet; only then can they become a step.
 ///
 /// ```
 /// # use engine::*;

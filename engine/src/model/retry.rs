@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_lies_between_half_and_the_whole_of_its_step() {
+    fn a_wait_is_between_half_and_all_of_its_step() {
         let policy = RetryPolicy::default();
         for seed in 0..1_000 {
             let wait = policy.delay(3, seed).unwrap();

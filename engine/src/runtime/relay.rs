@@ -62,7 +62,7 @@ pub(crate) fn moved_on(record: &Record, wanted: Revision) -> String {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Returns the result of `told`. Relays the event to another engine if this one cannot read the execution.
+    /// Returns the result of the call. Relays the event to another engine if this one cannot read the execution.
     pub(crate) async fn or_relayed(
         &self,
         id: ExecutionId,

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misread_filter_names_the_place_what_was_expected_and_the_nearest_word() {
+    fn an_invalid_filter_is_reported_with_its_position_the_expected_input_and_a_suggestion() {
         let unknown = misread("tenat = acme");
         assert_eq!((unknown.at, unknown.nearest.as_deref()), (1, Some("tenant")));
         assert!(unknown.to_string().contains("did you mean tenant?"), "{unknown}");

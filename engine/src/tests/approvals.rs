@@ -142,7 +142,7 @@ fn a_person_has_one_vote_even_with_delegations() {
     asked.cast(vote).unwrap();
 
     assert!(matches!(asked.agree("dan", &["ops"]), Err(Refusal::VotedBefore { .. })), "in their own right");
-    assert!(matches!(asked.agree("ada", &["ops"]), Err(Refusal::VotedBefore { .. })), "who was voted for");
+    assert!(matches!(asked.agree("ada", &["ops"]), Err(Refusal::VotedBefore { .. })), "the person voted for");
     let vote = on_behalf(&asked, "bob");
     assert!(matches!(asked.cast(vote), Err(Refusal::VotedBefore { .. })), "for another");
     asked.agree("carl", &["ops"]).unwrap();
@@ -164,7 +164,7 @@ fn a_vote_can_be_withdrawn_before_the_decision_and_cast_again() {
     );
     asked.agree("ada", &["ops"]).unwrap();
     asked.agree("bob", &["ops"]).unwrap();
-    assert!(asked.withdraw("ada").is_err(), "what is decided is decided");
+    assert!(asked.withdraw("ada").is_err(), "a decision is final");
     assert_eq!(asked.exec.state, State::Listening);
 }
 

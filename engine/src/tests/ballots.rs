@@ -243,7 +243,7 @@ impl History {
         let before = self.asked.exec.clone();
         let event = self.event();
         let Ok(taken) = self.asked.take(event) else {
-            assert_eq!(self.asked.exec.ballot, before.ballot, "what is refused changes nothing");
+            assert_eq!(self.asked.exec.ballot, before.ballot, "a refused event changes nothing");
             return;
         };
         if taken.execution.states_entered != before.states_entered {

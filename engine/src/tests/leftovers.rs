@@ -33,7 +33,7 @@ async fn leftovers_of_a_termination_are_stuck_until_they_are_released() {
     let bench = Bench::new();
     let id = terminated(&bench).await;
     assert_eq!(found(&bench, "").await, [id]);
-    assert_eq!(found(&bench, "stuck").await, [id], "an operator has to look at it");
+    assert_eq!(found(&bench, "stuck").await, [id], "an operator must act on it");
 
     bench.engine.deliver(id, Event::LeftoversReleased(order("olga"))).await.unwrap();
     bench.settle(MINUTE).await;

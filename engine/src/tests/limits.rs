@@ -295,7 +295,7 @@ async fn attempts_start_at_the_rate_of_their_limit() {
         begun.push(bench.platform.begun().len());
         bench.clock.advance(5 * SECOND);
     }
-    assert_eq!(begun, [4, 5, 6, 7, 8, 9], "the other cluster has a rate of its own");
+    assert_eq!(begun, [4, 5, 6, 7, 8, 9], "the other cluster has a separate rate");
 }
 
 /// S44: a paused execution does not release its own limits when it is resumed; the step still waits for its key.

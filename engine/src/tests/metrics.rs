@@ -50,7 +50,7 @@ async fn the_progress_of_an_attempt_is_available_while_it_runs_in_this_process()
     assert_eq!(bench.another().progress_note(id), None, "another process cannot know");
     bench.platform.gate.as_ref().unwrap().add_permits(1);
     work.await.unwrap();
-    assert_eq!(bench.engine.progress_note(id), None, "it is over");
+    assert_eq!(bench.engine.progress_note(id), None, "it has ended");
 }
 
 /// Waits for a signal, with a promised end in an hour.

@@ -207,7 +207,7 @@ async fn a_result_that_cannot_be_stored_parks_the_execution_and_notifies_operato
         assert!(told.iter().any(|told| String::from_utf8_lossy(&told.body).contains("commit_refused")));
         let done = bench.outside.done.load(Ordering::SeqCst);
         bench.settle().await;
-        assert_eq!(bench.outside.done.load(Ordering::SeqCst), done, "it is not tried again by itself");
+        assert_eq!(bench.outside.done.load(Ordering::SeqCst), done, "it is not retried automatically");
     }
 }
 

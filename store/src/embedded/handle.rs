@@ -19,10 +19,10 @@ use tokio::sync::{Semaphore, mpsc::UnboundedSender, oneshot};
 /// The unit of the inbox, in bytes.
 pub(super) const ROOM: usize = 1 << 10;
 
-/// A store in a folder of its own, for one process.
+/// A store in its own folder, for one process.
 ///
-/// [`Embedded::close`] leaves it tidy; a store that is dropped, or whose process is killed, loses nothing that was
-/// acknowledged and opens a little slower.
+/// Call [`Embedded::close`] at the end. A store that is dropped, or whose process is killed, loses no acknowledged
+/// commit and opens a little slower.
 pub struct Embedded {
     pub(super) shared: Arc<Shared>,
     pub(super) inbox: UnboundedSender<Work>,

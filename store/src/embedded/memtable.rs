@@ -177,8 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_looked_for_in_vain_is_known_to_be_absent_until_it_comes_and_never_when_it_may_have_come_and_left()
-     {
+    fn a_missing_key_is_cached_as_absent_until_it_is_written_and_never_after_a_possible_write() {
         let mut memtable = Memtable::default();
         memtable.cache_absent(b"key", memtable.removals());
         assert!(memtable.is_absent(b"key") && !memtable.is_absent(b"other"));

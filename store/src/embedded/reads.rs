@@ -254,7 +254,7 @@ impl Shared {
         }
     }
 
-    /// When a task is due, and how often it has been handed out.
+    /// Returns when a task is due, and its delivery count.
     pub(crate) fn due_and_deliveries(&self, id: TaskId) -> Option<(Timestamp, u32)> {
         lock_unpoisoned(&self.tasks).get(id).map(|held| (held.due, held.deliveries))
     }

@@ -80,7 +80,7 @@ pub(super) fn encrypt(
     Ok(bytes)
 }
 
-/// Returns what was sealed in `body`, or `None` if it was not sealed with `secret` about `about`.
+/// Decrypts `body`, or returns `None` if it was not encrypted with `secret` and `about`.
 pub(super) fn decrypt(body: &EncryptedBody<'_>, secret: &Secret, about: &str) -> Option<Vec<u8>> {
     secret.decrypt(&[body.head, about.as_bytes()].concat(), body.sealed)
 }

@@ -221,7 +221,7 @@ impl KeyFolder {
         sync(&self.dir)
     }
 
-    /// Writes a file of its own, on disk when this returns.
+    /// Writes a new file, which is on disk when this returns.
     fn write<T: Serialize>(&self, content: &T) -> Result<PathBuf, Error> {
         let name = random::name().map_err(|why| Error::Unavailable { why })?;
         let path = self.dir.join(format!("{name}.new"));

@@ -2,7 +2,7 @@
 
 use crate::{Entry, Epoch, ExecutionId, Put, Read, Record, Revision, Sequence, Task, TaskId};
 
-/// A change, applied whole or not at all. Empty parts change nothing.
+/// A change, applied completely or not at all. Empty parts change nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
     /// The execution's next version.

@@ -1,4 +1,4 @@
-//! Identities, counters and instants, each a type of its own so that none passes for another.
+//! Ids, counters and times. Each is a separate type, so that they cannot be confused.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time::Duration};
@@ -123,12 +123,12 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Counts the commits of a whole store, from 1. A document's version is the sequence of the commit that wrote it, so a
+/// Counts the commits of a store, from 1. A document's version is the sequence of the commit that wrote it, so a
 /// document deleted and made again is never mistaken for the old one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
 
-/// A fencing token: grows with every lease a store hands out, over restarts too. Of two holders of one task, the one
+/// A fencing token: grows with every lease of a store, over restarts too. Of two holders of one task, the one
 /// with the smaller epoch is late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u64);

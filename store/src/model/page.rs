@@ -7,7 +7,7 @@ use crate::{Entry, Sequence};
 pub struct Page<T, C> {
     /// The items, in order.
     pub items: Vec<T>,
-    /// Pass it as `after` to go on; `None` at the end.
+    /// The `after` of the next call; `None` at the end.
     pub next: Option<C>,
 }
 

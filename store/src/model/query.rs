@@ -114,7 +114,7 @@ fn values<'a>(record: &'a Record, field: &str) -> Box<dyn Iterator<Item = &'a st
 pub struct Found {
     /// The records, by id (oldest first).
     pub items: Vec<Record>,
-    /// Pass it as `after` to go on; `None` at the end.
+    /// The `after` of the next call; `None` at the end.
     pub next: Option<ExecutionId>,
     /// True if the page ended at the limit of examined records; there may be more after `next`.
     pub partial: bool,

@@ -48,7 +48,7 @@ pub struct Record {
     pub body: Vec<u8>,
 }
 
-/// One line of an execution's history: what happened, by whom, and from where to where it led.
+/// One entry of an execution's history: the event, its actor, and the states before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its place in the store's history, set by the store; entries of one commit share it and keep their order.

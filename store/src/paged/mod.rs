@@ -1,7 +1,12 @@
 //! A store whose large bodies are stored as pages, so that the size of rows is bounded.
 //!
 //! [`paged`] wraps any [`Store`]. A body of a record or a document over [`INLINE_LIMIT`] is split into pages of at
-//! most
+//! most 48 KiB, each a document of the collection [`PAGES`], and its row has a head with their names and digests. A
+//! commit writes the changed pages and removes unused ones together with the head. Shorter bodies are stored
+//! unchanged, and bodies of earlier versions can be read. `docs/adr/0031-large-bodies-are-stored-as-pages.md` has the
+//! format.
+//!
+//! Invariant: a reader of this store never sees a head, and the removal of an owner removes its pages.
 
 mod cache;
 mod head;

@@ -48,7 +48,7 @@ const EPOCHS: &str = "SELECT setval('epochs', greatest(last_value, $1)) FROM epo
 const UPDATE_TENANTS: &str = "UPDATE tasks t SET tenant = e.tenant FROM executions e WHERE e.id = t.execution AND t.tenant <> e.tenant";
 
 impl Postgres {
-    /// Writes everything to `out`, as of one commit; others go on meanwhile. Counts what was written.
+    /// Writes everything to `out`, as of one commit; other processes continue meanwhile. Returns the counts.
     ///
     /// # Errors
     /// [`Error::Refused`] when the store is to move and is held, or other processes are at work;

@@ -75,6 +75,6 @@ async fn kills_under_load_leave_a_snapshot_and_no_more_journal_than_promised() {
     let (bytes, _) = files(&journal);
     let last = files(&snapshot).0;
     let most = 2 * threshold.max(last) + threshold + 4 * options().segment_bytes;
-    assert!(bytes <= most, "{bytes} bytes of journal beside a snapshot of {last}");
+    assert!(bytes <= most, "{bytes} bytes of journal with a snapshot of {last}");
     store.close().await.unwrap();
 }

@@ -15,7 +15,7 @@ const FOLDER: &str = "STORE_KILLED_FOLDER";
 
 /// The process to be killed: it prints each commit after its acknowledgement.
 #[tokio::test]
-#[ignore = "run by the test below, in a process of its own"]
+#[ignore = "run by the test below, in a separate process"]
 async fn commits_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let (store, report) = open(Path::new(&folder), options());

@@ -41,7 +41,7 @@ pub enum Probe<O> {
     Done(O),
     /// It did not take effect; send it again.
     NotDone,
-    /// It is still at work; look again.
+    /// It is still running; check again.
     Running,
     /// The object that it acted on no longer exists.
     Gone,

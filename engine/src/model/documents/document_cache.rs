@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_version_is_another_document() {
+    fn another_version_is_not_cached() {
         let parsed = DocumentCache::default();
         let body = vec![b' '; MIN_DOCUMENT_SIZE];
         let document = |version| Document {

@@ -88,7 +88,11 @@ async fn a_trigger_starts_an_occurrence_at_once_even_while_the_schedule_is_pause
 
     assert_eq!((fired.len(), fired[0].nominal), (1, asked.nominal));
     assert_eq!((fired[0].origin, fired[0].by.as_deref()), (Origin::Trigger, Some("olga")));
-    assert_eq!(bench.record(fired[0].execution).await.requested_by, "ada", "who set it never decides on it");
+    assert_eq!(
+        bench.record(fired[0].execution).await.requested_by,
+        "ada",
+        "the person who set it cannot approve it"
+    );
     // The overlap policy applies, and the same moment has two occurrences.
     bench.engine.trigger_schedule(&schedule, "olga", None).await.unwrap();
     assert_eq!(bench.look().await, []);
@@ -171,7 +175,7 @@ async fn a_deleted_schedule_starts_nothing_and_keeps_its_history() {
     let rows = bench.rows().await;
     assert_eq!(rows.iter().map(|row| row.fate).collect::<Vec<_>>(), [Fate::Fired, Fate::Skipped]);
     assert_eq!(rows[1].reason, "the schedule was deleted by olga");
-    assert!(bench.record(first).await.open, "what runs goes on");
+    assert!(bench.record(first).await.open, "running executions continue");
     let gone = bench.engine.delete_schedule("hourly", "olga", None).await.unwrap_err();
     assert!(gone.to_string().contains("schedule.unknown"), "{gone}");
     let again = bench.set(hourly(json!({}))).await;

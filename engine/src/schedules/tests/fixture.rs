@@ -91,7 +91,7 @@ impl Action for TakeBack {
     type Platform = ();
     type Output = ();
     async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
-        if self.sticks { Err(ActionError::permanent(STICKS, "it cannot be taken back")) } else { Ok(()) }
+        if self.sticks { Err(ActionError::permanent(STICKS, "it cannot be undone")) } else { Ok(()) }
     }
 }
 

@@ -97,7 +97,7 @@ async fn a_run_is_cancelled_or_terminated_for_the_next_which_starts_when_it_has_
     for (overlap, outcome) in [(Overlap::CancelOther, "cancelled"), (Overlap::TerminateOther, "terminated")] {
         let bench = Bench::with(Schedule { overlap, pause_on_failure: true, ..hourly(json!({})) }).await;
         let first = bench.pass(HOUR).await.remove(0);
-        assert_eq!(bench.pass(HOUR).await, [], "{overlap:?}: not beside the first");
+        assert_eq!(bench.pass(HOUR).await, [], "{overlap:?}: not during the first run");
         assert_eq!(bench.record(first.execution).await.reason.as_deref(), Some(outcome));
 
         let next = bench.look().await;

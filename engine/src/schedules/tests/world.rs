@@ -101,7 +101,7 @@ impl World {
             && self.schedule.overlap != Overlap::Allow
         {
             let open = self.status.running.iter().filter(|run| !self.is_over(run));
-            assert_eq!(open.count(), 0, "{start:?} is started beside another run");
+            assert_eq!(open.count(), 0, "{start:?} is started during another run");
         }
         for (nominal, row) in decision.rows {
             if let Some(before) = self.rows.get(&nominal) {

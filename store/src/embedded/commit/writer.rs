@@ -36,10 +36,10 @@ const GROUP_COMMITS: u32 = 4096;
 const INLINE_AFTER: u32 = 4;
 /// The additional size of a frame, beyond twice the counted size of a commit, in bytes.
 const MARGIN: usize = 4 << 10;
-/// A group waits no longer than this before the index has too much to take over.
+/// The longest wait of a group while the index has a backlog.
 const BACKPRESSURE_LIMIT: Duration = Duration::from_millis(40);
 
-/// A commit and who waits for it.
+/// A commit and its waiting caller.
 pub(crate) struct Request {
     pub(crate) commit: Commit,
     pub(crate) bytes: usize,
@@ -186,7 +186,7 @@ impl Writer {
         Group::new(Sequence(self.shared.memtable().last().0.saturating_add(1)))
     }
 
-    /// Commits `request` together with all that waits behind it; returns what is not a commit.
+    /// Commits `request` together with all commits behind it. Returns a request that is not a commit.
     fn group(&mut self, request: Box<Request>, inbox: &mut Inbox) -> Option<Work> {
         if let Err(error) = self.ready() {
             let _ = request.reply.send(Err(error));

@@ -1,4 +1,4 @@
-//! How often each task has been handed out, over a kill: `deliveries.log`.
+//! The delivery counts of tasks, which survive a kill: `deliveries.log`.
 //!
 //! Best effort by design: a row is written before a lease is given, and never synced, so it outlives the process but
 //! perhaps not a power cut. Rows of 40 bytes: `execution 16 | visit u32 | slot u32 | since u64 | deliveries u32 |
@@ -51,7 +51,7 @@ fn decode(row: &[u8]) -> Option<((TaskId, Sequence), u32)> {
 pub(crate) struct Delivered(Vec<((TaskId, Sequence), u32)>);
 
 impl Delivered {
-    /// How often `id` has been handed out since the commit `since`.
+    /// Returns the delivery count of `id` since the commit `since`.
     pub(crate) fn count(&self, id: TaskId, since: Sequence) -> u32 {
         // The last written of several rows counts, and sorting has put it last.
         let behind = self.0.partition_point(|(of, _)| *of <= (id, since));

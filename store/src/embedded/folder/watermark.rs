@@ -1,4 +1,4 @@
-//! The hint `HEAD`: how far commits had been acknowledged, rewritten in place about once a second and on closing.
+//! The watermark `HEAD`: the last acknowledged commit, rewritten in place about once a second and on closing.
 //!
 //! It is never ahead of durable commits and may be behind. So it can prove that commits are missing, but never that
 //! none are. 32 bytes: `magic u32 | crc32c u32 (of what follows) | sequence u64 | opens u64 | zeros`.

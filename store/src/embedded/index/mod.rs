@@ -1,4 +1,4 @@
-//! sled as the index: every row of the store, behind the journal, and provably whole or thrown away.
+//! sled as the index: every row of the store, behind the journal, and either proved complete or deleted.
 //!
 //! One thread writes, in batches of about [`BATCH_BYTES`], each followed by a flush: with more buffered sled hangs
 //! (ADR 0002). Rows are grouped in blocks, each of them one row of sled (`block.rs`). Each batch contains statistics
@@ -57,7 +57,7 @@ const PIECES: u8 = 0xC5;
 /// The operations of a batch.
 pub(crate) type Rows<'a> = BTreeMap<&'a [u8], Option<&'a [u8]>>;
 
-/// A key and its whole value.
+/// A key and its complete value.
 pub(crate) type Found = (Box<[u8]>, Value);
 
 /// An open index.

@@ -87,7 +87,7 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// One row of a frame: its commit, its key, and where its value lies.
+/// One row of a frame: its commit, its key, and the position of its value.
 pub(crate) struct Row<'a> {
     pub(crate) sequence: Sequence,
     pub(crate) key: &'a [u8],
@@ -360,7 +360,7 @@ mod tests {
             payload[at - HEADER] ^= 0x5A;
             let mut bytes = Header { crc: crc32c::crc32c(&payload), ..frame.header }.write();
             bytes.extend_from_slice(&payload);
-            // It may unpack to other rows of the same length; it must come back.
+            // It may unpack to other rows of the same length, but must not panic.
             drop(Frame::new(bytes));
         }
     }

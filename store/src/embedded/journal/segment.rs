@@ -132,7 +132,7 @@ impl Segment {
         self.end == HEADER as u64
     }
 
-    /// Appends `frame` with one write. Only a frame longer than a whole segment grows the file.
+    /// Appends `frame` with one write. Only a frame longer than a segment grows the file.
     pub(crate) fn append(&mut self, frame: &[u8]) -> io::Result<()> {
         self.file.write_all_at(frame, self.end)?;
         self.end = self.end.saturating_add(frame.len() as u64);
@@ -161,9 +161,9 @@ pub(crate) struct Header {
 /// Why a header could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// It is not whole.
+    /// It is incomplete.
     Damaged,
-    /// It is whole and of a format that this version does not know.
+    /// It is complete and of a format that this version does not know.
     Newer(u32),
 }
 

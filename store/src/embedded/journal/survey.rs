@@ -54,7 +54,7 @@ pub(crate) struct Survey {
     pub(crate) damage: Vec<Damage>,
     /// Bytes that are not zero behind the last readable frame, and where they begin.
     pub(crate) torn: Option<(PathBuf, u64, u64)>,
-    /// Segments whose header is damaged; their frames are read all the same.
+    /// Segments whose header is damaged; their frames are read anyway.
     pub(crate) headers: Vec<PathBuf>,
     /// How many segments there are.
     pub(crate) segments: usize,
@@ -230,7 +230,7 @@ impl Window {
         Ok(self.bytes.get(from..to).unwrap_or_default())
     }
 
-    /// The whole frame at `offset`, if its commits are not older than `expected`.
+    /// Returns the complete frame at `offset`, if its commits are not older than `expected`.
     fn frame_at(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
         let Some(header) = frame::Header::read(self.bytes_at(offset, frame::HEADER)?) else {
             return Ok(None);

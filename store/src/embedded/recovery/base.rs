@@ -48,7 +48,8 @@ impl Choice {
 
 /// Returns the best base.
 ///
-/// # Errors Returns [`Error::Refused`] if none leads to every acknowledged commit, with the problems and the remedy.
+/// # Errors
+/// Returns [`Error::Refused`] if none leads to every acknowledged commit, with the problems and the remedy.
 pub(crate) fn choose(evidence: &Evidence) -> Result<Choice, Error> {
     let acknowledged = evidence.acknowledged();
     let index = evidence.index.iter().map(|found| (Base::Index, found.stats.applied, found.stats.touched));

@@ -1,6 +1,6 @@
 //! Opening: decides which parts are valid, what to replay, and when to refuse.
 //!
-//! Three things can hold the state: the index (if its scan proves it whole), a snapshot, and the journal. A base is
+//! Three things can hold the state: the index (if its scan proves it complete), a snapshot, and the journal. A base is
 //! an index, a snapshot or nothing, from which the journal leads without a gap to the last commit. The opening
 //! refuses only if no base does, or if commits known to have been acknowledged would be missing.
 

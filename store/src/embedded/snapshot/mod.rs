@@ -1,7 +1,8 @@
 //! Snapshots: every row at one time, `snapshot/<sequence>.snap`, from which the journal is replayed.
 //!
 //! A snapshot is fuzzy: the index changes while it is copied. It contains every commit up to `applied`, and parts of
-//! those up to `touched`; replaying the journal from `applied` converges, because each change replaces or deletes a
+//! the commits up to `touched`; replaying the journal from `applied` converges, because each change replaces or
+//! deletes a
 //! complete row. Blocks:
 //! `magic u32 | payload bytes u32 | rows u32 | crc32c u32 (of the eight bytes before and the payload)`, rows as in a
 //! frame but never deleted. If LZ4 makes them shorter, the payload is `rows bytes u32` and the packed rows. The first
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_itself_is_packed_and_comes_back_as_it_was_and_so_does_what_was_never_packed() {
+    fn packed_and_unpacked_blocks_are_read_back_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let rows: Vec<_> = (0..900_u32)
             .map(|n| (n.to_be_bytes().to_vec(), br#"{"state":"Reviewing","reason":null}"#.repeat(8)))
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_a_newer_format_and_a_packed_block_that_lies_are_refused() {
+    fn a_newer_format_and_an_invalid_packed_block_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder(dir.path())).unwrap();
         let refused = |head: u32, payload: &[u8]| {

@@ -35,7 +35,7 @@ pub(crate) fn write(
         index.note_progress();
         let rows = index.range(from.as_ref().map(Vec::as_slice), &[key::CHUNK], STEP)?;
         for (key, value) in &rows {
-            // A row that is not whole must not displace the snapshot that may still have it.
+            // A damaged row must not replace the snapshot that may still have it.
             codec::check(key, value.as_ref()).map_err(|why| codec::corrupt(key, why))?;
             writer.put(key, value.as_ref()).map_err(|error| failed(dir, &error))?;
             trim.sample_key(key);

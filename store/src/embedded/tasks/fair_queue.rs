@@ -25,7 +25,7 @@ type NamedSlot = (Arc<str>, TenantSlot);
 
 struct TenantQueue {
     name: Arc<str>,
-    /// By when each may be handed out.
+    /// The tasks, by the time from which they can be leased.
     tasks: BTreeSet<(Timestamp, TaskId)>,
     /// The number of its last turn; 0 if it never had one.
     last_turn: u64,
@@ -94,7 +94,7 @@ impl FairQueue {
         })
     }
 
-    /// When the next task can be handed out.
+    /// Returns when the next task can be leased.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.firsts.first().map(|(first, _)| *first)
     }

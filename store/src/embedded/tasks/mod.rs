@@ -42,7 +42,7 @@ pub(crate) enum Change {
     Tenant(ExecutionId, String),
 }
 
-/// A task just handed out.
+/// A task that was just leased.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PickedTask {
     pub(crate) id: TaskId,
@@ -82,7 +82,7 @@ impl Tasks {
         self.leases.get(&id).is_some_and(|lease| lease.epoch == epoch)
     }
 
-    /// Keeps `id` from being handed out until [`Tasks::apply`] or [`Tasks::unclaim`].
+    /// Prevents a lease of `id` until [`Tasks::apply`] or [`Tasks::unclaim`].
     pub(crate) fn claim(&mut self, id: TaskId) {
         self.settling.insert(id);
     }
@@ -185,7 +185,7 @@ impl Tasks {
         true
     }
 
-    /// Counts every task as handed out at least once.
+    /// Counts every task as delivered at least once.
     pub(crate) fn count_all(&mut self) {
         self.states.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
     }
@@ -212,7 +212,7 @@ impl Tasks {
         true
     }
 
-    /// When the next task can be handed out.
+    /// Returns when the next task can be leased.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.queue.first()
     }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_whose_settling_is_on_its_way_is_not_handed_out() {
+    fn a_task_that_is_being_settled_is_not_leased() {
         let mut tasks = Tasks::new(1);
         tasks.apply(put(1));
         let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);

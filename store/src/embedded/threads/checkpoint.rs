@@ -1,4 +1,4 @@
-//! Checkpoints: a snapshot of the index, and the end of the journal before it. Commits go on meanwhile.
+//! Checkpoints: a snapshot of the index, and the end of the journal before it. Commits continue meanwhile.
 
 use crate::{
     Error, Sequence,
@@ -49,7 +49,7 @@ fn is_due(shared: &Shared) -> bool {
     shared.counters.since_checkpoint.load(Ordering::Relaxed) >= threshold
 }
 
-/// Waits until the index has what was acknowledged before.
+/// Waits until the index has all earlier acknowledged commits.
 fn catch_up(shared: &Shared) -> Result<(), Error> {
     let target = shared.memtable().last();
     loop {

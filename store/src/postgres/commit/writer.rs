@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_COMMITS: usize = 512;
 
-/// A commit and who waits for it.
+/// A commit and its waiting caller.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) commit: Commit,

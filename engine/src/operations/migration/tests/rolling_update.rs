@@ -20,7 +20,7 @@ impl Bench {
         new.start(data, Request::by(&Person::new("ada", ["staff"]))).await.unwrap().id
     }
 
-    /// Returns the result of `told`, which runs while `other` works and time passes.
+    /// Returns the result of the future, which runs while `other` works and time passes.
     async fn while_working<T>(&self, other: &Engine<()>, told: impl Future<Output = T>) -> T {
         let working = async {
             loop {
