@@ -5,7 +5,7 @@
 //! acknowledged. Two implementations are here: [`Memory`], the reference semantics, and [`Embedded`], a synced
 //! journal with sled as the index behind it. Both pass [`conformance`].
 //!
-//! This crate knows no workflow and no tenant; what a record means is the engine's affair.
+//! This crate knows no workflow and no tenant; the engine defines the meaning of records.
 
 pub mod conformance;
 #[cfg(feature = "embedded")]

@@ -63,7 +63,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         loop {
             let Some((mut batch, version)) = load(self, id).await? else { return Ok(None) };
             if expected.is_some_and(|expected| expected != version) {
-                return Err(store::Error::Conflict { what: format!("batch {id} has gone on, and it") }.into());
+                return Err(store::Error::Conflict { what: format!("batch {id}") }.into());
             }
             if batch.ended_at.is_some() {
                 return Ok(Some(batch));

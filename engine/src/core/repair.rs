@@ -34,7 +34,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if let Repair::MarkDone { evidence, .. } | Repair::MarkNotDone { evidence, .. } = &repair
             && evidence.trim().is_empty()
         {
-            return Err(bad_repair("evidence", "say what shows it"));
+            return Err(bad_repair("evidence", "name the evidence"));
         }
         self.note_repair(&repair, order);
         match self.exec.phase.clone() {

@@ -6,9 +6,9 @@ use super::transition::TransitionCtx;
 use crate::{Act, Attribution, Branch, MadeRepair, Refusal, Repair, ResultSource, Step, Workflow};
 use serde_json::Value;
 
-/// The longest text of an error that a noted repair keeps, in characters.
+/// The longest error text in a recorded repair, in characters.
 const ERROR_CHARS: usize = 400;
-/// The most errors that a noted repair keeps.
+/// The most errors in a recorded repair.
 const ERRORS: usize = 8;
 
 /// Refuses a stated result for an action whose result is an observation or a decision.

@@ -125,15 +125,15 @@ mod tests {
         let of =
             AuditContext { by: "ada".into(), operation: "POST /v1/notes".into(), path: "/v1/notes".into() };
 
-        with_actor(of.clone(), with_reason("she was asked to", engine.transact(true, write))).await.unwrap();
+        with_actor(of.clone(), with_reason("her manager asked", engine.transact(true, write))).await.unwrap();
         with_actor(of, engine.transact(false, write)).await.unwrap();
-        with_reason("it is its own", engine.transact(true, write)).await.unwrap();
+        with_reason("outside of any request", engine.transact(true, write)).await.unwrap();
 
         let entries = history(&store).await;
         assert_eq!(entries.len(), 1, "dry runs and changes by the engine itself have no author");
         assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", AuditContext::no_execution()));
         let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
-        assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("she was asked to")));
+        assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("her manager asked")));
         let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;
         assert!(entries[0].sequence < version, "the second write came later");
     }

@@ -119,7 +119,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 StartResult::Not(StartOutcome::Refused(why))
             }
             Err(StartFailure::Later(why)) => {
-                tracing::warn!(schedule = name, nominal = moment, why, "an occurrence has to wait");
+                tracing::warn!(schedule = name, nominal = moment, why, "an occurrence must wait");
                 StartResult::Not(StartOutcome::Later)
             }
         })

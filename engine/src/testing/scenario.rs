@@ -24,17 +24,15 @@ pub enum Fault {
 
 impl Fault {
     pub(crate) fn to_injected(self, code: Option<&str>) -> InjectedFault {
-        let failed = || ActionError::permanent(code.unwrap_or("sweep.failed"), "made to fail");
+        let failed = || ActionError::permanent(code.unwrap_or("sweep.failed"), "injected failure");
         match self {
             Self::FailsBefore | Self::FailsForever => InjectedFault::Before(failed()),
             Self::FailsAfter => InjectedFault::After(failed()),
             Self::Twice => InjectedFault::Twice,
             Self::LostBefore => {
-                InjectedFault::Before(ActionError::unknown("sweep.lost", "made to lose the request"))
+                InjectedFault::Before(ActionError::unknown("sweep.lost", "the request is lost"))
             }
-            Self::LostAfter => {
-                InjectedFault::After(ActionError::unknown("sweep.lost", "made to lose the answer"))
-            }
+            Self::LostAfter => InjectedFault::After(ActionError::unknown("sweep.lost", "the answer is lost")),
         }
     }
 }

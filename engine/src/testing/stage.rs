@@ -252,7 +252,7 @@ impl<W: Workflow> RunEnvironment<W> {
         // Executions that a decision started have no parent.
         let children = all.iter().filter(|record| has_parent(&record.body)).count();
         if links < children {
-            wrong.push(format!("{children} children were started, and {links} are known to a parent"));
+            wrong.push(format!("{children} children were started, but parents have {links} links"));
         }
         Ok(wrong)
     }

@@ -53,7 +53,7 @@ impl History {
                 assert_eq!(self.breaker, Breaker::default(), "an answer resets it");
                 (self.in_a_row, self.spans) = (0, Vec::new());
             } else {
-                assert_eq!(self.breaker, before, "what began before the trip says nothing of after it");
+                assert_eq!(self.breaker, before, "an attempt from before the trip does not count");
             }
         }
         if Some(ending) == self.trial {

@@ -55,5 +55,5 @@ async fn a_request_that_an_earlier_version_accepted_is_not_accepted_again_under_
         .with_idempotency_key("event//a/b%2F1", "another one")
         .with_earlier_key(Some("event//a/b/1".into()));
     let other = bench.engine.start(OneStep::of("acme", "other"), request).await.unwrap();
-    assert!(!other.replayed, "the old key was another request's");
+    assert!(!other.replayed, "the old key belonged to another request");
 }

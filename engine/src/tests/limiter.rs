@@ -38,7 +38,7 @@ fn permits_never_exceed_the_limit_and_an_expired_permit_is_free() {
                         inside[chosen].1 = until.after(5 * SECOND);
                         gate.extend_permit(task, inside[chosen].1, false);
                     }
-                    1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it is inside already"),
+                    1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it already has a permit"),
                     _ => {
                         gate.release(task, now, KeyVerdict::Answered, None);
                         inside.remove(chosen);

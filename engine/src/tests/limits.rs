@@ -311,7 +311,7 @@ async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resum
     bench.engine.deliver(job, Event::ResumeRequested(order())).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 
-    assert_eq!(bench.platform.begun(), Vec::<String>::new(), "the key is closed still");
+    assert_eq!(bench.platform.begun(), Vec::<String>::new(), "the key is still closed");
     bench.engine.open_key(KEY).await.unwrap();
     bench.clock.advance(HOUR);
     bench.engine.run_until_idle().await.unwrap();

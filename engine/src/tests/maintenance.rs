@@ -24,6 +24,6 @@ async fn work_scheduled_before_a_hold_is_listed_and_then_probed_first() {
     assert!(bench.engine.unhold(Timestamp(3)).await.unwrap());
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(id).await, "completed");
-    assert!(bench.platform.probes.load(Ordering::SeqCst) > 0, "it was asked about first");
+    assert!(bench.platform.probes.load(Ordering::SeqCst) > 0, "it was probed first");
     assert!(bench.engine.pending_tasks(None, 10).await.unwrap().items.is_empty());
 }

@@ -42,7 +42,7 @@ async fn the_progress_of_an_attempt_is_available_while_it_runs_in_this_process()
     let bench = Bench::new();
     bench.platform.on("dig", [Reply::Say("2 of 8"), Reply::Gate]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
-    assert_eq!(bench.engine.progress_note(id), None, "nothing is under way");
+    assert_eq!(bench.engine.progress_note(id), None, "no attempt is running");
 
     let work = bench.begin(1).await;
 

@@ -283,7 +283,7 @@ impl Bench {
             }
             tokio::task::yield_now().await;
         }
-        panic!("it never came to that: {:?}", self.platform.log.lock().unwrap());
+        panic!("the condition was never met: {:?}", self.platform.log.lock().unwrap());
     }
 
     /// Runs due tasks and lets time pass until no more can happen within `span`.

@@ -147,5 +147,5 @@ async fn a_task_delivered_again_keeps_its_permit() {
     bench.another().run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(first).await, "completed");
-    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "that one is in doubt, and is asked about");
+    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "its outcome is in doubt, so it is probed");
 }

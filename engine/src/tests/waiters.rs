@@ -62,7 +62,7 @@ fn the_announced_position_is_correct_and_tenants_take_turns() {
             passed.remove(served);
             for (tenant, times) in &mut passed {
                 *times += 1;
-                assert!(*times < TENANTS.len(), "{tenant} was passed over {times} times");
+                assert!(*times < TENANTS.len(), "{tenant} was skipped {times} times");
             }
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) const CASES: &[Named] = &[
     ("one task of a tenant is leased next, whatever a flood of another has waiting", |on| boxed(flood(on))),
     ("of k tenants with something due, each has one of any k leases in a row", |on| boxed(bounded(on))),
-    ("so it is over random histories", |on| boxed(random_histories(on))),
+    ("the same over random histories", |on| boxed(random_histories(on))),
     ("a task in memory is leased in its turn, once, like any other", |on| boxed(at_hand(on))),
     ("a tenant's own tasks are leased by due, first attempts and retries", |on| boxed(within(on))),
     ("a tenant that had nothing due does not save its turns up", |on| boxed(no_saving(on))),
@@ -72,7 +72,7 @@ async fn at_hand(on: On) -> Outcome {
         let at_once = if n % 3 > 0 { on.lease_from_memory("worker", Timestamp(50), TTL) } else { None };
         let lease = match at_once {
             Some(lease) => lease,
-            None => lease_next(&on, 50).await?.ok_or("nothing more is handed out")?,
+            None => lease_next(&on, 50).await?.ok_or("no more tasks are leased")?,
         };
         same("deliveries and end", (lease.deliveries, lease.until), (1, Timestamp(50).after(TTL)))?;
         expect_ok(on.renew(lease.task.id, lease.epoch, Timestamp(60).after(TTL)).await)?;

@@ -5,11 +5,11 @@ use crate::{Attributes, ExecutionId, Query, Record, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 
 pub(super) const CASES: &[Named] = &[
-    ("a search finds what a look at every record finds", |on| boxed(as_a_look(on))),
+    ("a search finds the same records as a full scan", |on| boxed(as_a_look(on))),
     ("a condition means what it says", |on| boxed(meanings(on))),
     ("a search sees the current record", |on| boxed(as_it_stands(on))),
     ("attributes are kept with their record, and go with it", |on| boxed(attributes(on))),
-    ("a value too long for an index is found all the same", |on| boxed(long_values(on))),
+    ("a value that is too long for an index is found too", |on| boxed(long_values(on))),
     ("a search cursor is not moved by records made meanwhile", |on| boxed(stable(on))),
     ("attributes have limits", |on| boxed(limits(on))),
 ];
@@ -112,7 +112,7 @@ async fn found(on: &On, query: &Query, limit: usize) -> Result<Vec<ExecutionId>,
     loop {
         let page = expect_ok(on.search(query, after, limit).await)?;
         expect_true("a page is not longer than asked", page.items.len() <= limit)?;
-        expect_true("who ends early says how to go on", !page.partial || page.next.is_some())?;
+        expect_true("a partial page has a cursor", !page.partial || page.next.is_some())?;
         ids.extend(page.items.iter().map(|record| record.id));
         after = page.next;
         if after.is_none() {
@@ -138,7 +138,7 @@ async fn as_a_look(on: On) -> Outcome {
         let all = expect_ok(on.search(&Query::All, None, 1_000).await)?.items;
         same("all", all.len(), revisions.len())?;
         for record in &all {
-            same("the whole of it", expect_ok(on.load(record.id).await)?.as_ref(), Some(record))?;
+            same("the complete value", expect_ok(on.load(record.id).await)?.as_ref(), Some(record))?;
         }
         for _ in 0..60 {
             let query = query(&mut dice, 2);

@@ -28,7 +28,7 @@ pub struct Faults {
     pub after_batch: Hook,
 }
 
-/// Something to be called, or nothing.
+/// An optional callback.
 #[derive(Default)]
 pub struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
 

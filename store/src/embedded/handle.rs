@@ -27,7 +27,7 @@ pub struct Embedded {
     pub(super) shared: Arc<Shared>,
     pub(super) inbox: UnboundedSender<Work>,
     pub(super) writer: Arc<Mutex<Writer>>,
-    /// How many commits are in the inbox.
+    /// The number of commits in the inbox.
     pub(super) waiting: Arc<AtomicUsize>,
     pub(super) room: Arc<Semaphore>,
     pub(super) readers: Mutex<Option<Arc<Readers>>>,
@@ -48,7 +48,7 @@ pub(super) fn closed() -> Error {
 }
 
 impl Embedded {
-    /// Since when and why the store in `dir`, which is not open, is held.
+    /// Returns the hold of the store in `dir`, which must not be open.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the folder cannot be read.
@@ -94,7 +94,7 @@ impl Embedded {
         result
     }
 
-    /// Commits what waits, brings the index up to date, and ends all threads. Commits from now on are refused.
+    /// Commits all waiting requests, brings the index up to date, and ends all threads. Commits from now on are refused.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if a thread ended in a panic; nothing acknowledged is lost by that.

@@ -20,7 +20,7 @@ pub(crate) fn read(dir: &Path) -> io::Result<Option<Hold>> {
     match fs::read(path(dir)) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| Hold {
             since: Timestamp(0),
-            why: format!("the file {} cannot be understood: {error}", path(dir).display()),
+            why: format!("the file {} is invalid: {error}", path(dir).display()),
         }))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! The acknowledged rows that the index has not taken over yet.
+//! The acknowledged rows that the index has not applied yet.
 //!
 //! A read looks here first and then in the index, in that order: rows leave the memtable only after the index has
 //! them, so whatever was acknowledged before the read began is found in one of the two.
@@ -81,7 +81,7 @@ impl Memtable {
     }
 
     /// Returns `None` if the memtable has no row of `key`, `Some(None)` if it was deleted.
-    #[allow(clippy::option_option, reason = "the two levels mean what the sentence above says")]
+    #[allow(clippy::option_option, reason = "the two levels have the meanings described above")]
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Value>> {
         self.rows.get(key).map(|slot| slot.value.clone())
     }

@@ -53,7 +53,8 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
     let lock = Lock::take(dir)?;
     if dir.join(IMPORTING).exists() {
-        let why = format!("an import into {} was cut short; run `tenure store import` again", dir.display());
+        let why =
+            format!("an import into {} was interrupted; run `tenure store import` again", dir.display());
         return Err(Error::Refused { why });
     }
     let unknown = |error: io::Error| failed("tell the place of", dir, &error);
@@ -130,15 +131,12 @@ fn load_hold(dir: &Path, doubt: Option<String>, tasks: &mut Tasks) -> io::Result
     }
     identity::record(dir)?;
     if let Some(hold) = &hold {
-        tracing::warn!(
-            why = hold.why,
-            "the store is held: nothing is performed until an operator releases it"
-        );
+        tracing::warn!(why = hold.why, "the store is held: no work runs until an operator releases it");
     }
     Ok(hold)
 }
 
-/// All tasks of the index, with the deliveries of the side file.
+/// Reads all tasks of the index, with their delivery counts.
 fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unreadable), Error> {
     const STEP: usize = 256;
     let delivered = deliveries::read(dir);

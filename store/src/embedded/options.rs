@@ -33,7 +33,7 @@ pub struct Options {
     pub quick_sync: Duration,
     /// The process ends if the index has work and makes no progress for this long. Default 30 s.
     pub watchdog: Duration,
-    /// How long opening the index may show no progress before it is rebuilt. Default 60 s.
+    /// The index is rebuilt if opening it makes no progress for this long. Default 60 s.
     pub open_stall: Duration,
     /// The interval of checks of free space, index progress and failed parts. Default 1 s.
     pub tick: Duration,

@@ -52,7 +52,7 @@ struct DocumentRange<'a> {
     limit: usize,
 }
 
-/// Sees rows until it says false.
+/// Receives rows until it returns false.
 type Visit<'a> = &'a mut dyn FnMut(&[u8], Value) -> Result<bool, Error>;
 
 impl DocumentRange<'_> {
@@ -203,7 +203,7 @@ impl Shared {
         for picked in picked {
             match self.body(picked.id) {
                 Ok(Some(body)) => leases.push(leased(holder, picked, body)),
-                // Removed between the pick and the read; its end has been acknowledged.
+                // Removed between the pick and the read, by an acknowledged commit.
                 Ok(None) => {}
                 Err(Error::Corrupt { .. }) => lock_unpoisoned(&self.tasks).exclude(picked.id),
                 Err(error) => {
@@ -238,7 +238,7 @@ impl Shared {
         let mut tasks = lock_unpoisoned(&self.tasks);
         let next = tasks.first(now).filter(|_| held.is_none())?;
         let key = key::task(next);
-        // In its own statement: the memtable is locked no longer than for this.
+        // A separate statement, so that the memtable is locked only for it.
         let waiting = self.memtable().get(&key);
         let (task, _) = codec::task(next, &key, waiting??.as_ref()).ok()?;
         let picked = tasks.pick(now, until, 1).pop()?;
@@ -250,7 +250,7 @@ impl Shared {
 
     fn note_deliveries(&self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) {
         if let Err(error) = lock_unpoisoned(&self.deliveries).append(rows) {
-            self.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
+            self.report(Component::Deliveries, format!("delivery counts cannot be written: {error}"));
         }
     }
 

@@ -154,7 +154,7 @@ impl Shared {
 
     /// The acknowledged value of `key`.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        // In its own statement, so that no lock is held while sled reads.
+        // A separate statement, so that no lock is held while sled reads.
         let waiting = self.memtable().get(key);
         match waiting {
             Some(value) => Ok(value),
@@ -162,14 +162,14 @@ impl Shared {
         }
     }
 
-    /// Hands the acknowledged rows between `from` and `to` to `visit`, in order, until it says false.
+    /// Passes the acknowledged rows between `from` and `to` to `visit`, in order, until it returns false.
     pub(crate) fn scan(
         &self,
         from: Bound<Vec<u8>>,
         to: &[u8],
         visit: impl FnMut(&[u8], Value) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        // In its own statement each time, so that no lock is held while sled reads.
+        // A separate statement each time, so that no lock is held while sled reads.
         self.scan_with(|from, to, limit| self.memtable().range(from, to, limit), from, to, visit)
     }
 
@@ -198,7 +198,7 @@ impl Shared {
             let start = from.as_ref().map(Vec::as_slice);
             let waiting = range(start, to, STEP);
             let indexed = self.index().range(start, to, STEP)?;
-            // Past the end of the shorter of two full pages, the other one says nothing yet.
+            // If two full pages end at different keys, only keys up to the smaller one are known.
             let ends = [
                 waiting.last().filter(|_| waiting.len() == STEP).map(|(key, _)| key.clone()),
                 indexed.last().filter(|_| indexed.len() == STEP).map(|(key, _)| key.clone()),
@@ -263,6 +263,6 @@ impl Lookup for Shared {
 pub(crate) fn lower_priority() {
     const NICE: i32 = 5;
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "this thread works with the priority of all others");
+        tracing::debug!(%error, "this thread keeps its normal priority");
     }
 }

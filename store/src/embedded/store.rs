@@ -128,7 +128,7 @@ impl Store for Embedded {
         ttl: Duration,
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
-        // Most polls find nothing; they cost no hand-over to another thread.
+        // Most polls find nothing, and need no other thread.
         if lock_unpoisoned(&self.shared.tasks).next().is_none_or(|next| next > now) {
             return Ok(Vec::new());
         }
@@ -207,8 +207,7 @@ impl Store for Embedded {
         let blocks =
             |part: &Component| matches!(part, Component::Journal | Component::Index | Component::Space);
         // The writer ends only when it is stopped, or by a bug.
-        let ended =
-            self.inbox.is_closed().then_some("nothing writes to the journal any more; restart the process");
+        let ended = self.inbox.is_closed().then_some("the journal writer has ended; restart the process");
         let (groups, sync_seconds) = {
             let tallies = lock_unpoisoned(&shared.counters.tallies);
             (tallies.groups.clone(), tallies.seconds.clone())

@@ -26,7 +26,7 @@ use std::{
 /// The file of the platform's own key; no tenant can be called so.
 const PLATFORM: &str = "-";
 
-/// The record keys of a platform, in a folder of their own.
+/// The record keys of a platform, in their own folder.
 #[derive(Debug)]
 pub struct KeyFolder {
     dir: PathBuf,
@@ -89,7 +89,7 @@ impl KeyFolder {
         }
         if used && folder.read("")?.is_none() {
             let why = format!(
-                "{}: the platform's record key is not there, but the store holds what it sealed; bring the folder of record keys back",
+                "{}: the platform's record key is missing, but the store has bodies encrypted with it; restore the folder of record keys",
                 folder.file("", "key").display()
             );
             return Err(Error::Refused { why });
@@ -100,7 +100,7 @@ impl KeyFolder {
 
     /// Returns the current key of `owner`, and creates it if it does not exist.
     pub(super) fn key(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
-        // It is looked for each time: another process may have destroyed it.
+        // Read each time, because another process may have destroyed it.
         let file = self.file(owner, "key");
         if let Some(known) = self.cached(owner).filter(|_| file.exists()) {
             return Ok(known);
@@ -235,7 +235,7 @@ impl KeyFolder {
     }
 }
 
-/// The owner's name where a file may be called so, else its digest.
+/// Returns the owner's name if it is a valid file name, otherwise its digest.
 fn file_name(owner: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if owner.len() <= 100 && owner.chars().all(plain) && owner != PLATFORM {

@@ -142,7 +142,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
     fn decrypted_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
         let task = self.decrypted_task(lease.task.clone())?;
         if let Some(Undecryptable { destroyed_at: None, .. }) = Undecryptable::from_body(&task.body) {
-            tracing::error!(task = %task.id, "the record key of a task is missing; bring the folder of record keys back");
+            tracing::error!(task = %task.id, "the record key of a task is missing; restore the folder of record keys");
             return Ok(None);
         }
         Ok(Some(Lease { task, ..lease }))

@@ -5,7 +5,7 @@ use crate::{Entry, Epoch, ExecutionId, Put, Read, Record, Revision, Sequence, Ta
 /// A change, applied completely or not at all. Empty parts change nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// The execution's next version.
+    /// The next version of the execution.
     pub record: Option<Write>,
     /// Documents that must still be as they were read.
     pub reads: Vec<Read>,
@@ -13,7 +13,7 @@ pub struct Commit {
     pub documents: Vec<Put>,
     /// History to append.
     pub journal: Vec<Entry>,
-    /// Work to add, or to move to another moment.
+    /// Work to add, or to move to another time.
     pub schedule: Vec<Task>,
     /// Work that is no longer needed; names that do not exist are ignored.
     pub retire: Vec<TaskId>,

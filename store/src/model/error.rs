@@ -56,10 +56,10 @@ pub enum Error {
         /// The name and the problem.
         what: String,
     },
-    /// There is no room on the disk; nothing was changed and nothing is lost.
+    /// The disk is full; nothing was changed and no data is lost.
     #[error("the store's disk is full: {what}")]
     Full {
-        /// How much is free, how much is wanted, and where.
+        /// The free and the needed space, and the folder.
         what: String,
     },
     /// The store cannot answer; whether a commit became durable is not known.
@@ -68,7 +68,7 @@ pub enum Error {
         /// The cause and the remedy.
         why: String,
     },
-    /// Something stored cannot be read as what it should be.
+    /// Stored data cannot be read.
     #[error("{what} is unreadable: {why}")]
     Corrupt {
         /// Which record, document or file.

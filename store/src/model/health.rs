@@ -29,10 +29,10 @@ pub struct Health {
     pub tasks: u64,
     /// The hold, while no work is leased.
     pub hold: Option<Hold>,
-    /// Free bytes of the volume that the store's folder is on, if it has one and that is known.
+    /// Free bytes of the volume of the store's folder, if there is one and they are known.
     pub free_bytes: Option<u64>,
-    /// Commits that were made durable with one sync. Without bounds where nothing is known of it.
+    /// Commits that were made durable with one sync. Without bounds if unknown.
     pub groups: Histogram,
-    /// How long the device took for a write and its sync, in seconds. Without bounds where nothing is known of it.
+    /// How long the device took for a write and its sync, in seconds. Without bounds if unknown.
     pub sync_seconds: Histogram,
 }

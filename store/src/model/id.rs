@@ -92,7 +92,7 @@ impl fmt::Display for ExecutionId {
     }
 }
 
-/// A text that should name an execution and does not.
+/// An invalid execution id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an execution id: expected a UUID such as 019a9f3c-5b1e-7c3a-9d1e-0123456789ab")]
 pub struct ParseIdError(String);

@@ -16,7 +16,7 @@ pub struct Hold {
 impl Hold {
     /// Creates a hold from now on, by this machine's clock.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "for people to read; nothing is decided by it")]
+    #[expect(clippy::disallowed_methods, reason = "for display only; no decision depends on it")]
     pub fn starting_now(why: impl Into<String>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { since: Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)), why: why.into() }

@@ -2,7 +2,7 @@
 
 use crate::{Entry, Sequence};
 
-/// A part of a list, and where the next part begins.
+/// A part of a list, and the cursor of the next part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T, C> {
     /// The items, in order.

@@ -24,14 +24,14 @@ pub enum Query {
     Is {
         /// A column or an attribute.
         field: String,
-        /// The value, letter by letter.
+        /// The exact value.
         value: String,
     },
     /// A value of the field begins with this.
     StartsWith {
         /// A column or an attribute.
         field: String,
-        /// The beginning, letter by letter.
+        /// The exact prefix.
         with: String,
     },
     /// The field has a value that is not empty.
@@ -43,14 +43,14 @@ pub enum Query {
     CreatedBetween {
         /// The first moment.
         from: Timestamp,
-        /// The first moment that is too late.
+        /// The end, exclusive.
         until: Timestamp,
     },
     /// It was last committed at `from` or later and before `until`.
     UpdatedBetween {
         /// The first moment.
         from: Timestamp,
-        /// The first moment that is too late.
+        /// The end, exclusive.
         until: Timestamp,
     },
 }

@@ -104,7 +104,7 @@ pub struct Lease {
     pub task: Task,
     /// The holder.
     pub holder: String,
-    /// Presented with every write about the task.
+    /// Required for every write about the task.
     pub epoch: Epoch,
     /// How often the task has been delivered since it was scheduled, including this lease. Above 1, an earlier holder
     /// may have done the work and crashed before its commit.
@@ -155,7 +155,7 @@ pub struct Put {
     pub body: Option<Vec<u8>>,
 }
 
-/// A document as a decision saw it; the commit that acts on the decision holds only while this is still so.
+/// A document version that a decision read. The commit of the decision is applied only if the version is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Read {
     /// Which one.

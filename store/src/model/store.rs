@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The most records that one page of [`Store::search`] examines.
 pub const SEARCH_SCAN_LIMIT: usize = 1_000;
 
-/// A durable, shared memory of executions and documents.
+/// Durable, shared storage of executions and documents.
 ///
 /// # Guarantees
 /// An implementor promises, and [`conformance`](crate::conformance) checks:

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeSet, HashMap};
 
-/// How a head begins as JSON. No execution and no document of the engine does.
+/// How a head begins as JSON. No execution and no document of the engine begins like this.
 const BEGINNING: &[u8] = br#"{"$paged":"#;
 /// The version of the layout.
 const VERSION: u32 = 1;

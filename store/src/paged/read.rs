@@ -120,7 +120,7 @@ impl Paged {
                 }
                 Ok(None) => {}
                 Err(error @ Error::Corrupt { .. }) => {
-                    tracing::error!(execution = %id, %error, "a record is passed over");
+                    tracing::error!(execution = %id, %error, "a record is skipped");
                 }
                 Err(error) => return Err(error),
             }

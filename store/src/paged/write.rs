@@ -59,7 +59,7 @@ impl Paged {
                 other => return other,
             }
         }
-        Err(Error::Unavailable { why: "documents of a commit changed too often while it was made".into() })
+        Err(Error::Unavailable { why: "documents of a commit changed too often during its creation".into() })
     }
 
     /// Returns true if the commit neither writes nor removes pages. Almost all commits are like that.

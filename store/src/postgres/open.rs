@@ -76,7 +76,7 @@ impl Postgres {
         shared.check_watermark().await.map_err(|error| unavailable(&error))?;
         shared.register().await?;
         if let Err(error) = shared.create_partitions_ahead().await {
-            tracing::warn!(%error, "the next parts of the history could not be made yet");
+            tracing::warn!(%error, "the next partitions of the history could not be created yet");
         }
         let (inbox, requests) = mpsc::channel(INBOX);
         let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
@@ -162,7 +162,7 @@ async fn wait_for_database(pool: &PgPool, options: &PostgresOptions) -> Result<(
             return Err(Error::Unavailable { why: format!("the database at {host}:{port}: {error}") });
         }
         if !told {
-            tracing::warn!(host, port, %error, patience = ?options.retry_timeout, "the database is away; waiting for it");
+            tracing::warn!(host, port, %error, patience = ?options.retry_timeout, "the database is unavailable; waiting for it");
             told = true;
         }
     }

@@ -123,7 +123,7 @@ impl Shared {
         sqlx::query(NO_TIMEOUT).execute(&mut *on).await.map_err(failed)?;
         let empty: bool = sqlx::query_scalar(EMPTY).fetch_one(&mut *on).await.map_err(failed)?;
         if !empty {
-            let why = format!("schema {} holds something; an import needs an empty one", self.options.schema);
+            let why = format!("schema {} is not empty; an import needs an empty one", self.options.schema);
             return Err(Error::Refused { why });
         }
         let mut lines = Reader::new(from);
@@ -201,9 +201,7 @@ impl Chunk {
 
     async fn save(&mut self, on: &mut PgConnection) -> Result<(), Error> {
         let saved = save::save(on, &self.state, &self.touched, Sequence(0), &Before::default()).await;
-        saved.map_err(|error| Error::Refused {
-            why: format!("the database does not take the export: {error}"),
-        })?;
+        saved.map_err(|error| Error::Refused { why: format!("the database refuses the export: {error}") })?;
         self.state = State::default();
         self.touched = Touched::default();
         self.rows = 0;

@@ -147,7 +147,10 @@ async fn another_process_does_not_use_a_key_after_its_destruction() {
     assert!(Undecryptable::from_body(&bodies(&here, 1).await[0]).is_some());
     here.commit(about(2, "acme", "onboarding")).await.unwrap();
     assert_eq!(bodies(&there, 2).await, [WORDS; 3], "later bodies have a new key");
-    assert!(Undecryptable::from_body(&bodies(&there, 1).await[0]).is_some(), "which does not open what was");
+    assert!(
+        Undecryptable::from_body(&bodies(&there, 1).await[0]).is_some(),
+        "a new key does not decrypt earlier bodies"
+    );
 }
 
 /// Killed between recording the destruction and removing the key.
@@ -181,7 +184,7 @@ async fn a_body_cannot_be_exchanged_for_another() {
 
     let said = Undecryptable::from_body(&store.load(id(2)).await.unwrap().unwrap().body).unwrap();
 
-    assert_eq!(said.destroyed_at, None, "that is trouble, and no destruction");
+    assert_eq!(said.destroyed_at, None, "this is an error, not a destruction");
 }
 
 #[tokio::test]
@@ -215,7 +218,7 @@ fn a_lost_key_folder_is_an_error_and_is_not_recreated() {
     let refused = KeyFolder::open(&dir.path().join("lost"), secret('a'), &[], true);
 
     assert!(
-        matches!(&refused, Err(Error::Refused { why }) if why.contains("bring the folder")),
+        matches!(&refused, Err(Error::Refused { why }) if why.contains("restore the folder")),
         "{refused:?}"
     );
 }

@@ -170,7 +170,7 @@ async fn a_hold_survives_a_kill_and_a_damaged_hold_file_also_holds() {
     fs::write(folder.path().join("HELD"), "{").unwrap();
     let (store, _) = open(folder.path(), options());
     let hold = store.current_hold().await.unwrap().unwrap();
-    assert!(hold.why.contains("cannot be understood"), "{hold:?}");
+    assert!(hold.why.contains("is invalid"), "{hold:?}");
     assert_eq!(released(&store).await, 2);
 }
 

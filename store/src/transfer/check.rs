@@ -89,7 +89,7 @@ fn check_journal(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
         Ok(())
     })?;
     (report.journal_to, report.frames, report.commits) = (survey.last, survey.frames, survey.commits);
-    let advice = "the next start makes it good from the index or a snapshot, or says that it cannot";
+    let advice = "the next start repairs it from the index or a snapshot, or reports that it cannot";
     report.problems.extend(survey.damage.iter().map(|damage| format!("{damage}; {advice}")));
     report.problems.extend(
         survey.headers.iter().map(|path| format!("{} has a damaged header; {advice}", path.display())),

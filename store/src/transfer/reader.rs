@@ -79,7 +79,8 @@ impl<R: Read> Reader<R> {
         match &found {
             Line::Header { format, version, .. } if number == 1 => {
                 if format != FORMAT || *version > VERSION {
-                    let why = format!("{format} {version} is no export, or one of a newer version of Tenure");
+                    let why =
+                        format!("{format} {version} is not an export, or is from a newer version of Tenure");
                     return Err(refused(number, &why));
                 }
             }

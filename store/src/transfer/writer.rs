@@ -49,7 +49,7 @@ fn failed(error: &io::Error) -> Error {
 /// Returns the reason for holding a store that was exported to move.
 pub(crate) fn moved() -> Hold {
     Hold::starting_now(
-        "it was exported to go on elsewhere; to go on here after all, make sure that it does not",
+        "it was exported to continue elsewhere; before you release it here, make sure that the other store does not run",
     )
 }
 

@@ -25,7 +25,7 @@ pub enum Repeat {
 /// Where the result of an action can come from. Decides whether an operator can mark the action as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultSource {
-    /// Only the action can learn it, by looking. An operator cannot state it.
+    /// Only the action can observe it. An operator cannot state it.
     Observation,
     /// Work that can also be done by other means. An operator can state that it is done, and with which result.
     Deed,

@@ -266,7 +266,7 @@ async fn a_migration_writes_a_journal_entry_and_does_not_change_unreadable_execu
     old.signal(weighing, "weighed").await.unwrap();
     let rest = new.migrate(None, "olga").await.unwrap();
     assert_eq!((rest.len(), &rest[0].answer), (1, &Answer::Migrated(3)));
-    assert_eq!(new.migrate(None, "olga").await.unwrap(), [], "there is nothing left");
+    assert_eq!(new.migrate(None, "olga").await.unwrap(), [], "no execution is left to migrate");
 }
 
 /// S58. An engine without the schema skips its executions and counts them; the other engine continues them.

@@ -257,10 +257,7 @@ async fn run_action<P>(
     bend: InjectedFault,
 ) -> Result<Answer, ActionError> {
     let ErasedActionKind::Actuator(action) = &deed.kind else {
-        return Err(ActionError::permanent(
-            "engine.kind",
-            "a ledger action is not performed on the platform",
-        ));
+        return Err(ActionError::permanent("engine.kind", "a ledger action does not run on the platform"));
     };
     if probe {
         return action.probe(on, call).await.map(Answer::Probed);

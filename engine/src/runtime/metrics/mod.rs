@@ -140,12 +140,12 @@ impl Metrics {
             me.left_alone.clone(),
         );
         registry.register("unreadable", "Times an execution could not be decoded", me.unreadable.clone());
-        registry.register("tasks_in_flight", "Tasks being worked on", me.in_flight.clone());
+        registry.register("tasks_in_flight", "Running tasks", me.in_flight.clone());
         me.register_waits(registry);
         me
     }
 
-    /// Those of schedules and limits.
+    /// Registers the metrics of schedules and limits.
     fn register_waits(&self, registry: &mut Registry) {
         registry.register(
             "schedule_occurrences",

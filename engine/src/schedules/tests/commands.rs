@@ -66,7 +66,7 @@ async fn a_paused_schedule_records_skipped_occurrences_and_continues_on_resume()
     assert_eq!(bench.look().await, []);
     bench.clock.advance(2 * HOUR);
     bench.engine.resume_schedule(&schedule).await.unwrap();
-    assert_eq!(bench.look().await, [], "nothing of the pause is made up for");
+    assert_eq!(bench.look().await, [], "no occurrence of the pause is started later");
     let rows = bench.rows().await;
     assert_eq!(rows.len(), 5);
     assert!(

@@ -18,7 +18,7 @@ async fn retry_over_crashes<T>(store: &CrashStore, mut work: impl AsyncFnMut() -
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("it dies and dies");
+    panic!("it crashes again and again");
 }
 
 /// Runs five hours of an hourly schedule with late ends of runs and one crash. Returns the number of commits.

@@ -44,7 +44,7 @@ fn during_a_long_run_each_policy_follows_its_table() {
             world.end_runs("completed");
             started += world.look().len();
         }
-        assert_eq!(started, more, "{overlap:?}: what waited starts, and nothing else");
+        assert_eq!(started, more, "{overlap:?}: the waiting occurrence starts, and no other");
         assert!(world.status.waiting.is_empty());
     }
 }

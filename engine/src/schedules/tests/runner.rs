@@ -191,22 +191,22 @@ async fn a_built_in_schedule_is_claimed_once_and_changes_only_for_future_moments
     let minutely = Schedule::built_in("minutely", "* * * * *", "UTC");
     let claim =
         async |schedule| bench.engine.claim_occurrence(schedule).await.unwrap().map(|one| one.nominal);
-    assert_eq!(claim(&minutely).await, None, "nothing was due before it was known");
+    assert_eq!(claim(&minutely).await, None, "nothing was due before its first run");
     bench.clock.advance(180 * MINUTE + Duration::from_secs(10));
     assert_eq!(claim(&minutely).await, Some(oclock(3).after(30 * MINUTE)));
     assert_eq!(claim(&minutely).await, None);
 
     bench.clock.advance(Duration::from_secs(120));
     let hourly = Schedule::built_in("minutely", "31 * * * *", "UTC");
-    assert_eq!(claim(&hourly).await, None, "31 had passed when it was said");
+    assert_eq!(claim(&hourly).await, None, "31 had passed before the definition was set");
     bench.clock.advance(HOUR);
     let claimed = bench.engine.claim_occurrence(&hourly).await.unwrap().unwrap();
     assert_eq!(claimed.nominal, oclock(4).after(31 * MINUTE));
-    bench.engine.end_occurrence(&claimed, Some("the store is away")).await.unwrap();
+    bench.engine.end_occurrence(&claimed, Some("the store is unavailable")).await.unwrap();
     let key = store::Key::new(Occurrence::COLLECTION, claimed.id());
     let row = bench.engine.store().document(&key).await.unwrap().unwrap();
     let row: Occurrence = serde_json::from_slice(&row.body).unwrap();
-    assert_eq!((row.outcome.as_deref(), row.reason.as_str()), (Some("failed"), "the store is away"));
+    assert_eq!((row.outcome.as_deref(), row.reason.as_str()), (Some("failed"), "the store is unavailable"));
 }
 
 /// R10 of the public bugs of schedulers.

@@ -71,7 +71,7 @@ impl World {
             fired.extend(decision.start.iter().map(|start| start.nominal));
             self.take(decision);
         }
-        panic!("{:?} never comes to rest: {:?}", self.schedule, self.status);
+        panic!("{:?} does not become idle: {:?}", self.schedule, self.status);
     }
 
     pub(super) fn decide(&mut self, starting: bool) -> Decision {

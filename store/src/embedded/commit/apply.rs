@@ -21,10 +21,10 @@ use std::{
 
 /// The acknowledged rows.
 pub(crate) trait Lookup {
-    /// The value of a key.
+    /// Returns the value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Value>, Error>;
 
-    /// Up to `limit` keys from `from` to before `to`, in order.
+    /// Returns up to `limit` keys from `from` to before `to`, in order.
     fn keys(&self, from: Vec<u8>, to: &[u8], limit: usize) -> Result<Vec<Box<[u8]>>, Error>;
 }
 
@@ -175,7 +175,7 @@ impl Group {
         }
     }
 
-    /// The rows that an erasure removes, and whether the record is among them. Those of the frame being filled count.
+    /// The rows that an erasure removes, and whether the record is among them. Rows of the current frame count.
     fn rows_to_erase(&self, erase: &Erase, lookup: &dyn Lookup) -> Result<(Vec<Vec<u8>>, bool), Error> {
         let id = erase.execution;
         let record = key::record(id);
@@ -280,7 +280,7 @@ fn guard_of(record: &Record) -> Option<&str> {
     record.guard.as_deref().filter(|_| record.open)
 }
 
-/// The rows of one commit on their way into the frame.
+/// The rows of one commit, before they are added to the frame.
 struct Rows<'a> {
     builder: &'a mut Builder,
     changed: Vec<(Box<[u8]>, Place)>,
@@ -326,7 +326,7 @@ fn write_rows(
     Ok(revision)
 }
 
-/// The record and the rows by which it is found: its guard, its tenant, and the mark of the open ones.
+/// Adds the record and its secondary rows: its guard, its tenant, and the mark of open ones.
 fn write_record(
     rows: &mut Rows<'_>,
     write: &Write,

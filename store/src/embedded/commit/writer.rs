@@ -44,7 +44,7 @@ pub(crate) struct Request {
     pub(crate) commit: Commit,
     pub(crate) bytes: usize,
     pub(crate) reply: oneshot::Sender<Result<Receipt, Error>>,
-    /// Its share of the inbox, given back with the answer.
+    /// Its share of the inbox, released with the answer.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Work {
     Commit(Box<Request>),
     /// Commit nothing until the other side of the channel is dropped.
     Pause(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>),
-    /// Answer what came before, then end.
+    /// Answer earlier requests, then end.
     Stop,
 }
 
@@ -62,7 +62,7 @@ type Answer = (Box<Request>, Result<Receipt, Error>);
 /// Where commits wait.
 pub(crate) struct Inbox {
     pub(crate) work: UnboundedReceiver<Work>,
-    /// How many commits are in it.
+    /// The number of waiting commits.
     pub(crate) waiting: Arc<AtomicUsize>,
 }
 
@@ -101,7 +101,7 @@ fn work_off(writer: &Mutex<Writer>, mut inbox: Inbox) {
             Work::Stop => return,
             Work::Pause(paused, until) => {
                 let _ = paused.send(());
-                // An error is the end of the pause.
+                // An error means that the pause has ended.
                 let _ = until.recv();
             }
             Work::Commit(request) => next = writer.group(request, &mut inbox),
@@ -322,7 +322,7 @@ impl Writer {
                 why: format!("{why}; whether the commit is durable is not known"),
             });
         }
-        // The mean of about the last eight, so that one slow sync changes nothing.
+        // The mean of about the last eight, so that one slow sync has no effect.
         let took = began.elapsed();
         self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(took)) / 8;
         let bytes = frame.len() as u64;

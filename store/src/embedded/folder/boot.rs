@@ -28,20 +28,20 @@ fn open_now() -> Option<String> {
     (!id.is_empty()).then(|| format!("open {id}"))
 }
 
-/// Returns true if unsynced writes to `dir` may be lost: it was not closed, and this is another run of the machine. Also if
-/// there is no file: an earlier version wrote none.
+/// Returns true if unsynced writes to `dir` may be lost: it was not closed, and the machine was rebooted since. Also
+/// returns true without a file, as after an earlier version.
 pub(crate) fn may_have_lost_writes(dir: &Path) -> bool {
     let Ok(said) = fs::read_to_string(path(dir)) else { return true };
     let said = said.trim();
     said != CLOSED && open_now().is_none_or(|now| said != now)
 }
 
-/// Notes that the store is open in this run of the machine. Durable when it returns.
+/// Records that the store is open in this boot. Durable when it returns.
 pub(crate) fn opened(dir: &Path) -> io::Result<()> {
     write(dir, &open_now().unwrap_or_else(|| "open".to_owned()))
 }
 
-/// Notes that everything in the folder is synced. Durable when it returns.
+/// Records that everything in the folder is synced. Durable when it returns.
 pub(crate) fn closed(dir: &Path) -> io::Result<()> {
     write(dir, CLOSED)
 }

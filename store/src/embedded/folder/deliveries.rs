@@ -2,7 +2,7 @@
 //!
 //! Best effort by design: a row is written before a lease is given, and never synced, so it outlives the process but
 //! perhaps not a power cut. Rows of 40 bytes: `execution 16 | visit u32 | slot u32 | since u64 | deliveries u32 |
-//! crc32c u32`. Damaged rows are passed over; a row counts only for a task that counts from the same commit.
+//! crc32c u32`. Damaged rows are skipped; a row counts only for a task that counts from the same commit.
 
 use crate::{
     ExecutionId, Sequence, TaskId,

@@ -22,7 +22,7 @@ pub(crate) enum Provenance {
     Copied,
     /// There is no file.
     Unmarked,
-    /// The file says nothing that can be understood, with the reason.
+    /// The file is unreadable, for this reason.
     Unreadable(String),
 }
 
@@ -33,7 +33,7 @@ fn path(dir: &Path) -> PathBuf {
 /// Returns the identity of this file.
 fn identity(file: &File) -> io::Result<String> {
     let metadata = file.metadata()?;
-    // Not every file system remembers it; the inode is left then.
+    // Not every file system stores the birth time; then only the inode counts.
     let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     let born = born.map_or(0, |born| born.as_nanos());
     Ok(format!("inode {} born {born}\n", metadata.ino()))
@@ -96,7 +96,7 @@ impl Provenance {
 /// Marks this folder as the original of its store. Durable when it returns.
 pub(crate) fn record(dir: &Path) -> io::Result<()> {
     let file = path(dir);
-    // In place: under a new name it would be another file.
+    // Written in place: a renamed file would have another inode.
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file);
     let new = !file.exists();
     let mut opened = match open() {

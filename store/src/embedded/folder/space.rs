@@ -37,14 +37,14 @@ impl Space {
         space
     }
 
-    /// Asks the file system again.
+    /// Reads the free space again.
     pub(crate) fn refresh(&self, options: &Options) {
         if let Ok(free) = (options.free_space)(&self.dir) {
             self.free.store(free, Ordering::Relaxed);
         }
     }
 
-    /// Notes whether the next journal file could be made.
+    /// Records whether the next journal file could be created.
     pub(crate) fn note_segment(&self, made: Result<(), &io::Error>) {
         *lock_unpoisoned(&self.failure) = made.err().map(|error| {
             let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
@@ -53,7 +53,7 @@ impl Space {
         });
     }
 
-    /// Free bytes of the volume, if it could be asked.
+    /// Returns the free bytes of the volume, if known.
     pub(crate) fn free(&self) -> Option<u64> {
         Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Reading integers and slices off the front of bytes that may end too early.
+//! Reads integers and slices from the front of bytes that may be truncated.
 
 /// The rest of the bytes.
 pub(crate) struct Cursor<'a>(&'a [u8]);

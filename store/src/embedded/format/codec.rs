@@ -1,4 +1,4 @@
-//! The payloads of today's schema: a head in bincode, and the body behind it as it is.
+//! The payloads of the current schema: a head in bincode, followed by the unchanged body.
 //!
 //! The structs of a schema that was ever released are never edited; a change of content is a new struct and a new
 //! number in the envelope. Identities are in the key and not repeated here.
@@ -12,7 +12,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The longest head, in bytes; no chain of lengths in a damaged value makes us allocate more.
+/// The longest head, in bytes. A damaged length never allocates more.
 const HEAD_LIMIT: usize = 128 << 10;
 type Config = bincode::config::Configuration<
     bincode::config::LittleEndian,

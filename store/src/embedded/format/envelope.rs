@@ -1,8 +1,8 @@
 //! The wrapper of every stored value, by which a torn or foreign value is recognised.
 //!
 //! `magic u8 | kind u8 | schema u16 | codec u8 | flags u8 | length u32 | crc32c u32 | payload`, integers
-//! little-endian. The checksum covers the key, the ten bytes before it and the payload, so that a value that strayed
-//! under another key does not pass either. This layout is never changed (ADR 0003).
+//! little-endian. The checksum covers the key, the ten bytes before it and the payload, so that a value under a wrong
+//! key is also refused. This layout is never changed (ADR 0003).
 
 use super::bytes::Cursor;
 
@@ -86,7 +86,7 @@ pub(crate) fn open<'a>(key: &[u8], kind: Kind, value: &'a [u8]) -> Result<&'a [u
 /// Unwraps a value of a kind with several schemas, the newest of them `newest`. Returns its schema.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub(crate) fn open_upto<'a>(
     key: &[u8],
     kind: Kind,

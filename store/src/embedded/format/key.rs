@@ -5,7 +5,7 @@
 use super::envelope::Kind;
 use crate::{ExecutionId, Key, Sequence, TaskId};
 
-/// Rows that only the index has: pieces of long values, and the index's account of itself.
+/// Rows that only the index has: pieces of long values, and its statistics.
 pub(crate) const CHUNK: u8 = 0xF0;
 /// A row for each value of a field of each record, used by [`Store::search`](crate::Store::search).
 pub(crate) const INDEX_KEY: u8 = 0xF1;
@@ -65,7 +65,7 @@ pub(crate) fn order_after(after: Option<(Sequence, u32)>) -> Vec<u8> {
     if let Some((sequence, place)) = after {
         key.extend_from_slice(&sequence.0.to_be_bytes());
         key.extend_from_slice(&place.to_be_bytes());
-        // Longer than any execution's id, so behind each of them.
+        // Longer than any execution's id, so it sorts after each of them.
         key.extend_from_slice(&[0xFF; 17]);
     }
     key

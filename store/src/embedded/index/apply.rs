@@ -40,8 +40,8 @@ impl Index {
         self.load(rows, upto, upto)
     }
 
-    /// Applies `rows` that are part of a state in which nothing after `touched` has a share; once they are in, the
-    /// index holds everything up to `applied`.
+    /// Applies `rows` of a state without any change after `touched`. Afterwards the index has everything up to
+    /// `applied`.
     pub(crate) fn load(&self, rows: &Rows<'_>, applied: Sequence, touched: Sequence) -> Result<(), Error> {
         let before = self.stats();
         let mut pending = self.pending();

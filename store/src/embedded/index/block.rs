@@ -8,8 +8,8 @@
 
 use crate::embedded::format::bytes::{Cursor, length};
 
-/// A block with more than one row is no longer than this before it is packed, in bytes. Smaller ones leave more to sled, larger ones
-/// have more written again when one row in them changes.
+/// A block with more than one row is no longer than this before it is packed, in bytes. Smaller blocks mean more rows
+/// for sled, larger ones more rewriting when one row changes.
 pub(super) const MOST_BYTES: usize = 4 << 10;
 /// The highest length of a block of one row. A damaged length never allocates more.
 const LIMIT: usize = 1 << 20;
@@ -25,7 +25,7 @@ fn size((key, value): &Row<'_>) -> usize {
     key.len().saturating_add(value.len()).saturating_add(FRAME)
 }
 
-/// Bytes of keys and values, as an account of rows has them.
+/// Bytes of keys and values, as counted in the statistics.
 pub(super) fn live(rows: &[Row<'_>]) -> u64 {
     rows.iter().map(|(key, value)| key.len().saturating_add(value.len()) as u64).sum()
 }

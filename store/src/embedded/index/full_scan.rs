@@ -1,4 +1,4 @@
-//! Counting every row of the index, by as many threads as there are cores.
+//! Counts every row of the index, with one thread for each core.
 
 use super::{CacheTrim, IndexStats, Progress};
 use crate::embedded::format::key;
@@ -84,7 +84,7 @@ fn cuts(db: &Db) -> sled::Result<Vec<Vec<u8>>> {
             Some(above) => db.range(..[above]).next_back().transpose()?,
             None => db.last()?,
         };
-        // The first block of a kind is at the kind itself, and says nothing of where its rows are.
+        // The first block of a kind has the key of the kind itself, which does not show where its rows are.
         let second =
             db.range::<[u8; 1], _>((Bound::Excluded([kind]), Bound::Unbounded)).next().transpose()?;
         let low =

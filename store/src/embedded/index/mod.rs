@@ -49,7 +49,7 @@ use std::{
 
 /// The most bytes written to sled between two flushes.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
-/// Values longer than this are cut into pieces of this length, in bytes.
+/// Longer values are split into pieces of this length, in bytes.
 const PIECE_BYTES: usize = 60 << 10;
 /// The first byte of the stand-in for a value in pieces; no envelope begins with it.
 const PIECES: u8 = 0xC5;
@@ -132,7 +132,7 @@ impl Progress {
     }
 }
 
-/// Runs what touches sled; its panics become errors.
+/// Runs an operation of sled; its panics become errors.
 pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(what)) {
         Ok(Ok(value)) => Ok(value),
@@ -149,7 +149,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// One row as sled has it; each appears once in a batch, so what sled shows is what it replaces.
+    /// One row of sled. Each appears once in a batch, so it replaces the row that sled returns.
     fn put(&mut self, key: &[u8], former: Option<&[u8]>, value: Option<Vec<u8>>) {
         if former.is_none() && value.is_none() {
             return;
@@ -178,10 +178,7 @@ impl Drop for Index {
             drop(done);
         });
         if spawned.is_ok() && dropped.recv_timeout(Duration::from_secs(2)) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!(
-                "the index in {} does not let itself be closed and is left behind",
-                self.folder.display()
-            );
+            tracing::warn!("the index in {} cannot be closed and is abandoned", self.folder.display());
         }
     }
 }

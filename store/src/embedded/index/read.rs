@@ -1,4 +1,4 @@
-//! Reading from the index: the block that covers a key, and those behind it.
+//! Reads from the index: the block that covers a key, and later blocks.
 
 use super::{Found, Index, Stub, block, guarded, opened, rows_of};
 use crate::{

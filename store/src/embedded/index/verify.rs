@@ -30,7 +30,7 @@ pub(crate) fn open_verified(folder: &Path, options: &Options, progress: &Progres
     match progress.watch(options.open_stall, move || open(&folder, &mine, &its)) {
         Some(Ok(found)) => Verdict::Whole(Box::new(found)),
         Some(Err(error)) => Verdict::Unusable(error.to_string()),
-        None => Verdict::Unusable(format!("opening it did not move for {:?}", options.open_stall)),
+        None => Verdict::Unusable(format!("opening it made no progress for {:?}", options.open_stall)),
     }
 }
 
@@ -45,7 +45,7 @@ fn open(folder: &Path, options: &Options, progress: &Progress) -> Result<Verifie
     let stats = match guarded(|| db.get(key::META))? {
         Some(value) => match IndexStats::decode(&value) {
             Ok(stats) => Some(stats),
-            Err(why) => return unusable(&format!("its account of itself is unreadable: {why}")),
+            Err(why) => return unusable(&format!("its statistics are unreadable: {why}")),
         },
         None => None,
     };

@@ -83,7 +83,7 @@ impl Header {
 pub(crate) struct Frame {
     /// The bytes as on disk.
     pub(crate) header: Header,
-    /// Room for the header, and the rows behind it: as they are, whether they are packed on disk or not.
+    /// Space for the header, followed by the unpacked rows.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Iterator for Rows<'a> {
 /// The position of a value in its frame; `None` for a deleted row.
 pub(crate) type Place = Option<Range<usize>>;
 
-/// A frame being filled.
+/// A builder of frames.
 pub(crate) struct Builder {
     bytes: Vec<u8>,
     first: Sequence,
@@ -248,7 +248,7 @@ impl Builder {
         }
     }
 
-    /// The value of a row put earlier.
+    /// Returns the value of an earlier row.
     pub(crate) fn value(&self, place: &Range<usize>) -> &[u8] {
         self.bytes.get(place.clone()).unwrap_or_default()
     }

@@ -1,9 +1,9 @@
-//! The journal's files: `journal/<first sequence>.log`, made of zeros ahead of need and filled with frames.
+//! The journal's files: `journal/<first sequence>.log`, filled with zeros in advance and then with frames.
 //!
 //! Zeros are written, not reserved with `fallocate`: a write into a reserved but unwritten extent changes the file's
 //! metadata, and the sync after it pays for that. Header, 64 bytes: `magic u64 | format u32 | zero u32 | first
-//! sequence u64 | opens u64 | zeros | crc32c u32`. A segment that begins at sequence *n* voids whatever an earlier
-//! segment says of *n* and after: so a write whose fate is unknown is undone, and a torn tail closed.
+//! sequence u64 | opens u64 | zeros | crc32c u32`. A segment that begins at sequence *n* voids all commits from *n*
+//! on in earlier segments: so a write whose fate is unknown is undone, and a torn tail closed.
 
 use crate::{Sequence, embedded::format::bytes::Cursor};
 use std::{
@@ -68,13 +68,13 @@ impl BlankSegment {
         let path = folder(dir).join(format!("{n}.blank"));
         let made = Self::fill(&path, bytes);
         if made.is_err() {
-            // A full disk must get back what the attempt took.
+            // The space of a failed attempt must be freed on a full disk.
             let _ = std::fs::remove_file(&path);
         }
         made
     }
 
-    /// Takes the file away again.
+    /// Removes the file.
     pub(crate) fn discard(self) {
         // A remaining file is removed on the next opening.
         let _ = std::fs::remove_file(&self.path);
@@ -105,7 +105,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Turns `blank` into the segment that begins at `first`; when this returns, the segment outlasts a power cut.
+    /// Turns `blank` into the segment that begins at `first`. Durable when it returns.
     pub(crate) fn begin(blank: BlankSegment, dir: &Path, first: Sequence, opens: u64) -> io::Result<Self> {
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(&MAGIC.to_le_bytes());
@@ -144,7 +144,7 @@ impl Segment {
     }
 }
 
-/// Cuts the zeros that were made ahead of need off segments that nothing writes any more. Each is given with the length of its content.
+/// Removes unused zeros from segments that are complete. Each is given with the length of its content.
 pub(crate) fn trim(surplus: &[(PathBuf, u64)]) -> io::Result<()> {
     surplus.iter().try_for_each(|(path, content)| {
         OpenOptions::new().write(true).open(path)?.set_len((*content).max(HEADER as u64))

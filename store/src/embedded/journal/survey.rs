@@ -50,7 +50,7 @@ pub(crate) struct Survey {
     pub(crate) commits: u64,
     /// The greatest count of openings in a segment's header.
     pub(crate) opens: u64,
-    /// Where commits are missing between others.
+    /// The gaps between commits.
     pub(crate) damage: Vec<Damage>,
     /// Bytes that are not zero behind the last readable frame, and where they begin.
     pub(crate) torn: Option<(PathBuf, u64, u64)>,
@@ -58,7 +58,7 @@ pub(crate) struct Survey {
     pub(crate) headers: Vec<PathBuf>,
     /// How many segments there are.
     pub(crate) segments: usize,
-    /// Segments that end in zeros made ahead of need, each with the length of its content.
+    /// Segments that end in unused zeros, each with the length of its content.
     pub(crate) surplus: Vec<(PathBuf, u64)>,
     /// The bytes of frames, in parts: each with the last commit in it.
     parts: Vec<(Sequence, u64)>,
@@ -109,7 +109,7 @@ pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Erro
         let header = window.bytes_at(0, segment::HEADER).map_err(|error| unreadable(path, &error))?;
         read_header(&mut survey, header, *first, path)?;
         if *first > expected {
-            // The segment before ended early, and nothing says how.
+            // The segment before ended early, for an unknown reason.
             let before =
                 segments.get(at.saturating_sub(1)).map_or_else(|| path.clone(), |(_, path)| path.clone());
             let (path, offset) = survey.torn.take().map_or((before, 0), |(path, offset, _)| (path, offset));

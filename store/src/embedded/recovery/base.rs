@@ -105,7 +105,7 @@ fn refusal(evidence: &Evidence, acknowledged: Sequence, best: Option<Sequence>) 
     if let Some(begins) = evidence.journal.begins.filter(|begins| begins.0 > 1)
         && evidence.snapshots.is_empty()
     {
-        why.push(format!("there is no whole snapshot of commits 1 to {}", begins.0.saturating_sub(1)));
+        why.push(format!("there is no complete snapshot of commits 1 to {}", begins.0.saturating_sub(1)));
     }
     format!(
         "the store is damaged and nothing was changed: {}; run `tenure store check` for all of it, then restore the \

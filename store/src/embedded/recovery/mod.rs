@@ -77,7 +77,7 @@ pub(crate) fn recover(dir: &Path, options: &Options, opens: u64) -> Result<Recov
     let limit = options.open_stall.saturating_mul(2);
     progress.watch(limit, move || bring_up(&at, &mine, &its, opens)).unwrap_or_else(|| {
         let why = format!(
-            "opening the store in {} has not moved for {limit:?}; nothing is lost, start the process again",
+            "opening the store in {} has made no progress for {limit:?}; no data is lost: restart the process",
             dir.display()
         );
         Err(Error::Unavailable { why })

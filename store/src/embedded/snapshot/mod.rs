@@ -159,7 +159,7 @@ pub(crate) fn read(
     let mut reader = Blocks { reader: io::BufReader::with_capacity(256 << 10, file), offset: 0 };
     let head = reader.next()?;
     if head.magic != HEAD {
-        return Err("it does not begin as a snapshot does".into());
+        return Err("it does not begin like a snapshot".into());
     }
     match Cursor::new(&head.payload).u32() {
         Some(1..=FORMAT) => {}
@@ -185,7 +185,7 @@ pub(crate) fn read(
                 return if extent.rows == rows {
                     Ok(extent)
                 } else {
-                    Err("its trailer counts other rows".into())
+                    Err("its trailer has another row count".into())
                 };
             }
             _ => return Err(format!("there is an unknown block before byte {}", reader.offset)),
@@ -207,7 +207,7 @@ fn unpacked(payload: &[u8]) -> Result<Vec<u8>, String> {
     let (bytes, packed) = payload.split_first_chunk::<4>().ok_or("a packed block is too short")?;
     let bytes = u32::from_le_bytes(*bytes);
     if bytes > BLOCK_LIMIT {
-        return Err("a packed block is longer than any that is written".into());
+        return Err("a packed block exceeds the limit".into());
     }
     lz4_flex::block::decompress(packed, usize::try_from(bytes).unwrap_or(0))
         .map_err(|error| format!("a packed block cannot be unpacked: {error}"))

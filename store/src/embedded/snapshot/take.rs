@@ -1,4 +1,4 @@
-//! Taking a snapshot of the index, and removing the journal before it.
+//! Takes a snapshot of the index, and removes the journal before it.
 
 use super::{Extent, Writer, list};
 use crate::{

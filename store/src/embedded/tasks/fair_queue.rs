@@ -52,7 +52,7 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    /// The share of this name, one for all that bear it.
+    /// Returns the slot of this name.
     pub(crate) fn slot_of(&mut self, name: &str) -> TenantSlot {
         if let Some(slot) = self.names.get(name) {
             return *slot;

@@ -136,7 +136,7 @@ impl Tasks {
         }
     }
 
-    /// Hands out up to `limit` tasks available at `now`, until `until`: one a tenant and turn, each tenant's by due.
+    /// Leases up to `limit` tasks that are available at `now`, until `until`: one for each turn of a tenant, ordered by due time.
     pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<PickedTask> {
         let mut picked = Vec::new();
         while picked.len() < limit {

@@ -52,7 +52,7 @@ fn compact(shared: &Shared) {
     let compacted = lock_unpoisoned(&shared.deliveries).compact(&tasks);
     drop(tasks);
     if let Err(error) = compacted {
-        shared.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
+        shared.report(Component::Deliveries, format!("delivery counts cannot be written: {error}"));
     }
 }
 

@@ -52,7 +52,7 @@ impl Readers {
 
 fn work(waiting: &Mutex<Receiver<Job>>) {
     loop {
-        // In its own statement: the lock is held while waiting, never while reading.
+        // A separate statement: the lock is held while waiting, never while reading.
         let job = lock_unpoisoned(waiting).recv();
         match job {
             Ok(job) => job(),

@@ -122,9 +122,7 @@ enum WriteError {
 }
 
 fn unknown_batch() -> WriteError {
-    WriteError::Unavailable(Error::Unavailable {
-        why: "a batch was written of which this process knows nothing".into(),
-    })
+    WriteError::Unavailable(Error::Unavailable { why: "an unknown batch of this process was written".into() })
 }
 
 fn answer(batch: Vec<Request>, answers: Answers) {

@@ -57,7 +57,7 @@ async fn a_task_of_the_other_version_is_returned_for_a_short_time() {
 
     assert_eq!(new.record(third).await.unwrap().state, "AtDoor");
     let elsewhere: &Arc<VersionRouting> = &old.inner.version_routing;
-    assert!(elsewhere.yields(old.clock().now()).is_some(), "others go first for a while");
+    assert!(elsewhere.yields(old.clock().now()).is_some(), "others lease first for a while");
     assert!(new.inner.version_routing.yields(new.clock().now()).is_none());
 }
 
