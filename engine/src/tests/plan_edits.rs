@@ -110,7 +110,7 @@ fn an_approved_plan_cannot_be_edited() {
 
     let refused = edit(&mut exec, "olga", json!({ "gpus": 16 })).unwrap_err();
 
-    assert!(refused.to_string().contains("ask anew"), "{refused}");
+    assert!(refused.to_string().contains("submit a new request"), "{refused}");
     assert_eq!(exec.digest(), before);
     assert_eq!(exec.state, State::Making);
 }

@@ -148,7 +148,7 @@ async fn an_import_is_held_unless_the_store_that_was_exported_is() {
         let (left, _) = open(&old, options());
         let hold = left.current_hold().await.unwrap();
         assert_eq!(hold.is_some(), here, "{hold:?}");
-        assert!(hold.is_none_or(|hold| hold.why.contains("go on elsewhere")));
+        assert!(hold.is_none_or(|hold| hold.why.contains("continue elsewhere")));
     }
 }
 
@@ -246,6 +246,6 @@ async fn a_held_store_cannot_be_moved() {
 
     let again = export_folder(folder.path(), Sink::default(), Source::Replaced).await;
 
-    assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("go on elsewhere")), "{again:?}");
+    assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("continue elsewhere")), "{again:?}");
     export_folder(folder.path(), Sink::default(), Source::KeepsRunning).await.unwrap();
 }

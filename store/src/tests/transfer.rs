@@ -120,7 +120,10 @@ async fn an_interrupted_import_creates_no_store_and_can_be_repeated() {
 
     let refused = crate::Embedded::open(&new, options()).map(|opened| opened.report);
 
-    assert!(matches!(&refused, Err(Error::Refused { why }) if why.contains("was interrupted")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Refused { why }) if why.contains("was interrupted")),
+        "{refused:?}"
+    );
     import(bytes.as_slice(), &new).unwrap();
     let (arrived, _) = open(&new, options());
     assert_eq!(content(&exported(&arrived, Source::KeepsRunning).await), content(&bytes));

@@ -230,6 +230,6 @@ async fn a_database_moves_only_when_its_servers_have_stopped() {
     mover.export(file(), Source::Replaced).await.unwrap();
     let again = mover.export(file(), Source::Replaced).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("is held")), "{again:?}");
-    assert!(mover.current_hold().await.unwrap().unwrap().why.contains("go on elsewhere"));
+    assert!(mover.current_hold().await.unwrap().unwrap().why.contains("continue elsewhere"));
     mover.close().await.unwrap();
 }

@@ -336,7 +336,7 @@ mod tests {
         };
         assert!(refused(FORMAT + 1, &[]).contains("newer version"));
         assert!(refused(FORMAT, &[1]).contains("too short"));
-        assert!(refused(FORMAT, &u32::MAX.to_le_bytes()).contains("longer than any"));
+        assert!(refused(FORMAT, &u32::MAX.to_le_bytes()).contains("exceeds the limit"));
         assert!(refused(FORMAT, &[9, 0, 0, 0, 0xFF, 0xFF]).contains("cannot be unpacked"));
     }
 }
