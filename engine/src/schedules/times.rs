@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(
             missing,
             "schedule nightly: skipped_hour, repeated_hour: clocks change in Europe/Berlin; set \
-             skipped, by `skipped_hour: shift` or `skip`, and of one that is repeated, by `repeated_hour: first`, `last` or `both`"
+             `skipped_hour` to `shift` or `skip`, and `repeated_hour` to `first`, `last` or `both`"
         );
     }
 

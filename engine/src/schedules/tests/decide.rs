@@ -317,12 +317,12 @@ fn an_invalid_definition_is_refused_with_the_field_and_the_remedy() {
         ("2026-12-24 ends before it begins", Schedule { exclude: vec![backwards], ..nightly() }),
         ("exclude: name at most 366", Schedule { exclude: vec![one; 367], ..nightly() }),
         (
-            "window: nothing is made up for",
+            "window: it has no effect",
             Schedule { catch_up: CatchUp::None, window: Some(Duration::from_secs(1)), ..nightly() },
         ),
         ("jitter: an occurrence may not", Schedule { jitter: Duration::from_secs(7_200), ..nightly() }),
         (
-            "cron: it names no moment",
+            "cron: it has no future moment",
             Schedule { cron: "0 0 0 1 1 * 2020".into(), set_at: at("2026-01-01T00:00:00Z"), ..nightly() },
         ),
     ];
