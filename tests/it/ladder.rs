@@ -6,7 +6,6 @@ mod approval;
 mod child;
 #[path = "../../engine/examples/fan_out.rs"]
 mod fan_out;
-#[allow(dead_code, reason = "its types are used by the other examples")]
 #[path = "../../engine/examples/hello.rs"]
 mod hello;
 #[path = "../../engine/examples/schedule.rs"]

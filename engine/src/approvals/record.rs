@@ -35,7 +35,6 @@ pub struct ApprovalRecord {
     pub deadline: Option<Timestamp>,
     /// `granted`, `refused`, `expired` or `withdrawn`, once it is decided. While the execution is paused, the
     /// approval stays open with its ruling, which takes effect on resume.
-    /// its ruling, which takes effect when that is resumed.
     pub ruling: Option<String>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,

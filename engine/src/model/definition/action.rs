@@ -71,7 +71,6 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     ///
     /// A step with such an action never continues without it: a permanent failure parks the execution, and the static
     /// check refuses an edge that leads past the failure.
-    /// refuses a way out of the step that leads past the failure.
     const PROTECTS: bool = false;
 
     /// Runs the action. Called at least once; `call.key()` is the same on every attempt.
@@ -115,7 +114,6 @@ pub trait LedgerAction: Debug + Serialize + DeserializeOwned + Send + Sync + 'st
     ///
     /// A step with such an action never continues without it: a permanent failure parks the execution, and the static
     /// check refuses an edge that leads past the failure.
-    /// refuses a way out of the step that leads past the failure.
     const PROTECTS: bool = false;
 
     /// Decides. Pure: it may be called many times, and only the writes of the committed call take effect.

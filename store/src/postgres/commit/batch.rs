@@ -29,7 +29,6 @@ pub(crate) enum BatchOutcome {
 
 /// A separate statement after the lock: a statement that waited for the lock would see other tables as they were
 /// before it waited.
-/// was there before it waited.
 const BATCH: &str = "SELECT batch FROM engines WHERE id = $1 AND ended_at IS NULL";
 
 impl Shared {
