@@ -179,6 +179,7 @@ fn draft(approvals: Vec<RecordedApproval>) -> CertificateDraft {
         }),
         issuer: "Example GPU Ltd".into(),
         repairs: Vec::new(),
+        supplements: None,
     }
 }
 

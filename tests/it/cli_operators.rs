@@ -267,7 +267,7 @@ fn a_code_is_explained_without_a_server() {
     let of: BTreeSet<&str> = many.as_array().unwrap().iter().map(|one| one["of"].as_str().unwrap()).collect();
     assert_eq!(of, BTreeSet::from(["failure", "problem"]), "it is the code of both");
     assert!(run(dir.path(), &["explain", "overdue"]).out.contains("parked or overdue"));
-    assert!(run(dir.path(), &["explain", "10"]).out.contains("it waits for people"));
+    assert!(run(dir.path(), &["explain", "10"]).out.contains("it waits for an approval"));
     let near = run(dir.path(), &["explain", "capacity.shrot"]);
     assert!(near.exit == 3 && near.err.contains("did you mean capacity.short?"), "{near:?}");
     assert!(run(dir.path(), &["explain", "-o", "json"]).json().as_array().unwrap().len() > 150);

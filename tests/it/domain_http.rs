@@ -346,3 +346,27 @@ async fn a_simulated_cluster_needs_nobody_to_push_its_facts() {
     }
     panic!("{}", served.get("/v1/workloads/acme/w").await.body);
 }
+
+/// A cluster's row may name a backend that this server has no target for: whoever asks is told the same of it.
+#[tokio::test]
+async fn an_import_and_the_list_of_clusters_say_the_same_of_what_is_simulated() {
+    let served = with_sites().await;
+    let sites = "regions: [{id: eu, jurisdiction: eu}]\nclusters:\n  - {id: named, region: eu, backend: metal}\n  - {id: plain, region: eu}\n";
+    for _ in 0..2 {
+        let imported = served.post("/v1/fleet:import", "application/yaml", sites).await;
+        assert_eq!(imported.status, 200, "{}", imported.body);
+        let listed = served.get("/v1/clusters").await;
+        let simulated: Vec<_> = items(&listed)
+            .iter()
+            .filter(|cluster| {
+                cluster["simulated"] == true && ["named", "plain"].contains(&cluster["id"].as_str().unwrap())
+            })
+            .map(|cluster| cluster["id"].clone())
+            .collect();
+        assert_eq!(imported.body["report"]["simulated"], json!(simulated), "{}", imported.body);
+        assert_eq!(simulated, ["named", "plain"]);
+    }
+    let nodes = "sn,cpu_milli,memory_mib,gpu,model\nm-1,96000,786432,8,H100\n";
+    let imported = served.post("/v1/fleet:import?cluster=named&region=eu", "text/csv", nodes).await;
+    assert_eq!(imported.body["report"]["simulated"], true, "{}", imported.body);
+}

@@ -15,18 +15,22 @@ use std::{
 };
 
 /// The pages that are gone through, in this order: what one has made, the next may use.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 16] = [
     "cli.md",
     "notifications.md",
     "access.md",
     "audit.md",
     "certificate.md",
     "schedules.md",
-    "limits.md",
+    "admission.md",
     "search.md",
     "usage.md",
     "policy.md",
-    "operations.md",
+    "operations/first-look.md",
+    "operations/repair.md",
+    "operations/backup.md",
+    "operations/sealed-records.md",
+    "operations/retention.md",
     "simulate.md",
 ];
 

@@ -24,6 +24,7 @@ mod cli;
 mod cli_domain;
 mod cli_operators;
 mod clock;
+mod closed_tenants;
 mod cluster_keys;
 mod console;
 mod counts;

@@ -12,7 +12,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn page() -> String {
-    read("../docs/requirements.md").unwrap()
+    read("../docs/evidence/requirements.md").unwrap()
 }
 
 /// Row and answer of each line of the table.
@@ -88,7 +88,7 @@ fn the_count_is_that_of_the_rows() {
 #[test]
 fn every_scenario_in_the_docs_has_a_test_that_carries_its_id() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = fs::read_to_string(root.join("docs/reliability.md")).unwrap();
+    let page = fs::read_to_string(root.join("docs/evidence/reliability.md")).unwrap();
     let rows: Vec<Vec<&str>> =
         page.lines().filter(|line| line.starts_with("| S")).map(|line| line.split(" | ").collect()).collect();
     assert_eq!(rows.len(), 48);

@@ -52,7 +52,7 @@ fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
     }
 }
 
-/// One process, whose costs the model was fitted to: `docs/scale.md` has both, and those that it was not fitted to.
+/// One process, whose costs the model was fitted to: `docs/evidence/scale.md` has both, and those that it was not fitted to.
 #[test]
 fn the_model_gives_what_was_measured_within_a_half() {
     // Writers side by side, and transitions a second as `cargo bench -p tests --bench capacity` printed them.

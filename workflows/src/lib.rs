@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod capacity;
+pub mod closed_tenants;
 pub mod destruction;
 pub mod duration;
 pub mod fleet;

@@ -22,28 +22,30 @@ mod retention;
 mod store_locks;
 
 pub use closing::{CloseTenant, ReleaseNodes};
-pub use inventory::{Classification, Classifications, TakeInventory, TakenInventory, classify};
+pub use inventory::{
+    Classification, Classifications, RecheckInventory, StoredAmount, TakeInventory, TakenInventory, classify,
+};
 pub use known_assets::{UnknownAsset, unknown_asset};
 pub use ledger::{
     BeginDestroying, BeginLeaving, CheckLeaving, EndWork, LeavingCheck, RecheckHolds, StayOn, survey_records,
 };
-pub use preview::{Preview, preview};
+pub use preview::{Preview, preview, preview_remaining};
 pub use record::{
     ASSETS_CLASSIFIED, EXPORT_CONFIRMED, HOLD_RELEASED, LeavingTenant, Offboarding, OffboardingTerms,
-    RemovalTarget,
+    RemainingAsset, RemainingAssets, RemovalTarget,
 };
 pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 pub use store_locks::StoreLock;
 
 use crate::{
     destruction::{
-        certificate::{AssembleCertificate, AssembledCertificate, CertificateSignature, Exceptions},
+        certificate::{AssembledCertificate, CertificateSignature, Exceptions},
         codes as destruction_codes,
     },
     ledger::codes,
     platform::{
-        AccessMode, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, NodeDevices, Observer, Platform,
-        ReadAdmission, ResourceAdmission, SYSTEMS, Shredded, SurveyTenant, codes as actuator_codes,
+        AccessMode, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Platform, ReadAdmission, ResourceAdmission,
+        Shredded, codes as actuator_codes,
     },
     scheduling::admission::EndedWork,
     tenancy::NodeId,
@@ -77,6 +79,7 @@ pub enum State {
     CheckingRetention,
     AwaitingClassification,
     AwaitingDestruction,
+    RecheckingInventory,
     ExportExtended,
     PassingPivot,
     HeldAtPivot,
@@ -132,7 +135,7 @@ impl Workflow for Offboarding {
         let of = tenant.to_string();
         match state {
             // Whether it may leave. A hold is waited out; a signal wakes this, and so does each day.
-            Checking => act(CheckLeaving { tenant })
+            Checking => act(CheckLeaving { tenant, remaining: self.remaining.is_some() })
                 .nothing_to_undo()
                 .record(Self::checked)
                 .on_failure(destruction_codes::HELD, Held)
@@ -182,18 +185,15 @@ impl Workflow for Offboarding {
                 .otherwise("none is", Surveying),
 
             // Everything that is there, by two scans that agree.
-            Surveying => act(SurveyTenant {
-                tenant: of.clone(),
-                systems: SYSTEMS.map(str::to_owned).to_vec(),
-                eyes: Observer::Platform,
-            })
-            .nothing_to_undo()
-            .record(Self::surveyed)
-            .attempt_within(10 * MINUTE)
-            .then(ReadingNodes),
+            Surveying => act(self.survey())
+                .nothing_to_undo()
+                .record(Self::surveyed)
+                .attempt_within(10 * MINUTE)
+                .on_failure(actuator_codes::DENIED, AwaitingClassification)
+                .then(ReadingNodes),
             ReadingNodes => act_each(self.readings())
                 .nothing_to_undo()
-                .record(|me: &mut Self, read: NodeDevices| me.devices.push(read))
+                .record(Self::read_node)
                 .within(self.for_nodes(HOUR, results::NODES_AT_ONCE))
                 .then(TakingInventory),
             TakingInventory => act(self.taking())
@@ -212,9 +212,15 @@ impl Workflow for Offboarding {
             AwaitingDestruction => approval(self.destroy_gate().seats)
                 .within(self.destroy_gate().within)
                 .with_procedure(self.destroy_gate().procedure)
-                .granted(PassingPivot)
+                .granted(RecheckingInventory)
                 .refused(ExportExtended)
                 .expired(ExportExtended),
+            // What came since the plan was made was agreed to by nobody: a new plan shows it.
+            RecheckingInventory => act(self.recheck())
+                .nothing_to_undo()
+                .attempt_within(10 * MINUTE)
+                .on_failure(destruction_codes::INVENTORY_CHANGED, Surveying)
+                .then(PassingPivot),
             ExportExtended => await_signal(EXPORT_CONFIRMED)
                 .forget_earlier()
                 .within(self.extension())
@@ -309,7 +315,7 @@ impl Workflow for Offboarding {
             }
             VerifyingDismantled => act(self.last_look())
                 .forward_only()
-                .record(Self::verified)
+                .record(Self::nothing_left)
                 .optional_to(ObservingDismantled)
                 .then(ValidatingDismantled),
             ObservingDismantled => act(self.observation(false))
@@ -333,30 +339,20 @@ impl Workflow for Offboarding {
             ClosingBooks => act(CloseTenant { tenant }).forward_only().then(Certifying),
 
             // The certificate: a plain one only if every asset passes.
-            Certifying => act(AssembleCertificate {
-                draft: self.draft(),
-                exceptions: Exceptions::Refuse,
-                schema: Self::SCHEMA,
-                kept_for: self.certificate_kept(),
-            })
-            .forward_only()
-            .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
-            .on_failure(destruction_codes::NOT_ISSUED, CertifyingExceptions)
-            .then(Signing),
+            Certifying => act(self.assembly(Exceptions::Refuse))
+                .forward_only()
+                .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
+                .on_failure(destruction_codes::NOT_ISSUED, CertifyingExceptions)
+                .then(Signing),
             Signing => act(self.signing())
                 .forward_only()
                 .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))
                 .then(FilingCertificate),
             FilingCertificate => act_each(self.certificate()).forward_only().then(DestroyingRecords),
-            CertifyingExceptions => act(AssembleCertificate {
-                draft: self.draft(),
-                exceptions: Exceptions::Allow,
-                schema: Self::SCHEMA,
-                kept_for: self.certificate_kept(),
-            })
-            .forward_only()
-            .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
-            .then(SigningExceptions),
+            CertifyingExceptions => act(self.assembly(Exceptions::Allow))
+                .forward_only()
+                .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
+                .then(SigningExceptions),
             SigningExceptions => act(self.signing())
                 .forward_only()
                 .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))

@@ -16,6 +16,7 @@ pub(crate) mod planning;
 mod preview;
 mod question;
 mod record;
+mod start;
 
 pub use planned::{PlanVerdict, PlannedReclaim, ReclaimTerms};
 pub use preview::preview;
@@ -25,7 +26,7 @@ use crate::{
     platform::{Platform, RequeueWorkload, Scrubbed, StartWorkload, codes},
     reclaim::{eviction::Eviction, record::AT_ONCE},
     tenancy::{Resource, TenantId},
-    workload_start::{RecordFailedStart, StartProblem},
+    workload_start::StartProblem,
 };
 use engine::{
     ChildEnd, DAY, HOUR, MINUTE, Outcome, Plan, Procedure, Rule, Seat, Step, Subject, Workflow, act,
@@ -57,6 +58,7 @@ pub enum State {
     Judging,
     AwaitingVictims,
     Granting,
+    Confirming,
     Starting,
     LeavingToOwner,
     RecordingFailedStart,
@@ -141,6 +143,11 @@ impl Workflow for Reclaim {
             Granting => act(GrantDemand { tenant: tenant(), resource: resource() })
                 .forward_only()
                 .record(|me: &mut Self, grant: DemandGrant| me.grant = Some(grant))
+                .then(Confirming),
+            // The plan may have moved to other nodes since the grant, or the demand may have ended or been evicted.
+            Confirming => act_each(self.confirmation())
+                .forward_only()
+                .record(|me: &mut Self, start: Option<StartWorkload>| me.confirmed(start))
                 .then(Starting),
             // What was granted stays granted: one that its cluster does not know runs when its owner submits it there, and any other
             // start is tried again by the sweep. The victims' notices are withdrawn in any case.
@@ -362,19 +369,6 @@ impl Reclaim {
 
     fn has_enough(&self) -> bool {
         self.assessed.as_ref().is_some_and(|assessed| assessed.missing == 0)
-    }
-
-    fn starts(&self) -> Vec<StartWorkload> {
-        self.grant.iter().filter_map(|grant| grant.start.clone()).collect()
-    }
-
-    fn not_started(&self, problem: StartProblem) -> RecordFailedStart {
-        let workload = match &self.cause {
-            ReclaimCause::Demand { workload, .. } => workload.clone(),
-            ReclaimCause::Overdue | ReclaimCause::Excess { .. } => String::new(),
-        };
-        let decision = self.grant.as_ref().and_then(|grant| grant.decision.clone());
-        RecordFailedStart { tenant: self.tenant.clone(), workload, decision, problem }
     }
 
     /// From those that were evicted the notice is withdrawn. They stay held in their cluster until the books admit them again.

@@ -5,6 +5,7 @@
 //! claimed by one engine and kept on record, with what it found; one that is repeated finds nothing new to start.
 
 mod abandoned_claims;
+mod closed_tenants;
 mod drift;
 mod ended_contracts;
 mod ended_quotas;

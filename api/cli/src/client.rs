@@ -215,7 +215,7 @@ impl Client {
                     }
                 });
             }
-            for beside in ["channels", "schedules", "limits", "holds"] {
+            for beside in ["channels", "schedules", "limits", "holds", "closed_tenants"] {
                 if let Some(Value::Array(found)) = page.get_mut(beside).map(Value::take) {
                     channels.extend(found);
                 }

@@ -99,6 +99,9 @@ pub(crate) enum Command {
     /// See certificates of destruction.
     #[command(subcommand)]
     Certificates(ListOrShow),
+    /// See whether anything of closed tenants is there, as the last look at each found it.
+    #[command(subcommand)]
+    ClosedTenants(ListOrShow),
     /// See executions, and act on one.
     #[command(subcommand)]
     Executions(commands::executions::Executions),

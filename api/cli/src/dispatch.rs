@@ -15,6 +15,7 @@ use clap::CommandFactory as _;
 use program::exit::{Exit, Failure};
 
 /// Does what the command line says; without a command it serves.
+#[allow(clippy::too_many_lines, reason = "one line for each command")]
 pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, Failure> {
     let common = &cli.common;
     match cli.command.unwrap_or_else(|| Command::Serve(Serve::default())) {
@@ -45,6 +46,7 @@ pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, F
         Command::Schedules(command) => block_on(commands::schedules::run(common, command)),
         Command::Decisions(command) => list(common, &kinds::DECISIONS, command),
         Command::Certificates(command) => list(common, &kinds::CERTIFICATES, command),
+        Command::ClosedTenants(command) => list(common, &kinds::CLOSED_TENANTS, command),
         Command::Executions(command) => block_on(commands::executions::run(common, command)),
         Command::Repair(command) => block_on(commands::repair::run(common, command)),
         Command::Proposals(command) => block_on(commands::repair::proposals(common, command)),

@@ -105,6 +105,8 @@ pub enum Verb {
     Hold,
     /// Read certificates of destruction.
     ReadCertificates,
+    /// Withdraw a certificate of destruction that turned out wrong.
+    WithdrawCertificates,
     /// Tell an execution that something it waits for has happened.
     Signal,
     /// Read the audit, its checkpoints, and export it.
@@ -180,6 +182,7 @@ impl Verb {
             | Self::ReadHolds
             | Self::Hold
             | Self::ReadCertificates
+            | Self::WithdrawCertificates
             | Self::Signal
             | Self::ReadAudit
             | Self::ReadRetention

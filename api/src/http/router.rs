@@ -8,8 +8,8 @@ use crate::{
         openapi,
         problem::{Problem, code::ProblemCode},
         resources::{
-            access, agents, approvals, audit, batches, certificates, channels, cluster_keys, console,
-            delegations, engines, events, executions, fleet, groups, health, incidents, leftovers,
+            access, agents, approvals, audit, batches, certificates, channels, closed_tenants, cluster_keys,
+            console, delegations, engines, events, executions, fleet, groups, health, incidents, leftovers,
             legal_holds, limits, metrics, nodes, observations, offboardings, policies, reclaims, repairs,
             reservations, retention, schedules, search, sessions, store, streams, sweeps, tenant_changes,
             tenants, usage, users, workflow_versions, workflows, workloads, workspaces,
@@ -49,6 +49,7 @@ pub(super) fn table() -> Vec<Route> {
         channels::routes(),
         legal_holds::routes(),
         certificates::routes(),
+        closed_tenants::routes(),
         search::routes(),
         executions::routes(),
         streams::routes(),

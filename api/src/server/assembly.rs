@@ -19,7 +19,7 @@ use backends::{
     Connected,
     simulated::{LocalWorld, Random, RemoteWorld, Script, World},
 };
-use engine::{Clock as _, Engine, InvalidWorkflow, Metrics, Separation, SystemClock};
+use engine::{Clock as _, Engine, InvalidWorkflow, Metrics, Separation, SharedClock, SystemClock};
 use program::exit::{Exit, Failure};
 use prometheus_client::registry::Registry;
 use std::{
@@ -157,7 +157,9 @@ fn engine(
     more: ExtraWorkflows,
 ) -> Result<Engine<Platform>, Failure> {
     let store = kept.store.clone();
-    let engine = Engine::new(store, Arc::new(SystemClock), kept.before(platform));
+    // On a database all servers go by its clock, and by the machine's own on an embedded store.
+    let clock = Arc::new(SharedClock::new(SystemClock));
+    let engine = Engine::new(store, clock, kept.before(platform));
     let engine = workflows::registered(engine).and_then(more).map_err(Failure::other)?;
     Ok(engine.with_options(options))
 }

@@ -66,9 +66,10 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     let kept = StoreWithKeys::of(&config, storage.store()).await?;
     let connected = targets::platform(&config, world).await?;
     let app = assemble(config, (storage, kept), connected, more)?;
+    // First: from here on the clock is that of the database.
+    jobs::clock_watch::check_skew(&app).await?;
     targets::reconcile_ledger(&app).await?;
     app.engine.load_clock().await?;
-    jobs::clock_watch::check_skew(&app).await?;
     let (listener, address) = listen(&app.config).await?;
     // Drawn once: not by a start that comes to nothing.
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;

@@ -17,6 +17,7 @@ use store::{Query, Record, Timestamp};
 use strum::VariantArray as _;
 use tokio::sync::Mutex;
 use workflows::{
+    closed_tenants::all_looks,
     reclaim::Reclaim,
     sweeps::{HoldConcern, MissedPromise, hold_matters},
     tenancy::{FreePool, OpenLoans, Waitlist},
@@ -98,6 +99,7 @@ async fn collect(app: &ServerState, now: Timestamp) -> String {
         deliveries(app, &mut registry).await,
         clock(app, &mut registry, now).await,
         holds(app, &mut registry).await,
+        closed_tenants(app, &mut registry).await,
     ];
     for error in looked.into_iter().filter_map(Result::err) {
         tracing::warn!(%error, "how things stand cannot be told in full");
@@ -130,6 +132,22 @@ async fn holds(app: &ServerState, registry: &mut Registry) -> Result<(), Error> 
     registry.register("holds_review_due", "Holds in force whose review is due", due);
     let held = count(HoldConcern::OffboardingHeld);
     registry.register("offboardings_held", "Offboardings that wait until no hold is in force", held);
+    Ok(())
+}
+
+/// Closed tenants of which something is there, or not known.
+async fn closed_tenants(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
+    let looks = all_looks(&app.engine).await?;
+    let found = gauge(looks.iter().filter(|look| look.has_findings()).count());
+    let help = "Closed tenants of which something is there that no certificate accounts for";
+    registry.register("closed_tenants_found", help, found);
+    let unanswered = gauge(looks.iter().filter(|look| !look.unanswered.is_empty()).count());
+    let help = "Closed tenants of which a source did not say whether anything is there";
+    registry.register("closed_tenants_unanswered", help, unanswered);
+    let oldest = looks.iter().map(|look| Timestamp::from(look.at)).min();
+    let help =
+        "When the closed tenant was looked at that was not looked at for the longest time, 0 if none was";
+    registry.register("closed_tenants_oldest_look_timestamp_seconds", help, moment(oldest));
     Ok(())
 }
 

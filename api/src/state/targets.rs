@@ -67,6 +67,10 @@ pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterI
                 cluster.backend
             ));
         }
+        if !cluster.is_simulated() {
+            tracing::warn!(cluster = %id, was = cluster.backend, "the cluster is simulated: the file of targets names no backend for it");
+            view.put(&Cluster { backend: Cluster::SIMULATED.to_owned(), ..cluster })?;
+        }
         return Ok(());
     };
     let needed = match cluster.kind {
@@ -86,11 +90,15 @@ pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterI
     Ok(())
 }
 
-/// The sites with what serves each cluster, whatever they say of it.
+/// The sites with what serves each cluster, whatever they say of it. A cluster that the platform has no backend for is simulated;
+/// a name of [`Platform::BACKENDS`] stays, so that the missing target is told.
 pub(crate) fn with_backends(mut sites: Sites, platform: &Platform) -> Sites {
     for row in &mut sites.clusters {
-        if let Some(backend) = platform.backend_of(row.id.as_str()) {
-            backend.clone_into(&mut row.backend);
+        let id = row.id.as_str();
+        match platform.backend_of(id) {
+            Some(backend) => backend.clone_into(&mut row.backend),
+            None if Platform::BACKENDS.contains(&row.backend.as_str()) && !platform.stays_simulated(id) => {}
+            None => Cluster::SIMULATED.clone_into(&mut row.backend),
         }
     }
     sites

@@ -48,6 +48,56 @@ pub(crate) struct CertificateRow {
     /// Until when policy keeps it at least; null without an end.
     kept_until: Option<Time>,
     signed: bool,
+    /// Whether it was withdrawn, and holds no more.
+    withdrawn: bool,
+    /// By whom, when and why; null while it holds.
+    withdrawal: Option<Object>,
+    /// Of a supplementary certificate: the first certificate of the tenant.
+    supplements: Option<String>,
+}
+
+/// The withdrawal of a certificate.
+#[derive(JsonSchema)]
+pub(crate) struct Withdrawal {
+    /// `TENANT/CERTIFICATE`.
+    id: String,
+    tenant: String,
+    /// The certificate.
+    certificate: String,
+    /// The SHA-256 of the cover of that certificate.
+    digest: String,
+    withdrawn_by: String,
+    /// The roles that person held.
+    roles: Vec<String>,
+    withdrawn_at: Time,
+    reason: String,
+    /// What was found.
+    found: Vec<String>,
+    /// The signed statement: one line of a file for `tenure certificate verify --withdrawals`.
+    file: String,
+}
+
+/// The last look at a closed tenant.
+#[derive(JsonSchema)]
+pub(crate) struct ClosedTenantLook {
+    id: String,
+    tenant: String,
+    at: Time,
+    /// When the last look began in which every source answered.
+    complete_at: Option<Time>,
+    /// Since when looks have found something that no certificate accounts for.
+    found_since: Option<Time>,
+    /// How many such things the last look lists.
+    findings: u64,
+    /// What is there: `standing` is `returned`, `retention_over`, `excepted`, `retained` or `quarantined`.
+    remains: Vec<Object>,
+    /// How much more is there than is listed.
+    more: u64,
+    /// Sources that did not answer: what lies there is not known.
+    unanswered: Vec<Object>,
+    unanswered_since: Option<Time>,
+    /// It in one sentence.
+    says: String,
 }
 
 /// What people say that an asset's data is.

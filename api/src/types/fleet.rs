@@ -41,6 +41,9 @@ pub(crate) struct Tenant {
     /// When it was closed; its name is not used again.
     #[schemars(skip_serializing_if = "Option::is_none")]
     closed_at: Option<Time>,
+    /// `team`, `workload` or `customer`: who shares what it has, where its request said so.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    multitenancy: Option<String>,
 }
 
 /// A tenant in full.

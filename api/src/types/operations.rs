@@ -181,13 +181,17 @@ pub(crate) struct Engine {
     here: bool,
 }
 
-/// Something of the platform that an operator has to look at: a limit that is closed, or a clock that jumped.
+/// Something beside executions that an operator has to look at: a limit that is closed, a clock that jumped, or a workload that does not
+/// start.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StuckPlatform {
     /// The key of the limit, `clock`, or the execution that failed last.
     pub(crate) id: String,
     /// `limit` or `clock`, which are no workflows of which executions are; `workload_start` for a start that keeps failing.
     pub(crate) workflow: &'static str,
+    /// Whose workload does not start; absent for what is the platform's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tenant: Option<String>,
     /// Such as `limit/cluster/eu-1`.
     pub(crate) subject: String,
     /// `closed`, `jumped` or `failed`.

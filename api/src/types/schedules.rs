@@ -186,3 +186,32 @@ pub(crate) struct Swept {
     more: u64,
     failed: Option<String>,
 }
+
+/// A closed tenant of which something is there, or not known.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StuckClosedTenant {
+    /// The tenant.
+    pub(crate) id: String,
+    pub(crate) tenant: String,
+    /// `closed_tenant`.
+    pub(crate) workflow: &'static str,
+    /// Such as `tenant/acme`.
+    pub(crate) subject: String,
+    /// `closed`.
+    pub(crate) state: &'static str,
+    /// `closed_tenant_found` or `closed_tenant_unanswered`.
+    pub(crate) reason: &'static str,
+    #[schemars(with = "Time")]
+    pub(crate) since: String,
+    pub(crate) age_seconds: u64,
+    /// Whose turn it is, by role.
+    pub(crate) owner: Vec<&'static str>,
+    /// What to do.
+    pub(crate) next: &'static str,
+    pub(crate) message: Option<String>,
+}
+
+impl StuckClosedTenant {
+    /// What stands in the place of a workflow.
+    pub(crate) const CLOSED_TENANT: &'static str = "closed_tenant";
+}

@@ -11,7 +11,10 @@ use crate::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::fmt::{self, Debug};
+use std::{
+    fmt::{self, Debug},
+    sync::Arc,
+};
 use store::ExecutionId;
 
 pub(crate) struct ChildSpec<C, T> {
@@ -77,7 +80,7 @@ impl<P> ErasedAction<P> {
         T: Serialize + DeserializeOwned + 'static,
     {
         let arguments = child_arguments(C::NAME, &offspring.child.subject().name);
-        let kind = ErasedActionKind::Child(Box::new(offspring));
+        let kind = ErasedActionKind::Child(Arc::new(offspring));
         Self::unprotected(C::NAME, arguments, kind)
     }
 

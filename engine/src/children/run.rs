@@ -17,6 +17,7 @@ use crate::{
         input::VersionedInput,
     },
     runtime::{
+        clock::caused_at,
         commit::{ExtraWrites, MAX_TRIES},
         deliver::ExecutionTurn,
     },
@@ -154,7 +155,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         parent: &Parent,
         settle: Settle,
     ) -> Result<ChildCheck, Error> {
-        let now = self.inner.clock.now();
+        let now = caused_at(self.inner.clock.now(), record.updated_at);
         let standing = self.machine(&record.workflow, record.schema)?.parent_authority(record)?;
         let requester = standing.requester.clone().map(Box::new);
         let by = Person::new(&*record.requested_by, [""; 0]).with_provenance(requester);
@@ -359,9 +360,10 @@ fn parent_link(
         return Err(ActionError::permanent("child.unauthorised", "nothing has authorised the parent's plan"));
     };
     let plan = child.plan();
-    if !standing.plan.covers(&plan) {
-        let why = format!("the parent's plan {} does not cover {:?}", standing.digest, plan.title);
+    let (parent_plan, digest) = &*standing.plan;
+    if !parent_plan.covers(&plan) {
+        let why = format!("the parent's plan {digest} does not cover {:?}", plan.title);
         return Err(ActionError::permanent("child.not_in_plan", why));
     }
-    Ok(ParentLink { parent, authority: Some((standing.digest, authoriser)) })
+    Ok(ParentLink { parent, authority: Some((digest.clone(), authoriser)) })
 }

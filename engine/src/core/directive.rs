@@ -3,6 +3,7 @@
 use crate::{
     ActionError, Ballot, Class, Event, Execution, Phase, Step, TaskRef, TimeLimit, TimedOut, TimetableAlarm,
     Workflow,
+    core::known_step::KnownStep,
     model::{
         approval::timetable::TimetableEvent,
         execution::directive::{AttemptLimits, Directive, Work},
@@ -21,7 +22,11 @@ fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
 }
 
 /// Returns what to do about `ticket`.
-pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: TaskRef) -> Directive<W::Platform> {
+pub(crate) fn directive<W: Workflow>(
+    exec: &Execution<W>,
+    ticket: TaskRef,
+    known: &mut KnownStep<W>,
+) -> Directive<W::Platform> {
     if ticket == TaskRef::ALARM {
         let open = !matches!(exec.phase, Phase::Finished { .. }) && !exec.promise_missed;
         return if open { Directive::DeliverTimer(Event::Overdue) } else { Directive::Discard };
@@ -48,20 +53,21 @@ pub(crate) fn directive<W: Workflow>(exec: &Execution<W>, ticket: TaskRef) -> Di
         let timed_out = exec.overdue.then_some(TimedOut { limit: TimeLimit::State, attempt: slot.failed });
         return Directive::GiveUp(ActionError { class, timed_out, ..error });
     }
-    let Step::Act(mut act) = exec.data.step(exec.state) else { return Directive::Discard };
+    let step = known.step(exec);
+    let Step::Act(act) = &*step else { return Directive::Discard };
     let limits = AttemptLimits {
         attempt: act.attempt_within,
         heartbeat: act.heartbeat,
         while_pending: act.while_pending,
     };
-    if act.branches.len() <= ticket.slot as usize {
+    let Some(branch) = act.branches.get(ticket.slot as usize) else {
         return Directive::GiveUp(ActionError::permanent(
             "engine.slot_gone",
             "the step no longer has this slot",
         ));
-    }
-    let mut deed = act.branches.swap_remove(ticket.slot as usize).action;
-    deed.keys.append(&mut act.keys);
+    };
+    let mut deed = branch.action.clone();
+    deed.keys.extend_from_slice(&act.keys);
     let (state, states_entered) = (exec.state_name().to_owned(), exec.states_entered);
     Directive::Run(Box::new(Work {
         action: deed,

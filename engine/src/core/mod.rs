@@ -6,6 +6,8 @@
 pub(crate) mod approvals;
 pub(crate) mod commands;
 pub(crate) mod directive;
+pub(crate) mod encoded;
+pub(crate) mod known_step;
 pub(crate) mod refused_commits;
 pub(crate) mod repair;
 pub(crate) mod slots;

@@ -35,6 +35,7 @@ impl<W: Workflow> TransitionCtx<W> {
             if failing || at_work >= act.at_once {
                 break;
             }
+            self.known.encoded.forget_slot(number);
             slot.begun = true;
             slot.first_at = self.at;
             at_work += 1;
@@ -87,7 +88,8 @@ impl<W: Workflow> TransitionCtx<W> {
             }
             return Ok(());
         }
-        let Step::Act(act) = self.step() else { return Err(Refusal::Stale) };
+        let step = self.known.step(&self.exec);
+        let Step::Act(act) = &*step else { return Err(Refusal::Stale) };
         match self.judge_result(ticket.slot, result, &act.retry) {
             Judgement::Again(after) => self.schedule_slot(ticket.slot, after),
             Judgement::Final(result) => {
@@ -97,7 +99,7 @@ impl<W: Workflow> TransitionCtx<W> {
                 }
                 self.set_undo_state(ticket.slot, &result);
                 self.close_slot(ticket.slot, result);
-                self.continue_act(&act);
+                self.continue_act(act);
             }
         }
         Ok(())
@@ -160,6 +162,7 @@ impl<W: Workflow> TransitionCtx<W> {
 
     pub(crate) fn slot_mut(&mut self, number: u32, change: impl FnOnce(&mut crate::Slot)) {
         if let Some(slot) = self.exec.slots.get_mut(number as usize) {
+            self.known.encoded.forget_slot(number);
             change(slot);
         }
     }
@@ -192,6 +195,7 @@ impl<W: Workflow> TransitionCtx<W> {
         let stopping = forward && (self.exec.cancelled.is_some() || self.exec.overdue);
         let seed = seed(&self.exec, number);
         let at = self.at;
+        self.known.encoded.forget_slot(number);
         let Some(slot) = self.exec.slots.get_mut(number as usize) else {
             return Judgement::Final(Err(error));
         };
@@ -229,11 +233,11 @@ impl<W: Workflow> TransitionCtx<W> {
 
     pub(crate) fn set_undo_state(&mut self, number: u32, result: &Result<Value, ActionError>) {
         let states_entered = self.exec.states_entered;
-        // The latest entry: before a repair with other arguments, the trail may hold earlier entries of the same
-        // slot.
-        let mut trail = self.exec.trail.iter_mut().rev();
-        let mark = trail.find(|mark| mark.states_entered == states_entered && mark.slot == number);
-        if let Some(mark) = mark {
+        // The latest entry: before a repair with other arguments, the trail may hold earlier entries of the same slot.
+        let mut trail = self.exec.trail.iter_mut().enumerate().rev();
+        let mark = trail.find(|(_, mark)| mark.states_entered == states_entered && mark.slot == number);
+        if let Some((place, mark)) = mark {
+            self.known.encoded.forget_trail(place);
             mark.fate = if result.is_ok() { UndoState::Done } else { UndoState::Failed };
             // The output of a child is stored with the child.
             mark.output = result.as_ref().ok().filter(|_| mark.undo != CANCEL).cloned();
@@ -307,6 +311,7 @@ impl<W: Workflow> TransitionCtx<W> {
             self.pass_pivot();
         }
         self.exec.data = data;
+        self.known.forget();
         self.enter(act.next, Some(DONE.into()));
     }
 

@@ -7,6 +7,7 @@
 use crate::{
     Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Outcome,
     Phase, PlanDigest, Reason, Refusal, Slot, Step, TrailEntry, Wait, Workflow,
+    core::known_step::KnownStep,
     model::{
         approval::timetable::TimetableEvent,
         definition::{
@@ -48,7 +49,21 @@ pub fn transition<W: Workflow>(
     event: Event,
     at: Timestamp,
 ) -> Result<Transition<W>, Refusal> {
+    transition_with(execution, event, at, &mut KnownStep::default())
+}
+
+/// Applies `event` with the cached values `known` of the execution, and updates them for the next one.
+pub(crate) fn transition_with<W: Workflow>(
+    execution: Execution<W>,
+    event: Event,
+    at: Timestamp,
+    known: &mut KnownStep<W>,
+) -> Result<Transition<W>, Refusal> {
+    let known_before = std::mem::take(known);
+    // A result changes the data only on the way to another state, which forgets what is known.
+    let keeps = matches!(event, Event::Settled { .. } | Event::Probed { .. });
     let mut turn = TransitionCtx {
+        known: if keeps { known_before } else { KnownStep::default() },
         exec: execution,
         at,
         effects: Vec::new(),
@@ -59,6 +74,10 @@ pub fn transition<W: Workflow>(
     turn.apply(event)?;
     turn.void_outdated_votes();
     turn.set_promise_alarm();
+    // On the way back the slots are others, and trail entries change many at a time.
+    if keeps && matches!(turn.exec.phase, Phase::Forward) {
+        *known = turn.known;
+    }
     Ok(Transition { execution: turn.exec, effects: turn.effects, edges: turn.edges, closed: turn.closed })
 }
 
@@ -69,6 +88,8 @@ pub(crate) struct TransitionCtx<W: Workflow> {
     pub(crate) effects: Vec<Effect>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) closed: Option<(u32, Ballot)>,
+    /// The cached values of the execution.
+    pub(crate) known: KnownStep<W>,
     /// The second person who confirmed the command.
     pub(crate) seconded_by: Option<String>,
 }
@@ -139,6 +160,7 @@ impl<W: Workflow> TransitionCtx<W> {
             self.edges.push(Edge { from, label, to });
         }
         self.close_ballot();
+        self.known.forget();
         self.exec.state = state;
         self.exec.visit += 1;
         self.exec.states_entered += 1;

@@ -14,6 +14,7 @@ use crate::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 use store::{Entry, ExecutionId, Put, Record, Task, TaskId, Timestamp};
 
 /// An execution, for display.
@@ -32,8 +33,8 @@ pub struct ExecutionView {
 /// The authority of a parent, for its children.
 #[derive(Debug)]
 pub(crate) struct ParentAuthority {
-    pub(crate) plan: Plan,
-    pub(crate) digest: PlanDigest,
+    /// The plan, and its digest.
+    pub(crate) plan: Arc<(Plan, PlanDigest)>,
     pub(crate) authoriser: Option<Authoriser>,
     /// The origin of the requester's credential.
     pub(crate) requester: Option<Provenance>,

@@ -1,5 +1,7 @@
 //! Time and randomness: the only place that reads them from the machine.
 
+pub(crate) mod shared;
+
 use crate::BoxFuture;
 use std::{
     sync::Mutex,
@@ -7,6 +9,16 @@ use std::{
 };
 use store::Timestamp;
 use tokio::sync::watch;
+
+/// The largest difference between a server's clock and that of the shared store: 30 seconds. A server with a larger
+/// difference does no work.
+pub const MAX_SKEW: Duration = Duration::from_secs(30);
+
+/// Returns the time of an effect of `cause`, by a clock that shows `now`: never before its cause. A cause that is
+/// further ahead than the clocks of two servers may differ comes from a wrong clock, and is ignored.
+pub(crate) fn caused_at(now: Timestamp, cause: Timestamp) -> Timestamp {
+    if cause.since(now) <= MAX_SKEW * 2 { now.max(cause) } else { now }
+}
 
 /// A clock and a source of unpredictable bytes.
 pub trait Clock: Send + Sync + 'static {
@@ -17,6 +29,15 @@ pub trait Clock: Send + Sync + 'static {
     fn monotonic(&self) -> Option<Duration> {
         None
     }
+
+    /// The time by the wall clock of this machine, which may differ from [`Clock::now`].
+    fn machine_time(&self) -> Timestamp {
+        self.now()
+    }
+
+    /// Adopts `theirs`, the time that a shared database showed between two readings of [`Clock::monotonic`]. A clock
+    /// without a database ignores it.
+    fn synchronize(&self, _theirs: Timestamp, _asked: Duration, _answered: Duration) {}
 
     /// Resolves when the clock has reached `at`.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()>;
@@ -136,5 +157,18 @@ impl Stopwatch {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_is_never_before_its_cause_unless_a_clock_was_set_back() {
+        let at = |now, cause| caused_at(Timestamp(now), Timestamp(cause)).0;
+
+        assert_eq!((at(5_000, 4_000), at(5_000, 5_200), at(5_000, 65_000)), (5_000, 5_200, 65_000));
+        assert_eq!(at(5_000, 65_001), 5_000, "a cause more than a minute ahead is of a wrong clock");
     }
 }

@@ -173,9 +173,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if turn.waited || record.body.len() <= store::paged::INLINE_LIMIT {
             return false;
         }
-        let taken = self.take_turn(format!("execution {}", record.id)).await;
+        let mut place = self.inner.queues.join(format!("execution {}", record.id));
+        let waits = !place.line.is_free();
+        let taken = self.turn_alone(&mut place, self.inner.options.lease / 4).await;
         *turn = ExecutionTurn { waited: true, _turn: taken };
-        true
+        waits
     }
 
     /// Returns the stored record.

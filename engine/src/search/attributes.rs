@@ -2,7 +2,7 @@
 //!
 //! Pure; written with each commit of the execution. `search/field.rs` uses the same names.
 
-use crate::{ActionError, Ballot, Execution, Phase, Step, Unwinding, Workflow};
+use crate::{ActionError, Ballot, Execution, Phase, Step, Unwinding, Workflow, core::known_step::KnownStep};
 use std::collections::BTreeSet;
 use store::Attributes;
 
@@ -23,6 +23,7 @@ pub(crate) fn attributes<W: Workflow>(
     former: &Attributes,
     execution: &Execution<W>,
     closed: Option<&Ballot>,
+    known: &mut KnownStep<W>,
 ) -> Attributes {
     let asked = execution.ballot.iter().filter(|ballot| ballot.ruling.is_none());
     let asked = asked.flat_map(|ballot| ballot.seats.iter().flat_map(|seat| seat.any_of.iter().cloned()));
@@ -35,7 +36,7 @@ pub(crate) fn attributes<W: Workflow>(
     let leftovers = execution.has_leftovers().then(|| STANDING.to_owned());
     let own = [
         (LEFTOVERS, leftovers.into_iter().collect()),
-        ("action", actions(execution)),
+        ("action", actions(execution, known)),
         ("error", errors(execution)),
         ("asked", asked.collect()),
         ("voted", voted.collect()),
@@ -52,7 +53,7 @@ pub(crate) fn bounded(values: Vec<String>) -> Option<BTreeSet<String>> {
 }
 
 /// Returns the actions or undos that are running, or would run.
-fn actions<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
+fn actions<W: Workflow>(execution: &Execution<W>, known: &mut KnownStep<W>) -> Vec<String> {
     let undone = |unwinding: &Unwinding| {
         let marks = unwinding.places.iter().filter_map(|place| execution.trail.get(*place));
         marks.filter(|mark| mark.needs_undo()).map(|mark| mark.undo.clone()).collect()
@@ -63,11 +64,13 @@ fn actions<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
             undone(unwinding)
         }
         Phase::Forward | Phase::Parked { unwinding: None, .. } => {
-            match execution.data.step(execution.state) {
+            match &*known.step(execution) {
                 Step::Act(act) => {
                     let slots = execution.slots.iter().zip(&act.branches);
                     let open = slots.filter(|(slot, _)| !matches!(slot.settled, Some(Ok(_))));
-                    open.map(|(_, branch)| branch.action.name.to_owned()).collect()
+                    // Of thousands of like slots the name is copied once.
+                    let names: BTreeSet<&str> = open.map(|(_, branch)| branch.action.name).collect();
+                    names.into_iter().map(str::to_owned).collect()
                 }
                 Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => Vec::new(),
             }

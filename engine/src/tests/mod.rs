@@ -27,3 +27,4 @@ mod signals;
 mod statements;
 mod timeouts;
 mod waiters;
+mod wide_steps;

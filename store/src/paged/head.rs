@@ -1,6 +1,6 @@
 //! The head of a paged body: it is stored instead of the body, and names its pages.
 
-use super::split::split;
+use super::split::{Part, split_again};
 use crate::{
     Error, ExecutionId, Key,
     hex::hex,
@@ -8,7 +8,10 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 /// How a head begins as JSON. No execution and no document of the engine begins like this.
 const BEGINNING: &[u8] = br#"{"$paged":"#;
@@ -130,10 +133,11 @@ impl Head {
         serde_json::to_vec(&Marker { paged: self }).unwrap_or_default()
     }
 
-    /// Splits `body` into pages. Returns the head, and the pages that `old` does not have. New ones are named after
-    /// `base`, a number that no earlier write of this owner has used.
+    /// Splits `body` into pages. Returns the head, and the pages that `old` does not have. New ones are named after `base`, a
+    /// number that no earlier write of this owner has used. `content` is the content of the pages of `old`, if it is cached.
     pub(super) fn from_pages<'a>(
         old: Option<&Self>,
+        content: &[Arc<[u8]>],
         base: u64,
         body: &'a [u8],
     ) -> (Self, Vec<(PageRef, &'a [u8])>) {
@@ -142,7 +146,16 @@ impl Head {
             stored.iter().map(|page| (page.digest().to_owned(), page.clone())).collect();
         let mut head = Self { version: VERSION, bytes: body.len(), pages: Vec::new() };
         let mut added = Vec::new();
-        for content in split(body) {
+        // Content of other pages than these says nothing of where the body is cut.
+        let content = if content.len() == stored.len() { content } else { &[] };
+        for part in split_again(content, body) {
+            let content = match part {
+                Part::Stored(number) => {
+                    head.pages.extend(stored.get(number).cloned());
+                    continue;
+                }
+                Part::New(content) => content,
+            };
             let digest = digest(content);
             if let Some(page) = known.get(&digest) {
                 head.pages.push(page.clone());

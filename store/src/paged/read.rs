@@ -8,7 +8,7 @@ use super::{
     head::{Head, Owner, OwnerRef, PageRef, digest, is_head},
 };
 use crate::{Document, Error, ExecutionId, Key, Page, Record};
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// The tries to read a row that changes while its pages are read.
 const MAX_TRIES: usize = 16;
@@ -166,28 +166,24 @@ impl Paged {
     /// Returns the body of `head`, or `None` if a page does not match.
     async fn body(&self, owner: &Owner, head: &Head) -> Result<Option<Vec<u8>>, Error> {
         let pages: Vec<(&PageRef, Key)> = head.pages.iter().map(|page| (page, page.key(owner))).collect();
-        let mut content: HashMap<Key, Arc<[u8]>> = HashMap::with_capacity(pages.len());
-        let mut missing: Vec<(&PageRef, Key)> = Vec::new();
-        for (page, key) in &pages {
-            match self.cache.page(key, page.digest()) {
-                Some(cached) => _ = content.insert(key.clone(), cached),
-                None => missing.push((*page, key.clone())),
-            }
-        }
-        let keys: Vec<Key> = missing.iter().map(|(_, key)| key.clone()).collect();
+        let mut content: Vec<Option<Arc<[u8]>>> =
+            pages.iter().map(|(page, key)| self.cache.page(key, page.digest())).collect();
+        let missing: Vec<_> =
+            pages.iter().zip(&mut content).filter(|(_, content)| content.is_none()).collect();
+        let keys: Vec<Key> = missing.iter().map(|((_, key), _)| key.clone()).collect();
         let read = if keys.is_empty() { Vec::new() } else { self.inner.documents_of(&keys).await? };
-        for ((page, key), found) in missing.into_iter().zip(read) {
+        for (((page, key), content), found) in missing.into_iter().zip(read) {
             let Some(found) = found.filter(|found| digest(&found.body) == page.digest()) else {
                 return Ok(None);
             };
             let found: Arc<[u8]> = found.body.into();
             self.cache.insert_page(key.clone(), page.digest(), found.clone());
-            content.insert(key, found);
+            *content = Some(found);
         }
         let mut body = Vec::with_capacity(head.bytes);
-        for (_, key) in &pages {
-            let Some(page) = content.get(key) else { return Ok(None) };
-            body.extend_from_slice(page);
+        for page in content {
+            let Some(page) = page else { return Ok(None) };
+            body.extend_from_slice(&page);
         }
         Ok((body.len() == head.bytes).then_some(body))
     }

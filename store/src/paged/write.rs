@@ -239,7 +239,8 @@ impl Paged {
                 return Err(Error::TooLarge { what, size, limit: PAGED_LIMIT });
             }
             Some(body) if body.len() > INLINE_LIMIT => {
-                let (head, added) = Head::from_pages(old, replaced.version(owner), &body);
+                let content = self.known_content(owner, old);
+                let (head, added) = Head::from_pages(old, &content, replaced.version(owner), &body);
                 for (page, content) in added {
                     let key = page.key(owner);
                     self.cache.insert_page(key.clone(), page.digest(), content.into());
@@ -255,8 +256,14 @@ impl Paged {
         Ok((row, head))
     }
 
-    /// Returns the pages of a record that this commit removes. A record with a long history stays until its last part
-    /// is erased.
+    /// Returns the content of the pages of `head`, if all of them are cached.
+    fn known_content(&self, owner: &Owner, head: Option<&Head>) -> Vec<Arc<[u8]>> {
+        let pages = head.map_or(&[][..], |head| head.pages.as_slice());
+        let content = pages.iter().map(|page| self.cache.page(&page.key(owner), page.digest()));
+        content.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Returns the pages of a record that this commit removes. A record with a long history stays until its last part is erased.
     async fn pages_of_erased(&self, erase: &Erase) -> Result<Vec<Key>, Error> {
         let id = erase.execution;
         let Some(record) = self.inner.load(id).await? else { return Ok(Vec::new()) };

@@ -7,8 +7,9 @@ use super::{
     row::{to_i64, to_u64},
     shared::Shared,
 };
-use crate::{Error, Hold, Timestamp};
+use crate::{Error, Hold, Timestamp, sync::lock_unpoisoned};
 use sqlx::{PgConnection, Row as _, postgres::PgRow};
+use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 /// Counts scheduled tasks as delivered before, unless that was done when it was held.
@@ -18,6 +19,8 @@ const HOLD: &str = "INSERT INTO hold (since, why) VALUES ($1, $2) ON CONFLICT DO
 const ADVANCE_EPOCHS: &str = "SELECT setval('epochs', last_value + 1099511627776) FROM epochs";
 const HELD: &str = "SELECT since, why FROM hold";
 const UNHOLD: &str = "DELETE FROM hold WHERE since = $1";
+/// Changes with every promotion of a replica, at once. Fails on a server that is still a replica.
+const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
 /// As long as it takes: there may be many tasks.
 const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 const LINEAGE: &str = "SELECT lineage FROM head";
@@ -74,37 +77,108 @@ impl Shared {
         self.with_retries(|| async move { sqlx::query_scalar(LINEAGE).fetch_one(&self.pool).await }).await
     }
 
-    /// Holds the database if it is not where it was created, and records where it is.
+    /// Holds the database if it is not where it was created, or if an unknown replica was promoted, and records where
+    /// it is.
     pub(super) async fn record_location(&self) -> Result<(), Error> {
-        let oids: String = sqlx::query_scalar(OIDS)
-            .bind(&self.options.schema)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(|error| unavailable(&error))?;
-        // Not every server that speaks the protocol reports its identity, or reports it to every user.
-        let server: Option<String> =
-            sqlx::query_scalar(SERVER).fetch_optional(&self.pool).await.unwrap_or_default();
-        let here = format!("{}/{oids}", server.as_deref().unwrap_or("?"));
+        let here = self.location().await?;
         let here = &here;
         self.with_retries(|| async move {
             let mut on = self.pool.begin().await?;
             let place: Option<String> = sqlx::query_scalar(PLACE).fetch_one(&mut *on).await?;
-            match place {
-                Some(place) if place == *here => return on.rollback().await,
-                Some(place) if !is_same(&place, here) => {
-                    let why = format!("it was created in another place ({place}) than its present one ({here}): it was restored or moved");
-                    insert_hold(&mut on, &Hold::starting_now(why)).await?;
-                }
-                Some(_) | None => {}
+            if place.as_ref() == Some(here) {
+                return on.rollback().await;
+            }
+            let has_seen_it = self.seen.load(Ordering::Acquire) > 0;
+            if let Some(why) = place.and_then(|place| doubt(&place, here, has_seen_it)) {
+                insert_hold(&mut on, &Hold::starting_now(why)).await?;
             }
             sqlx::query(SETTLE).bind(here).execute(&mut *on).await?;
             on.commit().await
         })
-        .await
+        .await?;
+        here.clone_into(&mut lock_unpoisoned(&self.location));
+        Ok(())
+    }
+
+    /// Records where the database is if that has changed since this process looked last, as after a failover.
+    pub(super) async fn follow_location(&self) -> Result<(), Error> {
+        let here = self.location().await?;
+        if *lock_unpoisoned(&self.location) == here { Ok(()) } else { self.record_location().await }
+    }
+
+    /// Returns the place of the database: `SERVER/DATABASE/SCHEMA/TIMELINE`, with `?` for unknown parts.
+    async fn location(&self) -> Result<String, Error> {
+        let oids = sqlx::query_scalar::<_, String>(OIDS).bind(&self.options.schema);
+        let oids = oids.fetch_one(&self.pool).await.map_err(|error| unavailable(&error))?;
+        // Not every server that speaks the protocol reports its identity, or reports it to every user.
+        let server: Option<String> =
+            sqlx::query_scalar(SERVER).fetch_optional(&self.pool).await.unwrap_or_default();
+        let timeline: Option<String> =
+            sqlx::query_scalar(TIMELINE).fetch_optional(&self.pool).await.unwrap_or_default();
+        let told = |part: Option<String>| part.unwrap_or_else(|| "?".to_owned());
+        Ok(format!("{}/{oids}/{}", told(server), told(timeline)))
     }
 }
 
-/// Returns true if two places are equal, as far as both are known.
+/// How many parts of a place say which database it is; the timeline follows them, in places that newer versions wrote.
+const OF_DATABASE: usize = 3;
+
+/// Returns why a database that was in `place` and is `here` now is held. A process that has seen its commits detects
+/// commits that were lost with a promotion (see the watermark). Any other process cannot distinguish a failover from
+/// a copy.
+fn doubt(place: &str, here: &str, has_seen_it: bool) -> Option<String> {
+    if !is_same(place, here) {
+        return Some(format!(
+            "it was created in another place ({place}) than its present one ({here}): it was restored or moved"
+        ));
+    }
+    let timeline =
+        |place: &str| place.split('/').nth(OF_DATABASE).filter(|part| *part != "?").map(ToOwned::to_owned);
+    let (before, now) = (timeline(place)?, timeline(here)?);
+    (before != now && !has_seen_it).then(|| {
+        format!(
+            "a replica was promoted (timeline {before} became {now}), and no server that was at work before says whether commits were \
+             lost, or whether this is a copy beside the database that goes on"
+        )
+    })
+}
+
+/// Returns true if both places are of one server, database and schema, as far as either is known.
 fn is_same(one: &str, other: &str) -> bool {
-    one.split('/').zip(other.split('/')).all(|(one, other)| one == other || one == "?" || other == "?")
+    let mut parts = one.split('/').zip(other.split('/')).take(OF_DATABASE);
+    parts.all(|(one, other)| one == other || one == "?" || other == "?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: &str = "7301/16384/2200/00000001";
+
+    #[test]
+    fn another_server_database_or_schema_is_another_place_whoever_has_seen_it() {
+        for here in ["7302/16384/2200/00000001", "7301/16385/2200/00000001", "7301/16384/2201/00000001"] {
+            for has_seen_it in [false, true] {
+                assert!(
+                    doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("another place")),
+                    "{here}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_promoted_replica_is_held_unless_a_server_that_knows_its_commits_finds_it() {
+        let promoted = "7301/16384/2200/00000002";
+        assert!(doubt(HOME, promoted, false).is_some_and(|why| why.contains("promoted")));
+        assert_eq!(doubt(HOME, promoted, true), None);
+        assert_eq!(doubt(HOME, HOME, false), None);
+    }
+
+    #[test]
+    fn a_place_without_a_timeline_is_of_an_earlier_version_or_of_a_server_that_does_not_tell() {
+        for place in ["7301/16384/2200", "7301/16384/2200/?", "?/16384/2200"] {
+            assert_eq!(doubt(place, "7301/16384/2200/00000002", false), None, "{place}");
+        }
+    }
 }

@@ -66,6 +66,7 @@ impl Postgres {
             lineage: Uuid::nil(),
             seen: AtomicU64::new(0),
             parts: AtomicI64::new(-1),
+            location: Mutex::default(),
             counters: Counters::default(),
             options,
         };

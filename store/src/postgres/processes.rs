@@ -168,6 +168,9 @@ pub(super) async fn heartbeat(shared: Arc<Shared>) {
         if let Err(error) = shared.check_watermark().await {
             tracing::debug!(%error, "the last commit of the database could not be read");
         }
+        if let Err(error) = shared.follow_location().await {
+            tracing::debug!(%error, "the place of the database could not be read");
+        }
         shared.save_watermark();
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) seen: AtomicU64,
     /// The newest partition of the history known to this process; -1 for none.
     pub(super) parts: AtomicI64,
+    /// Where the database was when this process looked last.
+    pub(super) location: Mutex<String>,
     pub(super) counters: Counters,
 }
 

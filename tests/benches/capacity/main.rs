@@ -1,4 +1,4 @@
-//! `cargo bench -p tests --bench capacity [-- batches|leases|nodes]`: what the model of `docs/scale.md` is fed with. Prints a line
+//! `cargo bench -p tests --bench capacity [-- batches|leases|nodes]`: what the model of `docs/evidence/scale.md` is fed with. Prints a line
 //! for each input, under the symbol that it has there.
 
 mod batches;

@@ -10,7 +10,7 @@ const CHANGING: [&str; 6] =
 #[must_use]
 pub fn unchanging(case: &str) -> Option<&'static str> {
     let changing = CHANGING.contains(&case) || case.split('.').any(|part| part.starts_with("change"));
-    changing.then_some("it has no amount that is changed")
+    changing.then_some("it has no amount to change")
 }
 
 /// Why the case cannot apply to a target that knows neither idempotency keys nor the epochs of steps; each thing bears the
@@ -18,12 +18,12 @@ pub fn unchanging(case: &str) -> Option<&'static str> {
 #[must_use]
 pub fn keyless(case: &str) -> Option<&'static str> {
     match case {
-        "repeat.key_reused" => Some("the target knows no keys: each call looks before it changes something"),
-        "fence.make" => {
-            Some("an epoch is compared with that of the thing itself, and the other is another thing")
+        "repeat.key_reused" => {
+            Some("the target has no idempotency keys: each call reads before it changes an object")
         }
+        "fence.make" => Some("epochs are stored on the object, and the other object is a different one"),
         "fence.undone" => {
-            Some("what is gone bears no epoch any more: the engine's lease keeps a late call away")
+            Some("a removed object has no epoch: only the lease of the engine prevents a late call")
         }
         _ => None,
     }
@@ -33,7 +33,7 @@ pub fn keyless(case: &str) -> Option<&'static str> {
 #[must_use]
 pub fn alike(case: &str) -> Option<&'static str> {
     let same = ["make.foreign", "repeat.make_unequal", "twins.make_rivals", "dry_run.make_refused"];
-    same.contains(&case).then_some("all of one name are alike: there is no other of that name to be refused")
+    same.contains(&case).then_some("objects of one name are equal: there is no other owner to reject")
 }
 
 /// Prints the subject's row and sees that nothing is broken or blank, and that it is as it is on record.

@@ -115,6 +115,22 @@ async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
     );
 }
 
+/// Asked before people agree to the destruction of a key: not to be able to ask is not to be able to do it.
+#[tokio::test]
+async fn a_hook_without_dry_runs_is_not_said_to_move_data_to_another_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let system = behind(folder.path(), r#"echo '{"status":"done"}'"#);
+    let earnest = stamp("e/S/1/0", false);
+    let dry = CallMetadata { dry_run: true, ..earnest.clone() };
+
+    let error = system.rewrap(&app(), "acme", "provider-archive", &dry).await.unwrap_err();
+
+    assert_eq!((error.class, error.code.as_str()), (Class::Permanent, codes::UNSUPPORTED), "{error}");
+    assert!(error.message.contains("dry_runs: true"), "{error}");
+    assert_eq!(asked(folder.path()), [json!(null); 0]);
+    system.rewrap(&app(), "acme", "provider-archive", &earnest).await.unwrap();
+}
+
 /// What a hook says that it made is looked at: made and not shown is unknown, and another's is refused before anything is asked.
 #[tokio::test]
 async fn what_was_made_is_looked_at_and_anothers_is_not_touched() {

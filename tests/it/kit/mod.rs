@@ -11,10 +11,10 @@ use tests::kit::{self, Cell, Table};
 
 /// What stands above the table of the documentation.
 const HEAD: &str = "\
-# Which backend holds which promise
+# Conformance of the backends
 
-What each backend came to in the [conformance kit](contract.md#the-kit) when its own test was run last: ✓ is held, a number is why the case cannot apply.
-Nothing is blank, and nothing is broken. Written by the kit's tests with `BLESS=1`; a run that comes to something else fails.
+Results of the [conformance kit](contract.md#the-kit) for each backend. ✓: the backend passes the case. Number: the reason below why the case does not apply.
+The tests of the kit generate this page with `BLESS=1`, and fail if a result differs.
 
 ";
 
@@ -153,7 +153,7 @@ fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
             .collect();
         page += &format!("| `{}` |{cells}\n", case.name);
     }
-    page += "\nWhere a case cannot apply:\n\n";
+    page += "\nReasons why a case does not apply:\n\n";
     for (number, why) in reasons.iter().enumerate() {
         page += &format!("{}. {why}\n", number + 1);
     }

@@ -20,8 +20,8 @@ use tests::kit::{
 };
 use workflows::platform::*;
 
-pub(super) const NO_CHANGE: &str = "it has no amount that is changed";
-pub(super) const ALL_ALIKE: &str = "all of one name are alike: there is no other of that name to be refused";
+pub(super) const NO_CHANGE: &str = "it has no amount to change";
+pub(super) const ALL_ALIKE: &str = "objects of one name are equal: there is no other owner to reject";
 const TENANT: &str = "acme";
 const CLUSTER: &str = "eu-1";
 /// How often a thing is removed by force before it counts as one that stays.

@@ -1,6 +1,6 @@
 //! With whose credentials things were looked for, as records and the certificate say it.
 
-use super::stage::Stage;
+use super::{keys::just_before, stage::Stage};
 use async_trait::async_trait;
 use engine::ActionError;
 use simulator::verification::{left_behind, ready};
@@ -50,6 +50,28 @@ impl Backend for HiddenFromVerifier {
     }
 }
 
+/// A backend whose verifier lists one thing and is told that it is absent when it reads it.
+#[derive(Debug)]
+struct UnreadByVerifier(Arc<dyn TenantResources>, TenantResource);
+
+impl Backend for UnreadByVerifier {
+    fn real(&self) -> &Arc<dyn TenantResources> {
+        &self.0
+    }
+
+    fn is_own_look(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_hidden(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_unread(&self, thing: &TenantResource) -> bool {
+        *thing == self.1
+    }
+}
+
 /// The simulated backend, looked at with such credentials.
 #[derive(Debug)]
 struct Through<B>(B);
@@ -61,12 +83,24 @@ trait Backend: std::fmt::Debug + Send + Sync {
     fn is_own_look(&self, thing: &TenantResource) -> bool;
 
     fn is_hidden(&self, thing: &TenantResource) -> bool;
+
+    fn is_unread(&self, _: &TenantResource) -> bool {
+        false
+    }
 }
 
 #[async_trait]
 impl<B: Backend> TenantResources for Through<B> {
     fn backend(&self) -> &'static str {
         self.0.real().backend()
+    }
+
+    fn is_simulated(&self, thing: &TenantResource) -> bool {
+        self.0.real().is_simulated(thing)
+    }
+
+    fn is_system_simulated(&self, system: &str) -> bool {
+        self.0.real().is_system_simulated(system)
     }
 
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
@@ -94,6 +128,9 @@ impl<B: Backend> TenantResources for Through<B> {
         eyes: Observer,
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
+        if eyes == Observer::Verifier && self.0.is_unread(thing) {
+            return Ok(None);
+        }
         self.0.real().read_resource(thing, eyes, stamp).await
     }
 
@@ -231,11 +268,57 @@ async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left(
         platform
     })
     .await;
-    stage.until("AwaitingDestruction").await;
+    just_before(&stage, "Rewrapping").await;
     stage.world().furnish(&late, "acme", serde_json::json!({ "class": "workload" }));
 
     assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
 
     let why = stage.trouble().await;
     assert!(why.contains(&late.to_string()) && why.contains("which the verifier does not see"), "{why}");
+}
+
+/// Before people are asked: a verifier that does not see what there is would later take it for gone.
+#[tokio::test]
+async fn a_verifier_that_does_not_see_what_the_platform_sees_is_refused_before_people_are_asked() {
+    let things = [
+        TenantResource::new("objects", "eu-west", "Bucket", "t-acme--eu-west"),
+        TenantResource::new("storage", "eu-west", "Volume", "pv-1"),
+        TenantResource::new("slurm", "slurm-1", "Account", "t-acme"),
+    ];
+    for thing in things {
+        let ready = ready("A100", 1).await.unwrap();
+        left_behind(&ready.world, "acme");
+        let stage = Stage::on(&ready, Arc::new(Memory::new()), |mut platform, _| {
+            let hidden = HiddenFromVerifier(platform.tenant_resources, thing.clone());
+            platform.tenant_resources = Arc::new(Through(hidden));
+            platform
+        })
+        .await;
+
+        assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+
+        let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
+        assert!(why.contains("the verifier does not see") && why.contains(&thing.to_string()), "{why}");
+    }
+}
+
+/// A look of the verifier that finds nothing is not believed while the platform still finds the thing.
+#[tokio::test]
+async fn what_the_verifier_does_not_find_and_the_platform_does_is_not_verified() {
+    let key = TenantResource::new("keys", "", "Key", "t-acme");
+    let ready = ready("A100", 1).await.unwrap();
+    left_behind(&ready.world, "acme");
+    let stage = Stage::on(&ready, Arc::new(Memory::new()), |mut platform, _| {
+        let hidden = UnreadByVerifier(platform.tenant_resources, key.clone());
+        platform.tenant_resources = Arc::new(Through(hidden));
+        platform
+    })
+    .await;
+    just_before(&stage, "Verifying").await;
+    stage.world().furnish(&key, "acme", serde_json::json!({}));
+
+    assert_eq!(stage.to_rest().await, ("VerifyingAgain".into(), "parked".into()));
+
+    let why = stage.trouble().await;
+    assert!(why.contains(&key.to_string()) && why.contains("which the verifier does not see"), "{why}");
 }

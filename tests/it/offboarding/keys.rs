@@ -224,3 +224,38 @@ async fn a_key_that_its_store_keeps_recoverable_parks_at_once_and_is_named() {
     let why = stage.trouble().await;
     assert!(why.contains("key.soft_deleted") && why.contains("keys//Key/t-acme"), "{why}");
 }
+
+/// Whatever is there beyond the plan, a new plan shows it, and people vote again.
+#[tokio::test]
+async fn what_came_since_people_were_asked_is_shown_in_a_new_plan_before_destruction_begins() {
+    let late = TenantResource::new("storage", "eu-west", "Volume", "late");
+    let held = |versions: u64| json!({ "class": "workload", "versions": versions, "bytes": versions * 10 });
+    let cases = [
+        (bucket(), held(2_000), "2002 objects, 20000 bytes"),
+        (late, json!({ "class": "workload" }), "storage/eu-west/Volume/late"),
+        (key(), json!({ "backed_up": true }), "backed_up"),
+    ];
+    for (thing, spec, says) in cases {
+        let stage = leaving(|world| world.furnish(&bucket(), "acme", held(1_000))).await;
+        let before = stage.engine.approval(stage.id).await.unwrap().unwrap();
+        assert!(shown(&stage).await.to_string().contains("1002 objects, 10000 bytes"));
+        stage.world().furnish(&thing, "acme", spec);
+        just_before(&stage, "Surveying").await;
+
+        assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
+        let after = stage.engine.approval(stage.id).await.unwrap().unwrap();
+        assert_ne!(before.digest, after.digest);
+        assert!(shown(&stage).await.to_string().contains(says), "{}", shown(&stage).await);
+        assert!(stage.to_rest().await.0.starts_with("Closed"), "{}", stage.trouble().await);
+    }
+}
+
+#[tokio::test]
+async fn growth_within_the_tolerance_and_what_became_less_ask_nobody_again() {
+    for versions in [1_010, 10] {
+        let held = |versions: u64| json!({ "class": "workload", "versions": versions, "bytes": versions });
+        let stage = leaving(|world| world.furnish(&bucket(), "acme", held(1_000))).await;
+        stage.world().furnish(&bucket(), "acme", held(versions));
+        just_before(&stage, "PassingPivot").await;
+    }
+}

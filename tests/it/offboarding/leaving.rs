@@ -1,6 +1,6 @@
 //! What is destroyed, what is kept, and when people are needed.
 
-use super::stage::Stage;
+use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind};
 use engine::{Attribution, Event};
 use serde_json::json;
@@ -133,9 +133,9 @@ async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved
 }
 
 #[tokio::test]
-async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_books_are_closed() {
+async fn what_appears_after_the_pivot_is_not_touched_and_is_found_before_the_books_are_closed() {
     let stage = Stage::slurm(|_| {}).await;
-    stage.until("AwaitingDestruction").await;
+    just_before(&stage, "Rewrapping").await;
     let volume = TenantResource::new("storage", "eu-west", "Volume", "late");
     stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
 
@@ -148,7 +148,7 @@ async fn what_appears_after_the_approval_is_not_touched_and_is_found_before_the_
 #[tokio::test]
 async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
     let stage = Stage::slurm(|_| {}).await;
-    stage.until("AwaitingDestruction").await;
+    just_before(&stage, "Rewrapping").await;
     let volume = TenantResource::new("storage", "eu-west", "Volume", "pv-1");
     stage.world().replace(&volume, "other");
 
@@ -229,4 +229,25 @@ async fn a_dry_run_names_what_would_go_and_changes_nothing() {
     assert_eq!(stage.world().snapshot(), before);
     stage.until("AwaitingApproval").await;
     assert_eq!(stage.engine.approval(stage.id).await.unwrap().unwrap().digest, shown.digest);
+}
+
+/// Nobody agrees to what cannot be done, and what a store keeps is said beforehand.
+#[tokio::test]
+async fn a_volume_whose_data_would_stay_is_named_before_people_are_asked() {
+    let volume = TenantResource::new("storage", "eu-west", "Volume", "retained");
+    let spec = json!({ "class": "workload", "reclaimPolicy": "Retain" });
+    let stage = Stage::slurm(|world| world.furnish(&volume, "acme", spec.clone())).await;
+
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+
+    let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
+    assert!(why.contains(&format!("{volume} has the reclaim policy Retain")), "{why}");
+    stage.world().furnish(&volume, "acme", json!({ "reclaimPolicy": "Delete" }));
+    stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
+    stage.until("AwaitingDestruction").await;
+    let (_, shown) = stage.engine.execution(stage.id).await.unwrap();
+    let asked: Offboarding = serde_json::from_value(shown.body["data"].clone()).unwrap();
+    let plan = engine::Workflow::plan(&asked).decides["destroys"].to_string();
+    assert!(plan.contains(r#""its_store_keeps_it_until":"2026-03-01T00:00:00.000Z""#), "{plan}");
+    assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
 }

@@ -1,6 +1,7 @@
 //! Offboarding, from request to certificate, and back from everywhere before the point of no return.
 
 mod books;
+mod closed;
 mod credentials;
 mod guarded;
 mod holds;
@@ -8,6 +9,7 @@ mod keys;
 mod leaving;
 mod nodes;
 mod sealed;
+mod sentences;
 mod stage;
 mod stated;
 mod vault;

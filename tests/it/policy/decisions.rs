@@ -247,6 +247,7 @@ fn settings_of_schedulers_differ_by_name_or_not_at_all() {
     let mut facts = SchedulerFacts {
         tier: Tier::Standard,
         allow_preemption: true,
+        multitenancy: None,
         model: "H100".parse().unwrap(),
         slicing: None,
         workspaces,

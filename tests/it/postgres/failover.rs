@@ -96,3 +96,40 @@ async fn a_process_that_starts_before_its_database_waits_for_it() {
     assert!(started.elapsed() >= Duration::from_millis(300) && store.health().await.writable);
     store.close().await.unwrap();
 }
+
+/// A server that knows the commits goes on; one that knows nothing cannot tell the new primary from a copy, and does nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_replica_is_held_unless_a_server_that_was_at_work_before_finds_it() {
+    let Some(bin) = installed() else { return };
+    let _alone = tests::alone().await;
+    for has_seen_it in [false, true] {
+        let mut primary = Cluster::start(bin, Disk::Synced).unwrap();
+        let standby = primary.standby().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let known = PostgresOptions {
+            watermark_file: Some(dir.path().join("database-seen")),
+            ..PostgresOptions::for_url(primary.url())
+        };
+        let store = opened(&known).await;
+        let put = Put { key: Key::new("things", "one"), body: Some(vec![1]) };
+        store.commit(Commit { documents: vec![put], ..Commit::default() }).await.unwrap();
+        store.close().await.unwrap();
+        primary.kill();
+        standby.promote().unwrap();
+
+        let fresh = PostgresOptions::for_url(standby.url());
+        let options = if has_seen_it { PostgresOptions { url: standby.url(), ..known } } else { fresh };
+        let promoted = opened(&options).await;
+
+        let hold = promoted.current_hold().await.unwrap();
+        assert_eq!(hold.is_none(), has_seen_it, "{hold:?}");
+        if let Some(hold) = hold {
+            assert!(hold.why.contains("a replica was promoted"), "{hold:?}");
+            assert!(promoted.unhold(hold.since).await.unwrap());
+            let again = opened(&options).await;
+            assert_eq!(again.current_hold().await.unwrap(), None, "it is confirmed once");
+            again.close().await.unwrap();
+        }
+        promoted.close().await.unwrap();
+    }
+}

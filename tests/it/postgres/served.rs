@@ -8,8 +8,8 @@ use crate::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::path::Path;
-use tests::processes::World;
+use std::{path::Path, time::Duration};
+use tests::{processes::World, under_test::shifted};
 
 fn variables(options: &store::postgres::PostgresOptions, name: &str) -> Vec<(&'static str, String)> {
     vec![
@@ -118,4 +118,33 @@ async fn a_schema_is_checked_and_brought_up_to_date() {
     assert!(secret.err.contains("PGPASSFILE") && !secret.err.contains("hunter2"), "{secret:?}");
     let other = run("mysql://127.0.0.1/x", &["store", "migrate", "--check"]);
     assert!(other.exit == 2 && other.err.contains("store.url"), "{other:?}");
+}
+
+/// Two servers whose clocks differ would judge leases and deadlines differently: one that is too far off does nothing, and goes on by
+/// itself once its clock is right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_clock_is_not_that_of_the_database_refuses_work_until_they_agree() {
+    let Some(options) = options() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let clock = dir.path().join("clock");
+    std::fs::write(&clock, "0").unwrap();
+    let file = clock.to_str().unwrap();
+    let server =
+        start(&options, "one", &[("UNDER_TEST", "shifted"), (shifted::FILE, file), (shifted::NOTICES, "1")]);
+    let skewed = async || {
+        let asked = json!({ "reason": "a test" });
+        server.json_as(&server.admin, "/v1/clock:confirm", asked).await.body["code"] == "clock.skewed"
+    };
+    assert!(!skewed().await);
+    for by in ["40000", "-40000"] {
+        for (shift, refuses) in [(by, true), ("20000", false)] {
+            std::fs::write(&clock, shift).unwrap();
+            let looked = async {
+                while skewed().await != refuses {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), looked).await.expect(shift);
+        }
+    }
 }

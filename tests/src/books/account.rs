@@ -81,6 +81,7 @@ impl World {
             created_at: world.books.now,
             activated_at: Some(world.books.now),
             closed_at: None,
+            multitenancy: None,
         };
         world.decide(|view| view.put(&registered)).unwrap();
         world.add_nodes(0..nodes);

@@ -4,8 +4,8 @@
 //! is decided here is decided by [`workflows::scheduling::admission`] and the workflows, never by this module, which only says when
 //! something happens, and watches. `docs/simulate.md` is the page for people.
 
-#[cfg(test)]
-mod large_tenants;
+#[cfg(any(test, feature = "lab"))]
+pub mod large_tenants;
 #[cfg(feature = "lab")]
 pub mod reclaim_cases;
 mod replay;

@@ -3,6 +3,7 @@
 //! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
 
 mod capacity_exhaustion;
+mod certificate_sentences;
 mod fixture;
 mod incident_response;
 mod node_sanitisation;
@@ -13,6 +14,7 @@ mod reclaim;
 mod workload_start;
 
 pub use capacity_exhaustion::capacity_exhaustion;
+pub use certificate_sentences::{SentenceReport, SentenceWorlds};
 pub use incident_response::incident_response;
 pub use node_sanitisation::node_sanitisation;
 pub use offboarding::{Ready, left_behind, offboarding, ready};

@@ -240,6 +240,8 @@ fn listed(names: &[String], all: u64) -> String {
 const OF_TENANTS: &[&str] = &[
     "admissions",
     "asset-classifications",
+    "certificate-withdrawals",
+    "closed-tenants",
     "cohorts",
     "earmarks",
     "entitlements",

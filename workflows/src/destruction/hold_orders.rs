@@ -4,6 +4,7 @@
 
 use crate::{
     destruction::{
+        closed_look::ended_destructions,
         ledger::{HoldRefused, destruction_progress, holds_of},
         legal_hold::{Hold, HoldError, HoldKind, HoldScope},
         released_hold::ReleasedHold,
@@ -53,7 +54,9 @@ impl PlaceHold {
             placed_at: view.now().into(),
             review_at: self.review_at,
         };
-        match holds_of(view, &self.tenant)?.place(hold) {
+        let holds = holds_of(view, &self.tenant)?;
+        let ended = ended_destructions(view, &holds)?;
+        match holds.place_after(hold, &ended) {
             Ok(next) => {
                 view.put(&next)?;
                 let placed = next.open.into_iter().find(|hold| hold.id == self.id);

@@ -10,7 +10,7 @@ use crate::{
     },
     tenancy::TenantId,
 };
-use engine::{Entity, Undecided, View};
+use engine::{ActionError, Entity, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{CompositeKey, ExecutionId};
@@ -137,6 +137,11 @@ impl Inventory {
             digest: self.digest(),
             assets: self.assets.len(),
             pages: pages.len(),
+            firsts: pages
+                .iter()
+                .filter_map(|page| page.assets.first())
+                .map(|asset| asset.id.clone())
+                .collect(),
         };
         (head, pages)
     }
@@ -156,6 +161,33 @@ impl Inventory {
         }
         Ok(Some(Self { assets }))
     }
+}
+
+/// The assets of `node` in the inventory of `run`, sorted by id, if their ids begin as `beginnings` say. Reads the pages that can list
+/// them and no others, so what one node costs does not grow with the number of nodes.
+///
+/// # Errors
+/// As [`View::get`]; a permanent `ledger.missing` when a page is not there.
+pub(crate) fn assets_of_node(
+    view: &mut View,
+    tenant: &TenantId,
+    run: ExecutionId,
+    node: &str,
+    beginnings: &[String],
+) -> Result<Vec<Asset>, Undecided> {
+    let key = InventoryHead::key(tenant, run);
+    let Some(head) = view.get::<InventoryHead>(&key)? else { return Ok(Vec::new()) };
+    let pages: BTreeSet<usize> = beginnings.iter().flat_map(|beginning| head.pages_with(beginning)).collect();
+    view.prefetch::<InventoryPage>(pages.iter().map(|page| InventoryPage::key(&key, *page)))?;
+    let mut assets = BTreeMap::new();
+    for page in pages {
+        let id = InventoryPage::key(&key, page);
+        let missing = || ActionError::permanent("ledger.missing", format!("there is no inventory page {id}"));
+        let page = view.get_shared::<InventoryPage>(&id)?.ok_or_else(missing)?;
+        let of_node = page.assets.iter().filter(|asset| asset.node.as_deref() == Some(node));
+        assets.extend(of_node.map(|asset| (asset.id.clone(), asset.clone())));
+    }
+    Ok(assets.into_values().collect())
 }
 
 fn open(asset: &Asset) -> Option<OpenReason> {
@@ -210,9 +242,25 @@ pub struct InventoryHead {
     pub assets: usize,
     /// How many pages they fill.
     pub pages: usize,
+    /// The first asset of each page. Empty in heads of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub firsts: Vec<AssetId>,
 }
 
 impl InventoryHead {
+    /// The pages that can list an asset whose id begins with `beginning`: all where it is not known how they begin.
+    fn pages_with(&self, beginning: &str) -> impl Iterator<Item = usize> {
+        let known = self.firsts.len() == self.pages;
+        (0..self.pages).filter(move |page| {
+            let starts_before =
+                |first: &AssetId| first.as_str() <= beginning || first.as_str().starts_with(beginning);
+            let ends_after = |next: &AssetId| next.as_str() > beginning;
+            !known
+                || (self.firsts.get(*page).is_some_and(starts_before)
+                    && self.firsts.get(page + 1).is_none_or(ends_after))
+        })
+    }
+
     /// The id of the inventory that `run` took of `tenant`.
     #[must_use]
     pub fn key(tenant: &TenantId, run: ExecutionId) -> String {

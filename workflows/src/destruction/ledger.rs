@@ -220,6 +220,7 @@ impl Inventory {
             let key = super::inventory::InventoryPage::key(&InventoryHead::key(tenant, run), page);
             view.delete::<super::inventory::InventoryPage>(&key)?;
         }
+        view.prefetch::<super::inventory::InventoryPage>(pages.iter().map(Entity::id))?;
         for page in &pages {
             view.put(page)?;
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 use engine::{Entity, Provenance};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 use store::ExecutionId;
 
 /// Why something must be kept.
@@ -231,6 +231,14 @@ impl Holds {
     /// # Errors
     /// [`HoldError::PastPivot`] when something of its scope is being destroyed already; a name that is taken; too many.
     pub fn place(&self, hold: Hold) -> Result<Self, HoldError> {
+        self.place_after(hold, &BTreeSet::new())
+    }
+
+    /// The same, where the destructions by `ended` are over and something of the tenant is there again or still.
+    ///
+    /// # Errors
+    /// As [`Holds::place`].
+    pub fn place_after(&self, hold: Hold, ended: &BTreeSet<ExecutionId>) -> Result<Self, HoldError> {
         check_text("id", &hold.id, Hold::LONGEST_ID)?;
         check_text("reason", &hold.reason, Self::LONGEST_REASON)?;
         check_text("placed_by", &hold.placed_by, Hold::LONGEST_PERSON)?;
@@ -255,7 +263,8 @@ impl Holds {
         if past_review {
             return Err(past());
         }
-        if let Some(pivot) = self.pivot_over(&hold.scope) {
+        let destroying = |pivot: &&Pivot| !ended.contains(&pivot.run) && pivot.scope.overlaps(&hold.scope);
+        if let Some(pivot) = self.pivots.iter().find(destroying) {
             return Err(HoldError::PastPivot { pivot: Box::new(pivot.clone()) });
         }
         if self.open.len() >= Self::LIMIT {

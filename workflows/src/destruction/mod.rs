@@ -6,6 +6,7 @@
 
 mod asset;
 pub mod certificate;
+mod closed_look;
 pub mod codes;
 mod hold_orders;
 mod inventory;
@@ -17,7 +18,9 @@ mod retention;
 pub(crate) mod sanitisation;
 
 pub use asset::{Asset, AssetId, AssetType, DataClass, Scan};
+pub use closed_look::{ClosedTenantLook, RemainsStanding, SeenRemains, UnansweredSource};
 pub use hold_orders::{PlaceHold, ReleaseHold};
+pub(crate) use inventory::assets_of_node;
 pub use inventory::{Inventory, InventoryHead, InventoryPage, OpenReason};
 pub use ledger::{
     CheckHolds, DestructionProgress, ForgetInventory, HoldRefused, KeepInventory, KeepRecords, PassPivot,
@@ -29,6 +32,7 @@ pub use retention::{AfterRetention, ResolvedRetention, RetentionRule, resolve};
 pub use sanitisation::attribution::RecordedRepair;
 pub(crate) use sanitisation::attribution::{SKIP, statement_about};
 pub use sanitisation::gpu_scrub::{BETWEEN_TENANTS, GpuScrub, LEAST_COVERAGE_PERCENT, ScrubGap, ScrubLevel};
+pub use sanitisation::observation::{Aspect, Look, ObservationRef, Observations};
 pub use sanitisation::parts::{
     Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation, ValidationVerdict,
     Verification, VerificationMethod,

@@ -65,6 +65,7 @@ impl LedgerAction for RegisterTenant {
             created_at: view.now(),
             activated_at: None,
             closed_at: None,
+            multitenancy: request.multitenancy,
         };
         view.put(&tenant)?;
         for workspace in &request.workspaces {

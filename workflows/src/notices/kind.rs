@@ -132,6 +132,24 @@ pub const KINDS: &[NoticeKind] = &[
     ),
     kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
     kind(
+        "certificate.withdrawn",
+        Severity::Error,
+        MatterChange::Tells,
+        "a certificate of destruction is withdrawn",
+    ),
+    kind(
+        "closed_tenant.found",
+        Severity::Error,
+        MatterChange::Tells,
+        "something of a closed tenant is there that its certificates do not account for",
+    ),
+    kind(
+        "closed_tenant.unanswered",
+        Severity::Warning,
+        MatterChange::Tells,
+        "a source has not said for a day whether anything of a closed tenant is there",
+    ),
+    kind(
         "workload.fits_no_node",
         Severity::Warning,
         MatterChange::Tells,

@@ -2,7 +2,7 @@
 
 use super::{LeavingTenant, Offboarding};
 use crate::{
-    destruction::{Asset, AssetType, DataClass, Scan},
+    destruction::{Asset, AssetId, AssetType, DataClass, Scan},
     platform::{
         Devices, LUKS_KEY, ObservedResource, TenantResource, bucket_name, flavor_name, tenant_name,
         workspace_name,
@@ -129,6 +129,18 @@ pub(super) fn parts(
     all
 }
 
+/// How the ids of the assets of a node begin, as [`parts`] makes them.
+pub(super) fn part_beginnings(cluster: &str, node: &str) -> Vec<String> {
+    let place = format!("machines/{cluster}");
+    let words = [
+        (AssetType::Node, format!("Node/{node}")),
+        (AssetType::Gpu, format!("Gpu/{node}/")),
+        (AssetType::Nvme, format!("Drive/{node}/")),
+        (AssetType::Nic, format!("Nic/{node}/")),
+    ];
+    words.into_iter().map(|(kind, rest)| AssetId::new(kind, &format!("{place}/{rest}")).0).collect()
+}
+
 /// What onboarding makes, by its deterministic names: the scan of our own records.
 pub(super) fn expected(leaver: &LeavingTenant) -> Vec<TenantResource> {
     let (tenant, cluster) = (leaver.tenant.as_str(), leaver.cluster.as_str());
@@ -167,6 +179,7 @@ impl Offboarding {
     pub(super) fn entry_points(&self) -> Vec<TenantResource> {
         let is_door =
             |thing: &TenantResource| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");
-        self.leaver.iter().flat_map(expected).filter(is_door).collect()
+        let leaver = self.leaver.iter().filter(|_| self.remaining.is_none());
+        leaver.flat_map(expected).filter(is_door).collect()
     }
 }

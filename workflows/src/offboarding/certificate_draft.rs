@@ -4,11 +4,15 @@ use super::Offboarding;
 use crate::{
     destruction::{
         HoldScope, RecordedRepair,
-        certificate::{CertificateDraft, FormerTenant, LegalBasis, NotChecked, RecordedRequest, Software},
+        certificate::{
+            AssembleCertificate, CertificateDraft, Exceptions, FormerTenant, LegalBasis, NotChecked,
+            RecordedRequest, Software,
+        },
     },
     signing::Moment,
     tenancy::{ClusterKind, TenantId},
 };
+use engine::Workflow as _;
 use store::ExecutionId;
 
 /// Where nobody looks, and why. Said on every certificate.
@@ -38,6 +42,8 @@ impl Offboarding {
             requested_at,
             reason,
             simulated: Vec::new(),
+            simulated_places: None,
+            remaining: None,
             leaver: None,
             terms: None,
             doors: Vec::new(),
@@ -56,6 +62,7 @@ impl Offboarding {
             removed: Vec::new(),
             kept: Vec::new(),
             verified: std::collections::BTreeMap::new(),
+            look: None,
             remains: Vec::new(),
             repairs: Vec::new(),
             clean: Vec::new(),
@@ -66,10 +73,18 @@ impl Offboarding {
         }
     }
 
-    /// The same, on this platform.
+    /// Where a simulator answered. Of an inventory that an earlier version took only the capabilities are known.
+    fn simulated(&self) -> Vec<&str> {
+        match &self.simulated_places {
+            Some(places) => places.iter().map(String::as_str).collect(),
+            None => self.simulated.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// The same, of what remains of a closed tenant.
     #[must_use]
-    pub fn on_platform(self, platform: &crate::platform::Platform) -> Self {
-        Self { simulated: platform.simulated_parts(), ..self }
+    pub fn of_remaining_assets(self) -> Self {
+        Self { remaining: Some(super::RemainingAssets::default()), ..self }
     }
 
     /// The repairs that people have made in this execution, as its certificate lists them.
@@ -77,14 +92,25 @@ impl Offboarding {
         self.repairs.iter().map(move |made| RecordedRepair::new(made, run))
     }
 
-    pub(super) fn draft(&self) -> CertificateDraft {
+    /// Puts the certificate together.
+    pub(super) fn assembly(&self, exceptions: Exceptions) -> AssembleCertificate {
+        AssembleCertificate {
+            draft: self.draft(),
+            exceptions,
+            schema: Self::SCHEMA,
+            kept_for: self.certificate_kept(),
+        }
+    }
+
+    pub(in crate::offboarding) fn draft(&self) -> CertificateDraft {
         let (tenant, leaver) = (self.tenant.clone(), self.leaver.as_ref());
         let not_checked =
             NOT_CHECKED.map(|(location, why)| NotChecked { location: location.into(), why: why.into() });
         let mut not_checked = not_checked.to_vec();
-        if !self.simulated.is_empty() {
+        let simulated = self.simulated();
+        if !simulated.is_empty() {
             let why = "simulated: nothing that is real was destroyed there, or looked at";
-            let location = format!("the platform ({})", self.simulated.join(", "));
+            let location = format!("the platform ({})", simulated.join(", "));
             not_checked.insert(0, NotChecked { location, why: why.into() });
         }
         if leaver.is_some_and(|leaver| leaver.kind == ClusterKind::Slurm) {
@@ -112,6 +138,7 @@ impl Offboarding {
             audit_head: None,
             issuer: "the operator of this Tenure".into(),
             repairs: self.run.iter().flat_map(|run| self.recorded_repairs(*run)).collect(),
+            supplements: self.remaining.as_ref().and_then(|remaining| remaining.supplements.clone()),
         }
     }
 }

@@ -35,14 +35,16 @@ impl LedgerAction for ReleaseNodes {
         };
         let changed = |e: NodeError| ActionError::permanent(codes::NODE_STATE, e);
         let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
+        let parts = Parts::from_inventory(&inventory);
         view.prefetch::<Node>(self.nodes.iter().map(ToString::to_string))?;
+        view.prefetch::<SanitisationRecord>(self.nodes.iter().flat_map(|node| parts.records(node, call)))?;
         let mut freed = Vec::new();
         for id in &self.nodes {
             let node = view.require::<Node>(id.as_str())?;
             if node.owner.as_ref() != Some(&self.tenant) || node.state != NodeState::Sanitizing {
                 continue;
             }
-            let clean = is_clean(view, &inventory, id, call)?;
+            let clean = is_clean(view, &parts, id, call)?;
             if clean {
                 let free = node.clear(node.owner_epoch).map_err(changed)?;
                 freed.push(free.validate(free.owner_epoch).map_err(changed)?);
@@ -62,19 +64,40 @@ impl LedgerAction for ReleaseNodes {
     }
 }
 
+/// The assets of an inventory by their node.
+struct Parts<'a>(BTreeMap<&'a str, Vec<&'a Asset>>);
+
+impl<'a> Parts<'a> {
+    fn from_inventory(inventory: &'a Inventory) -> Self {
+        let mut parts: BTreeMap<&str, Vec<&Asset>> = BTreeMap::new();
+        for asset in inventory.assets() {
+            if let Some(node) = asset.node.as_deref() {
+                parts.entry(node).or_default().push(asset);
+            }
+        }
+        Self(parts)
+    }
+
+    fn of(&self, node: &NodeId) -> &[&'a Asset] {
+        self.0.get(node.as_str()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The ids of the records of this execution about the assets of a node.
+    fn records(&self, node: &NodeId, call: &Call) -> impl Iterator<Item = String> {
+        self.of(node).iter().map(|asset| SanitisationRecord::key(call.execution, &asset.id))
+    }
+}
+
 /// Whether every asset of a node has a record of this execution that passes.
-fn is_clean(view: &mut View, inventory: &Inventory, node: &NodeId, call: &Call) -> Result<bool, Undecided> {
-    let of_node = |asset: &&Asset| asset.node.as_deref() == Some(node.as_str());
-    let assets: Vec<&Asset> = inventory.assets().filter(of_node).collect();
-    let key = |asset: &&Asset| SanitisationRecord::key(call.execution, &asset.id);
-    view.prefetch::<SanitisationRecord>(assets.iter().map(key))?;
+fn is_clean(view: &mut View, parts: &Parts<'_>, node: &NodeId, call: &Call) -> Result<bool, Undecided> {
+    let assets = parts.of(node);
     let mut records = BTreeMap::new();
-    for asset in &assets {
-        let record = view.get::<SanitisationRecord>(&key(asset))?;
+    for asset in assets {
+        let record = view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
         records.extend(record.map(|record| (asset.id.clone(), record)));
     }
     let since = records.values().map(|record| record.started_at).min();
-    Ok(since.is_some_and(|since| node_is_clean(assets, &records, since).is_ok()))
+    Ok(since.is_some_and(|since| node_is_clean(assets.iter().copied(), &records, since).is_ok()))
 }
 
 /// Closes a tenant's books: its account, quotas, entitlement and key of its cluster end, and its name is a tombstone for ever.

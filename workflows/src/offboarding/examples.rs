@@ -73,6 +73,8 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         revivable_until: None,
         can_come_back: BTreeSet::new(),
         locked: None,
+        store_keeps_until: None,
+        amount: None,
     };
     let things: Vec<TenantResource> = assets::expected(&leaver).into_iter().chain([logs.clone()]).collect();
     let door =

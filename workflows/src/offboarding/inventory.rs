@@ -1,13 +1,21 @@
 //! Taking the inventory: both scans joined, with what people said of what they do not agree on.
 
-use super::{LeavingTenant, RemovalTarget, StoreLock, assets};
+mod agreed;
+mod amount;
+mod survey;
+
+pub use agreed::RecheckInventory;
+pub use amount::StoredAmount;
+pub(super) use amount::TOLERATED_PERCENT;
+
+use super::{LeavingTenant, RemainingAssets, RemovalTarget, StoreLock, assets};
 use crate::{
     destruction::{
         Asset, AssetId, AssetType, DataClass, Inventory, ResolvedRetention, RetentionRule, Scan,
         codes as destruction_codes, resolve,
     },
     ledger::codes,
-    platform::{Devices, NodeDevices, ObservedResource, WayBack},
+    platform::{Devices, NodeDevices, ObservedResource, TenantResource, WayBack},
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -75,6 +83,9 @@ pub struct TakeInventory {
     pub devices: Vec<NodeDevices>,
     /// What must be kept, and for how long.
     pub retention: Vec<RetentionRule>,
+    /// Of a closed tenant: what remains of it, and nothing else is listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<RemainingAssets>,
 }
 
 /// An inventory that was taken.
@@ -111,8 +122,12 @@ impl LedgerAction for TakeInventory {
             let why = format!("{} assets are open: {}", open.len(), shown.join(", "));
             return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
         }
-        let kept = resolve(&self.retention, &leaver.compliance, at);
+        let ended_at = self.remaining.as_ref().and_then(|remaining| remaining.closed_at).unwrap_or(at);
+        let kept = resolve(&self.retention, &leaver.compliance, ended_at);
         if let Some(why) = inventory.assets().find_map(|asset| cannot_be_kept(asset, &kept, at)) {
+            return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
+        }
+        if let Some(why) = self.seen.iter().find_map(|seen| cannot_be_removed(seen, &inventory, &kept, at)) {
             return Err(ActionError::permanent(destruction_codes::INVENTORY_OPEN, why).into());
         }
         let head = inventory.save(view, tenant, call.execution)?;
@@ -155,21 +170,29 @@ impl TakeInventory {
             revivable_until: seen.and_then(|seen| seen.text("snapshot_until")).map(str::to_owned),
             can_come_back,
             locked: seen.and_then(StoreLock::of),
+            store_keeps_until: seen.and_then(|seen| seen.text("kept_until")).map(str::to_owned),
+            amount: seen.filter(|_| assets::holds_data(asset.kind)).and_then(StoredAmount::of),
         })
     }
 
     fn assets(&self, leaver: &LeavingTenant, at: Moment) -> Vec<Asset> {
         let tenant = &leaver.tenant;
-        let expected = assets::expected(leaver).into_iter();
-        let recorded = expected.map(|thing| {
+        let expected = if self.remaining.is_some() { Vec::new() } else { assets::expected(leaver) };
+        let remaining = self.remaining.iter().flat_map(|remaining| remaining.assets(tenant, &self.seen, at));
+        let recorded = expected.into_iter().map(|thing| {
             let (kind, class) = assets::kind_of(&thing);
             // What the platform itself made for the tenant's data holds that, unless it says otherwise.
             let class = class.or(Some(DataClass::Workload));
             Asset::from_scan(tenant, kind, &thing.to_string(), class, Scan::Records, at)
         });
-        let things = self.seen.iter().filter(|seen| seen.thing.kind != "Node");
-        let mut all: Vec<Asset> =
-            recorded.chain(things.flat_map(|seen| assets::found(tenant, seen, at))).collect();
+        let kept = |thing: &TenantResource| {
+            self.remaining.as_ref().is_some_and(|remaining| remaining.kept.contains(thing))
+        };
+        let things = self.seen.iter().filter(|seen| seen.thing.kind != "Node" && !kept(&seen.thing));
+        let mut all: Vec<Asset> = recorded
+            .chain(remaining)
+            .chain(things.flat_map(|seen| assets::found(tenant, seen, at)))
+            .collect();
         for (node, (_, gpus)) in &leaver.nodes {
             let read = self.devices.iter().find(|read| read.node == node.as_str());
             all.extend(assets::parts(leaver, node.as_str(), read.map(|read| &read.devices), *gpus, at));
@@ -197,6 +220,25 @@ fn cannot_be_kept(
         "{thing} holds data of class {class}, which a rule keeps until {until}, and a volume is not put under another key: copy \
          what is to be kept to a bucket, and erase the volume"
     ))
+}
+
+/// Says why a thing that is to be removed cannot be: known before the destruction is approved, so that it is settled before.
+fn cannot_be_removed(
+    seen: &ObservedResource,
+    inventory: &Inventory,
+    kept: &BTreeMap<DataClass, ResolvedRetention>,
+    at: Moment,
+) -> Option<String> {
+    let policy = seen.text("reclaimPolicy").filter(|policy| *policy != "Delete")?;
+    let id = AssetId::new(assets::kind_of(&seen.thing).0, &seen.thing.to_string());
+    let class = inventory.get(&id)?.data_class?;
+    let is_kept = kept.get(&class).is_some_and(|rule| rule.keeps(at));
+    (!is_kept).then(|| {
+        format!(
+            "{} has the reclaim policy {policy}, so its data would stay: set the policy to Delete, or remove the data and its record",
+            seen.thing
+        )
+    })
 }
 
 /// An asset with what people said of it, which counts as a record.

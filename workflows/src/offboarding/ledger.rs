@@ -1,7 +1,9 @@
 //! What an offboarding writes into the ledger until destruction begins: who leaves, on which terms, and the point of no
 //! return.
 
-use super::{LeavingTenant, OffboardingTerms};
+pub(super) mod remaining;
+
+use super::{LeavingTenant, OffboardingTerms, RemainingAssets};
 use crate::{
     destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
@@ -17,6 +19,7 @@ use crate::{
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
+use remaining::check_remaining;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +28,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct CheckLeaving {
     /// Which tenant.
     pub tenant: TenantId,
+    /// Whether it is closed, and what remains of it is offboarded.
+    #[serde(default)]
+    pub remaining: bool,
 }
 
 /// Who leaves, and on which terms.
@@ -34,6 +40,9 @@ pub struct LeavingCheck {
     pub leaver: LeavingTenant,
     /// On which terms.
     pub terms: OffboardingTerms,
+    /// Of a closed tenant: what remains of it.
+    #[serde(default)]
+    pub remaining: Option<RemainingAssets>,
 }
 
 impl LedgerAction for CheckLeaving {
@@ -41,6 +50,7 @@ impl LedgerAction for CheckLeaving {
     type Output = LeavingCheck;
 
     fn decide(&self, view: &mut View, _: &Call) -> Result<LeavingCheck, Undecided> {
+        let check: fn(&mut View, &TenantId) -> _ = if self.remaining { check_remaining } else { check };
         let checked = check(view, &self.tenant)?;
         unheld_to_begin(view, &self.tenant)?;
         out_of_use(view, &self.tenant, &checked.leaver.workspaces)?;
@@ -194,7 +204,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Unde
         compliance: tenant.compliance,
         simulated: cluster.is_simulated(),
     };
-    Ok(LeavingCheck { leaver, terms })
+    Ok(LeavingCheck { leaver, terms, remaining: None })
 }
 
 /// Marks a tenant as leaving: its accounts are frozen, no new work is taken in, and the key of its cluster only reports.
@@ -212,6 +222,10 @@ impl LedgerAction for BeginLeaving {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
+        // Of what remains of a closed tenant nothing has to be stopped.
+        if tenant.state == TenantState::Closed {
+            return Ok(());
+        }
         out_of_use(view, &self.tenant, &tenant.workspaces)?;
         if tenant.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
@@ -329,7 +343,11 @@ impl LedgerAction for BeginDestroying {
         };
         let pivot = pass.decide(view, call)?;
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
-        view.put(&turn(tenant, &[TenantState::Leaving, TenantState::Destroying], TenantState::Destroying)?)?;
+        // What remains of a closed tenant is destroyed while the tenant stays closed.
+        if tenant.state != TenantState::Closed {
+            let from = [TenantState::Leaving, TenantState::Destroying];
+            view.put(&turn(tenant, &from, TenantState::Destroying)?)?;
+        }
         if let Some(occupancy) = view.get::<Occupancy>(self.tenant.as_str())? {
             let nodes: Vec<NodeId> = occupancy.nodes.into_keys().collect();
             admission::rest_nodes(view, &self.tenant, &nodes)?;

@@ -1,6 +1,6 @@
 //! What people decide on: before the inventory, that the tenant leaves; after it, the exact list of what is destroyed.
 
-use super::{Offboarding, RemovalTarget, record::OffboardingTerms};
+use super::{Offboarding, RemovalTarget, inventory::TOLERATED_PERCENT, record::OffboardingTerms};
 use crate::{destruction::key_destruction, policy::duration::show, signing::Digest};
 use engine::Plan;
 use serde_json::{Value, json};
@@ -16,9 +16,13 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         .iter()
         .map(crate::offboarding::node_sanitisation::NodeSanitisation::decides)
         .collect();
-    let title = match &me.inventory {
-        None => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
-        Some(digest) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
+    let title = match (&me.inventory, &me.remaining) {
+        (None, None) => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
+        (None, Some(remaining)) => {
+            let (things, nodes) = (remaining.assets.len(), nodes.len());
+            format!("offboard what remains of closed tenant {}: {things} things and {nodes} nodes", me.tenant)
+        }
+        (Some(digest), _) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
     };
     let destroys = me.inventory.as_ref().map(|digest| destroys(me, digest));
     let mut decides = json!({
@@ -37,16 +41,30 @@ pub(super) fn of(me: &Offboarding) -> Plan {
     if let Some(fields) = decides.as_object_mut().filter(|_| !locks.is_empty()) {
         fields.insert("locked".into(), json!(locks));
     }
+    // Absent of any other offboarding, so that plans of earlier versions keep their digest.
+    if let (Some(fields), Some(remaining)) = (decides.as_object_mut(), &me.remaining) {
+        fields.insert("remaining".into(), json!(remaining));
+    }
     // Beside what is decided, so that it is not part of the digest of plans that were agreed to before.
     let placement = match &me.inventory {
-        None => json!({ "what_happens_when": steps(terms) }),
+        None => json!({ "what_happens_when": steps(terms, me.remaining.is_some()) }),
         Some(_) => Value::Null,
     };
     Plan { title, decides, placement }
 }
 
 /// What happens when, in sentences, for the first approval.
-pub(super) fn steps(terms: &OffboardingTerms) -> Vec<String> {
+pub(super) fn steps(terms: &OffboardingTerms, is_remaining: bool) -> Vec<String> {
+    if is_remaining {
+        return vec![
+            "at once: an inventory is taken of what a look at the closed tenant found; nothing is destroyed yet".to_owned(),
+            format!(
+                "then: a second approval decides on the destruction of what it lists; without it people are asked again after {}",
+                show(terms.extension)
+            ),
+            "at the end: a supplementary certificate names the first one".to_owned(),
+        ];
+    }
     vec![
         "at once: the tenant is frozen; nothing is destroyed yet".to_owned(),
         format!(
@@ -61,13 +79,24 @@ pub(super) fn steps(terms: &OffboardingTerms) -> Vec<String> {
     ]
 }
 
-/// What is destroyed, with what is known to become an exception in the certificate.
+/// What is destroyed, with what is known to become an exception in the certificate, and with what is simulated.
 fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
     let mut destroys = json!({ "inventory": inventory, "assets": me.assets, "things": things(me) });
+    let Some(fields) = destroys.as_object_mut() else { return destroys };
+    // Each is absent where there is none, so that plans of earlier versions keep their digest.
     let exceptions = exceptions(me);
-    // Absent where there is none, so that plans of earlier versions keep their digest.
-    if let Some(fields) = destroys.as_object_mut().filter(|_| !exceptions.is_empty()) {
+    if !exceptions.is_empty() {
         fields.insert("exceptions".into(), json!(exceptions));
+    }
+    if let Some(places) = me.simulated_places.as_ref().filter(|places| !places.is_empty()) {
+        fields.insert("simulated_places".into(), json!(places));
+    }
+    if me.targets.iter().any(|target| target.amount.is_some()) {
+        let when = format!(
+            "a new plan is made and agreed to if one of these grows by more than {TOLERATED_PERCENT} % in objects or bytes before \
+             destruction begins"
+        );
+        fields.insert("asked_again".into(), when.into());
     }
     destroys
 }
@@ -81,18 +110,31 @@ fn exceptions(me: &Offboarding) -> Vec<String> {
     me.targets.iter().filter(|target| !me.is_to_stay(target)).filter_map(cannot).collect()
 }
 
-/// Each thing with what will be done to it.
+/// Each thing with what will be done to it, and how much it holds.
 fn things(me: &Offboarding) -> Vec<Value> {
-    let fate = |target: &RemovalTarget| match target.keep_until {
-        Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
-        None if me.is_to_stay(target) => {
-            let why = "what is locked may be encrypted with it";
-            json!({ "thing": target.thing, "uid": target.uid, "kept": why })
+    let fate = |target: &RemovalTarget| {
+        let mut shown = match target.keep_until {
+            Some(until) => json!({ "thing": target.thing, "uid": target.uid, "kept_until": until }),
+            None if me.is_to_stay(target) => {
+                let why = "what is locked may be encrypted with it";
+                json!({ "thing": target.thing, "uid": target.uid, "kept": why })
+            }
+            None if target.can_come_back.is_empty() => {
+                json!({ "thing": target.thing, "uid": target.uid })
+            }
+            None => {
+                json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })
+            }
+        };
+        let more = [
+            ("holds", target.amount.as_ref().map(ToString::to_string)),
+            ("its_store_keeps_it_until", target.store_keeps_until.clone()),
+        ];
+        if let Some(fields) = shown.as_object_mut() {
+            let more = more.into_iter().filter_map(|(name, said)| Some((name.to_owned(), said?.into())));
+            fields.extend(more);
         }
-        None if target.can_come_back.is_empty() => json!({ "thing": target.thing, "uid": target.uid }),
-        None => {
-            json!({ "thing": target.thing, "uid": target.uid, "can_come_back": target.can_come_back })
-        }
+        shown
     };
     me.targets.iter().map(fate).collect()
 }

@@ -4,7 +4,7 @@ use crate::{
     destruction::{
         DataClass, Hold, HoldScope, ResolvedRetention, certificate::LegalBasis, holds_of, resolve,
     },
-    offboarding::{Offboarding, assets, ledger},
+    offboarding::{LeavingCheck, Offboarding, assets, ledger},
     platform::TenantResource,
     policy::{
         self,
@@ -48,8 +48,31 @@ pub fn preview(
     basis: LegalBasis,
     reason: &str,
 ) -> Result<Preview, Undecided> {
-    let holds = holds_of(view, tenant)?.covering(&HoldScope::Tenant).cloned().collect();
     let checked = ledger::check(view, tenant)?;
+    of(view, tenant, (basis, reason), checked)
+}
+
+/// The same, of what remains of a closed tenant.
+///
+/// # Errors
+/// What the view lacks; `tenant.not_active` when it is not closed or nothing of it was seen.
+pub fn preview_remaining(
+    view: &mut View,
+    tenant: &TenantId,
+    basis: LegalBasis,
+    reason: &str,
+) -> Result<Preview, Undecided> {
+    let checked = ledger::remaining::check_remaining(view, tenant)?;
+    of(view, tenant, (basis, reason), checked)
+}
+
+fn of(
+    view: &mut View,
+    tenant: &TenantId,
+    (basis, reason): (LegalBasis, &str),
+    checked: LeavingCheck,
+) -> Result<Preview, Undecided> {
+    let holds = holds_of(view, tenant)?.covering(&HoldScope::Tenant).cloned().collect();
     let mut others = ledger::disturbing(view, tenant)?;
     others.extend(ledger::blocked_by_use(view, tenant, &checked.leaver.workspaces)?);
     let now = Moment::from(view.now());
@@ -61,10 +84,13 @@ pub fn preview(
         decide_retention(&facts, &policy).answer.keeps()
     };
     let kept = kept.into_iter().filter(|(class, _)| keeps(*class)).collect();
-    let things = assets::expected(&checked.leaver);
+    let things = match &checked.remaining {
+        Some(remaining) => remaining.assets.iter().map(|it| it.thing.clone()).collect(),
+        None => assets::expected(&checked.leaver),
+    };
     let nodes = checked.leaver.nodes.keys().cloned().collect();
     let mut offboarding = Offboarding::new(tenant.clone(), basis, String::new(), now, reason.to_owned());
-    let steps = super::plan::steps(&checked.terms);
+    let steps = super::plan::steps(&checked.terms, checked.remaining.is_some());
     offboarding.checked(checked);
     let plan = offboarding.plan();
     let digest = plan.digest(Offboarding::NAME, Offboarding::SCHEMA);

@@ -1,10 +1,10 @@
 //! The data of an offboarding, as it is persisted.
 
-use super::StoreLock;
+use super::{StoreLock, StoredAmount};
 use crate::{
     destruction::{
-        AssetType, RetentionRule,
-        certificate::{AssembledCertificate, CertificateSignature, LegalBasis},
+        AssetType, DataClass, Look, RetentionRule,
+        certificate::{AssembledCertificate, CertificateRef, CertificateSignature, LegalBasis},
     },
     offboarding::node_sanitisation::SanitisationDemands,
     platform::{
@@ -108,6 +108,38 @@ pub struct RemovalTarget {
     /// What of it its store keeps under a legal hold or an object lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<StoreLock>,
+    /// Until when its store keeps it whatever is done, where its store says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_keeps_until: Option<String>,
+    /// How much it holds, where its store says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<StoredAmount>,
+}
+
+/// What remains of a closed tenant. Empty until its first step has read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingAssets {
+    /// The first certificate of the tenant, which the next one supplements.
+    pub supplements: Option<CertificateRef>,
+    /// When the tenant was closed: retention is counted from then.
+    pub closed_at: Option<Moment>,
+    /// What is to be destroyed.
+    pub assets: Vec<RemainingAsset>,
+    /// What a certificate keeps for now: it stays.
+    pub kept: Vec<TenantResource>,
+}
+
+/// One thing that remains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemainingAsset {
+    /// Where it is.
+    pub thing: TenantResource,
+    /// Tells it from an earlier or later thing of the same name.
+    pub uid: String,
+    /// What the data on it is, as far as that is known.
+    pub class: Option<DataClass>,
+    /// Whether a certificate of the tenant lists it.
+    pub certified: bool,
 }
 
 /// The request, and what has been learnt while serving it. Persisted.
@@ -123,9 +155,16 @@ pub struct Offboarding {
     pub requested_at: Moment,
     /// Why, in words.
     pub reason: String,
-    /// Which parts of the platform are simulated: its certificate says so.
+    /// Which capabilities are simulated, by words of earlier versions. Counts only while `simulated_places` is not known.
     #[serde(default)]
     pub simulated: Vec<String>,
+    /// The systems, places and machines that a simulator serves, as those that were asked for the inventory said of themselves. The
+    /// certificate calls nothing else simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_places: Option<BTreeSet<String>>,
+    /// Of a closed tenant: what remains of it, and nothing else is offboarded. Filled by `Checking`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<RemainingAssets>,
     /// Who leaves. Filled by `Checking`, with the terms.
     pub leaver: Option<LeavingTenant>,
     /// On which terms.
@@ -167,6 +206,9 @@ pub struct Offboarding {
     /// With whose credentials the last look for what was removed was made, by system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verified: VerifiedSystems,
+    /// Which look that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<Look>,
     /// What was not seen to be gone, and people accepted as an exception.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remains: Vec<RemainingThing>,

@@ -8,12 +8,15 @@ pub(super) use validation::verifier;
 use super::RemovalTarget;
 use crate::{
     destruction::{
-        Actor, Asset, AssetId, AssetType, Inventory, KeyFacts, SanitisationOutcome, SanitisationRecord,
-        Technique, Tool,
+        Actor, Aspect, Asset, AssetId, AssetType, Inventory, KeyFacts, ObservationRef, Observations,
+        SanitisationOutcome, SanitisationRecord, Technique, Tool,
         key_destruction::{self, DestroyedKeys},
         statement_about,
     },
-    platform::{EncryptedBy, RemovalFate, Removed, Shredded, TenantResource, UNTIL_LIFTED, WayBack},
+    platform::{
+        EncryptedBy, RemovalFate, RemoveThing, Removed, ShredKey, Shredded, SurveyTenant, TenantResource,
+        UNTIL_LIFTED, WayBack,
+    },
     signing::{Digest, Moment},
     tenancy::TenantId,
 };
@@ -96,17 +99,20 @@ impl LedgerAction for FileRecords {
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(attributed(of_thing(plain(asset), target, &removed.fate, &destroyed), target));
+            made.push(attributed(of_thing(plain(asset), target, removed, &destroyed), target));
         }
         for (thing, reason) in &self.spared {
             let Some(target) = target(thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
             let result = SanitisationOutcome::Failed { reason: reason.clone() };
-            made.push(SanitisationRecord { result, tool: tool("leave the key"), ..plain(asset) });
+            let seen = ObservationRef::new::<SurveyTenant>(&(thing.clone(), reason.clone()), &self.tenant);
+            let observed = Observations::from([(Aspect::Done, seen)]);
+            made.push(SanitisationRecord { result, tool: tool("leave the key"), observed, ..plain(asset) });
         }
-        for (asset, target, result) in self.retained(view, call, &inventory, &destroyed)? {
+        for (asset, target, result, seen) in self.retained(view, call, &inventory, &destroyed)? {
             let tool = tool("put it under a key of the provider, look under which key it is");
-            made.push(attributed(SanitisationRecord { result, tool, ..plain(asset) }, target));
+            let observed = seen.map(|seen| (Aspect::Kept, seen)).into_iter().collect();
+            made.push(attributed(SanitisationRecord { result, tool, observed, ..plain(asset) }, target));
         }
         view.prefetch::<SanitisationRecord>(made.iter().map(Entity::id))?;
         for record in &made {
@@ -116,6 +122,9 @@ impl LedgerAction for FileRecords {
     }
 }
 
+/// A thing that a retention rule keeps, how it ended, and where it was seen under which key it is.
+type Retained<'a> = (&'a Asset, &'a RemovalTarget, SanitisationOutcome, Option<ObservationRef>);
+
 impl FileRecords {
     /// How each thing ended that a retention rule keeps, as far as that is to be written down now.
     fn retained<'a>(
@@ -124,13 +133,15 @@ impl FileRecords {
         call: &Call,
         inventory: &'a Inventory,
         destroyed: &DestroyedKeys,
-    ) -> Result<Vec<(&'a Asset, &'a RemovalTarget, SanitisationOutcome)>, Undecided> {
+    ) -> Result<Vec<Retained<'a>>, Undecided> {
         // What a person states of a key says nothing of what was seen.
         let observed = self
             .shredded
             .iter()
             .filter(|shredded| statement_about(&self.repairs, call.execution, &shredded.thing).is_none());
-        let kept: BTreeMap<_, _> = observed.flat_map(|shredded| &shredded.kept).collect();
+        let kept: BTreeMap<_, _> = observed
+            .flat_map(|shredded| shredded.kept.iter().map(move |(thing, by)| (thing, (by, shredded))))
+            .collect();
         let spared: BTreeSet<_> = self.spared.iter().map(|(thing, _)| thing.name.clone()).collect();
         let mut retained = Vec::new();
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
@@ -141,8 +152,14 @@ impl FileRecords {
             if self.shredded.is_empty() && known.is_some() {
                 continue;
             }
-            let seen = kept.get(&target.thing).copied().or_else(|| self.kept_under.get(&target.thing));
-            retained.push((asset, target, of_kept(target, seen, destroyed, &spared)));
+            let (seen, answer) = match (kept.get(&target.thing), self.kept_under.get(&target.thing)) {
+                (Some((by, shredded)), _) => {
+                    (Some(*by), Some(ObservationRef::new::<ShredKey>(*shredded, &shredded.thing)))
+                }
+                (None, Some(by)) => (Some(by), Some(ObservationRef::new::<SurveyTenant>(by, &self.tenant))),
+                (None, None) => (None, None),
+            };
+            retained.push((asset, target, of_kept(target, seen, destroyed, &spared), answer));
         }
         Ok(retained)
     }
@@ -248,6 +265,10 @@ fn of_key(
         key,
         result: SanitisationOutcome::SanitisedUnverified,
         evidence,
+        observed: Observations::from([(
+            Aspect::Done,
+            ObservationRef::new::<ShredKey>(shredded, &shredded.thing),
+        )]),
         ..plain
     }
 }
@@ -255,11 +276,13 @@ fn of_key(
 fn of_thing(
     plain: SanitisationRecord,
     target: &RemovalTarget,
-    fate: &RemovalFate,
+    removed: &Removed,
     destroyed: &DestroyedKeys,
 ) -> SanitisationRecord {
-    let (result, done) = fate_of(target, fate, destroyed);
-    SanitisationRecord { technique: technique(target.kind), result, tool: tool(done), ..plain }
+    let (result, done) = fate_of(target, &removed.fate, destroyed);
+    let answer = ObservationRef::new::<RemoveThing>(removed, &removed.thing);
+    let observed = Observations::from([(Aspect::Done, answer)]);
+    SanitisationRecord { technique: technique(target.kind), result, tool: tool(done), observed, ..plain }
 }
 
 /// The rule by which a backup that its store keeps is beyond use.

@@ -6,14 +6,14 @@ use super::{
 };
 use crate::{
     destruction::{
-        AssetType, Pivot, SKIP,
+        AssetType, Look, Pivot, SKIP,
         certificate::{CertificateKind, KeepCertificate, SignCertificate},
     },
     offboarding::node_sanitisation::NodeSanitisation,
     platform::{
-        AccessMode, CheckRewrap, ObserveAbsence, ObservedAbsence, ObservedResource, ReadDevices, RemovalFate,
-        RemoveThing, ResourceAdmission, ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey,
-        TenantResource, VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
+        AccessMode, CheckRewrap, ObserveAbsence, ReadDevices, RemovalFate, RemoveThing, ResourceAdmission,
+        ReturnNode, RewrapThing, SYSTEMS, SetAdmission, ShredKey, TenantResource, VerifyAbsent,
+        VerifyNothingLeft,
     },
     policy::ApprovalGate,
     signing::Digest,
@@ -45,11 +45,7 @@ impl Offboarding {
     pub(super) fn checked(&mut self, checked: LeavingCheck) {
         self.leaver = Some(checked.leaver);
         self.terms = Some(checked.terms);
-    }
-
-    pub(super) fn surveyed(&mut self, seen: Vec<ObservedResource>) {
-        self.seen = seen;
-        self.devices.clear();
+        self.remaining = checked.remaining;
     }
 
     pub(super) fn record_inventory(&mut self, taken: TakenInventory) {
@@ -98,10 +94,6 @@ impl Offboarding {
     pub(super) fn destroy_gate(&self) -> ApprovalGate {
         let none = ApprovalGate::plain(5 * DAY, vec![Seat::new("compliance", 1), Seat::new("security", 1)]);
         self.term(|terms| terms.destroy.clone(), none)
-    }
-
-    pub(super) fn export_window(&self) -> Duration {
-        self.term(|terms| terms.export_window, 30 * DAY)
     }
 
     pub(super) fn extension(&self) -> Duration {
@@ -165,6 +157,7 @@ impl Offboarding {
             seen: self.seen.clone(),
             devices: self.devices.clone(),
             retention,
+            remaining: self.remaining.clone(),
         }
     }
 
@@ -268,23 +261,12 @@ impl Offboarding {
         VerifyAbsent { things: self.removed_targets(true).map(|target| target.thing.clone()).collect() }
     }
 
-    pub(super) fn verified(&mut self, verified: VerifiedSystems) {
-        self.verified = verified;
-    }
-
     /// What is looked for thing by thing, once people have accepted that a verification stays open: at the end once more also what
     /// held data, since the last look may have found it again.
     pub(super) fn observation(&self, data: bool) -> ObserveAbsence {
         let held = self.removed_targets(false).filter(|_| !data);
         let things = self.removed_targets(true).chain(held).map(|target| target.thing.clone());
         ObserveAbsence { things: things.collect() }
-    }
-
-    pub(super) fn observed(&mut self, observed: ObservedAbsence) {
-        self.verified = observed.verified;
-        let known = |thing: &TenantResource| observed.remains.iter().any(|seen| seen.thing == *thing);
-        self.remains.retain(|earlier| !known(&earlier.thing));
-        self.remains.extend(observed.remains);
     }
 
     /// Takes note of a repair. What an earlier look answered does not count for one that people leave out.
@@ -322,6 +304,7 @@ impl Offboarding {
                 .chain(nodes)
                 .chain(remains)
                 .chain(spared)
+                .chain(self.kept_before())
                 .collect(),
             removed: self.dismantled_places(),
         }
@@ -345,6 +328,7 @@ impl Offboarding {
             tenant: self.tenant.clone(),
             things: self.removed_targets(data).map(named).collect(),
             verified: self.verified.clone(),
+            look: self.look.unwrap_or(if data { Look::Absent } else { Look::NothingLeft }),
             remains: self.remains.clone(),
             found_again: self.removed_targets(true).filter(remains).map(named).collect(),
             kept: self.targets(|target| self.kept.contains(&target.thing)).map(named).collect(),

@@ -7,7 +7,7 @@
 use super::{Offboarding, RemovalTarget};
 use crate::{
     destruction::AssetType,
-    platform::{ObservedResource, Observer, SYSTEMS, SurveyTenant, TenantResource, UNTIL_LIFTED},
+    platform::{ObservedResource, SurveyTenant, TenantResource, TenantSurvey, UNTIL_LIFTED},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,16 +87,13 @@ impl Offboarding {
 
     /// Reads every system again: locks also come where the inventory lists nothing, and keys are looked at before they go.
     pub(super) fn lock_survey(&self) -> SurveyTenant {
-        SurveyTenant {
-            tenant: self.tenant.to_string(),
-            systems: SYSTEMS.map(str::to_owned).to_vec(),
-            eyes: Observer::Platform,
-        }
+        SurveyTenant { compared: false, ..self.survey() }
     }
 
     /// Keeps what is locked by now: a lock that came after people agreed spares the keys as well. Keeps also how each key can come
     /// back by now, and under which key that is which a retention rule keeps: no later attempt can see that of a key that is gone.
-    pub(super) fn relocked(&mut self, seen: Vec<ObservedResource>) {
+    pub(super) fn relocked(&mut self, survey: TenantSurvey) {
+        let seen = survey.seen;
         let found = |target: &RemovalTarget| seen.iter().find(|seen| seen.thing == target.thing);
         let way = |target: &RemovalTarget| {
             let key = found(target).filter(|key| target.kind == AssetType::Key && key.uid == target.uid)?;
@@ -132,7 +129,7 @@ impl Offboarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offboarding::examples;
+    use crate::{offboarding::examples, platform::SYSTEMS};
     use engine::Workflow as _;
     use serde_json::json;
 
@@ -144,6 +141,10 @@ mod tests {
             spec,
             terminating: false,
         }
+    }
+
+    fn found(seen: Vec<ObservedResource>) -> TenantSurvey {
+        TenantSurvey { seen, ..TenantSurvey::default() }
     }
 
     /// An offboarding whose inventory is taken, and in which this was seen of its bucket.
@@ -171,7 +172,7 @@ mod tests {
             // A lock that came after people agreed.
             let mut late = offboarding(json!({}));
             let agreed = late.plan();
-            late.relocked(vec![bucket(spec)]);
+            late.relocked(found(vec![bucket(spec)]));
             assert_eq!((keys(&late), late.plan().decides), (0, agreed.decides));
             assert!(late.spared()[0].1.contains("the key is not destroyed"));
         }
@@ -189,8 +190,8 @@ mod tests {
         assert!(destroys["things"].to_string().contains("what is locked may be encrypted with it"));
 
         let mut stands = ended.clone();
-        stands.relocked(vec![bucket(spec)]);
-        ended.relocked(Vec::new());
+        stands.relocked(found(vec![bucket(spec)]));
+        ended.relocked(found(Vec::new()));
         assert!(!stands.spared()[0].1.contains("when people agreed"), "{:?}", stands.spared());
         assert!(ended.spared()[0].1.contains("when people agreed"), "{:?}", ended.spared());
     }
@@ -200,7 +201,7 @@ mod tests {
         let mut bare = offboarding(json!({}));
         bare.targets.clear();
         assert_eq!(bare.lock_survey().systems, SYSTEMS);
-        bare.relocked(vec![bucket(json!({ "locked": 1 }))]);
+        bare.relocked(found(vec![bucket(json!({ "locked": 1 }))]));
         assert_eq!(bare.locked_since.len(), 1);
     }
 
@@ -214,7 +215,7 @@ mod tests {
             ..bucket(json!({}))
         };
         let seen: Vec<_> = known.targets.iter().map(read).collect();
-        known.relocked(seen);
+        known.relocked(found(seen));
         let filing = known.filing();
         let ways: Vec<_> = filing.ways_back.into_values().flatten().collect();
         assert_eq!(ways, [crate::platform::WayBack::BackedUp]);

@@ -2,7 +2,7 @@
 //!
 //! Workflows name the actions; backends implement the traits. Invariant: every call that changes something carries a
 //! [`CallMetadata`], and every object made carries the step that made it, so that an undo finds its own work by name and
-//! leaves another's alone. `docs/actuators.md` lists capabilities, codes and remedies.
+//! leaves another's alone. `docs/backends/contract.md` lists the capabilities, `docs/operations.md` the codes with their remedies.
 
 mod actions;
 mod call_metadata;
@@ -38,13 +38,14 @@ pub use actions::machines::sanitise::{
 pub use actions::objects::{CreateBucket, DeleteBucket};
 pub use actions::offboarding::{
     AwaitIdle, ObserveAbsence, ObservedAbsence, ReadAdmission, RemainingThing, ResourceAdmission,
-    SetAdmission, SurveyTenant, VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
+    SetAdmission, VerifiedSystems, VerifyAbsent, VerifyNothingLeft,
 };
 pub use actions::records::DestroyRecordKey;
 pub use actions::removal::{
     CheckRewrap, DiagnoseRemoval, RemovalFate, RemoveThing, Removed, RewrapThing, ShredKey, Shredded,
 };
 pub use actions::slurm::{CreateAccount, DeleteAccount};
+pub use actions::survey::{SurveyTenant, TenantSurvey};
 pub use actions::workload_gpus::{ListGpuClients, ObserveGpus, ScrubGpus};
 pub use actions::workloads::{
     AwaitGone, DrainService, EvictWorkload, ForceWorkload, NotifyBorrower, RequeueWorkload, RestoreService,
@@ -166,13 +167,6 @@ impl Platform {
     #[must_use]
     pub fn stays_simulated(&self, cluster: &str) -> bool {
         self.served.get(cluster).is_some_and(|backend| backend == Cluster::SIMULATED)
-    }
-
-    /// The capabilities that a simulator serves.
-    #[must_use]
-    pub fn simulated_parts(&self) -> Vec<String> {
-        let parts = self.backends().into_iter().filter(|(_, backend)| backend.contains("simulated"));
-        parts.map(|(part, _)| part.to_owned()).collect()
     }
 
     /// Which backend serves each capability, so that plans, readiness and output can say what is simulated.

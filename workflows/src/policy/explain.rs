@@ -65,7 +65,7 @@ impl Subject {
                 to: bought.to.clone(),
             },
             compliance: tenant.compliance.clone(),
-            multitenancy: None,
+            multitenancy: tenant.multitenancy,
             lines: std::collections::BTreeMap::new(),
         };
         Self { request, document: format!("tenant {}", tenant.id) }

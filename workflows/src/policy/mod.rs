@@ -23,6 +23,7 @@ mod versions;
 mod warnings;
 
 pub use crate::duration;
+pub use crate::tenancy::Multitenancy;
 pub use crate::tenancy::PolicyRef;
 pub use decision::{Decision, Judgement, OnboardingFacts, Reason, Verdict};
 pub use examples::question::{PolicyAnswer, PolicyQuestion, RecordedRuling, rule};
@@ -56,9 +57,7 @@ pub use sections::retention::{Retention, Then};
 pub use sections::sanitisation::{Medium, Method, SanitisationRules};
 pub use sections::scheduling::{BorrowWithin, ReclaimWithin, SchedulingRules, WithinQueue};
 pub use sections::sweeps::{Schedule, Sweep, SweepSchedules};
-pub use tenant_request::{
-    EntitlementRequest, Multitenancy, OnboardingRequest, TenantPolicy, WorkspaceRequest,
-};
+pub use tenant_request::{EntitlementRequest, OnboardingRequest, TenantPolicy, WorkspaceRequest};
 pub(crate) use terms::pins;
 pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};
 pub use versions::{

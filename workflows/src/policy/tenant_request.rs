@@ -10,8 +10,8 @@ use crate::{
         platform_policy::PlatformPolicy,
     },
     tenancy::{
-        Compliance, GpuModel, GpuOffer, Gpus, Isolation, Profile, QuotaLimits, RegionId, Residency, TenantId,
-        Tier, Workspace, WorkspaceClass, WorkspaceName, is_reserved,
+        Compliance, GpuModel, GpuOffer, Gpus, Isolation, Multitenancy, Profile, QuotaLimits, RegionId,
+        Residency, TenantId, Tier, Workspace, WorkspaceClass, WorkspaceName, is_reserved,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -76,30 +76,6 @@ pub struct EntitlementRequest {
 
 /// How many workspaces may be asked for with a tenant. What is planned and done grows with them.
 const MOST_WORKSPACES: usize = 256;
-
-/// Who shares what a tenant has.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-    strum::EnumString,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Multitenancy {
-    /// Teams of one organisation, each with a workspace.
-    Team,
-    /// Workloads of one team.
-    Workload,
-    /// Customers of the tenant, who do not trust each other.
-    Customer,
-}
 
 /// A request for a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -216,6 +216,11 @@ impl<'a> Judge<'a> {
             !more || tenant.allow_preemption,
             detail,
         );
+        if more && tenant.has_customers() {
+            let holds = self.policy.lending.customer_sharing;
+            let detail = "customers of the tenant borrow nothing from each other".to_owned();
+            self.check("multitenancy.sharing", "borrowing_limit", holds, detail);
+        }
         if let Some(until) = request.until {
             let up = facts.direction == Direction::Increase;
             let detail = "only an increase can end by itself, and only later than now".to_owned();

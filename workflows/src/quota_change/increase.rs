@@ -25,8 +25,8 @@ use crate::{
     quota_change::{Direction, EvaluateChange, QuarantineHeld, ReleaseCapacity},
 };
 use engine::{
-    MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal, end,
-    when,
+    HOUR, MINUTE, Outcome, Plan, RetryPolicy, Step, Subject, Workflow, act, act_each, approval, await_signal,
+    end, when,
 };
 
 /// Where an increase stands. Persisted by name.
@@ -145,19 +145,22 @@ impl Workflow for QuotaIncrease {
                     tenant: taking.tenant.clone(),
                     owner_epoch: taking.owner_epoch,
                 })
+                .within(self.for_nodes(HOUR))
                 .then(ReadingLayouts),
             ReadingLayouts => act_each(self.layout_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
+                .within(self.for_nodes(HOUR))
                 .then(ShapingGpus),
             ShapingGpus => act_each(self.layout_settings())
-                .undo_each(|setting| self.layout_before(setting))
+                .undo_each(self.layout_before())
+                .within(self.for_nodes(HOUR))
                 .then(Qualifying),
             Qualifying => act_each(self.qualifications())
                 .nothing_to_undo()
                 .record(Self::qualified)
                 .attempt_within(20 * MINUTE)
-                .within(45 * MINUTE)
+                .within(self.for_nodes(45 * MINUTE))
                 .then(Judging),
             Judging => {
                 when(self.unfit.is_empty(), "all fit", ReadingLimits).otherwise("some unfit", Quarantining)

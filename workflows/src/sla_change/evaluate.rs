@@ -288,6 +288,7 @@ impl Judge<'_> {
         let of = SchedulerFacts {
             tier: after.tier,
             allow_preemption: after.allow_preemption,
+            multitenancy: facts.tenant.as_ref().and_then(|tenant| tenant.multitenancy),
             model: model.clone(),
             slicing: facts.slicing.clone(),
             workspaces: facts.workspaces.iter().map(named).collect(),
@@ -331,7 +332,7 @@ impl Judge<'_> {
             &IsolationFacts {
                 isolation: after.isolation,
                 allow_gpu_sharing: after.allow_gpu_sharing,
-                multitenancy: None,
+                multitenancy: tenant.multitenancy,
                 compliance: tenant.compliance.clone(),
                 model: model.clone(),
                 slice_profile: None,
@@ -343,6 +344,11 @@ impl Judge<'_> {
         let detail = format!("isolation would be {level}, allow_gpu_sharing {sharing}");
         let holds = !apart.fails(const { RuleName::known("isolation.sharing_allowed") });
         self.check("isolation.sharing_allowed", "allow_gpu_sharing", holds, detail);
+        if tenant.has_customers() {
+            let holds = !apart.fails(const { RuleName::known("multitenancy.sharing") });
+            let detail = "customers of the tenant do not share GPUs".to_owned();
+            self.check("multitenancy.sharing", "isolation", holds, detail);
+        }
         let line = self.facts.request.lines.get("isolation").copied();
         let demanded = apart.reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");
         self.reasons.extend(demanded.map(|reason| Reason { line, ..reason }));

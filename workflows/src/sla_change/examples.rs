@@ -27,15 +27,13 @@ pub(super) fn all() -> Vec<SlaChange> {
     MADE.get_or_init(|| make().unwrap_or_default()).clone()
 }
 
-fn make() -> Option<Vec<SlaChange>> {
-    let request = SlaRequest::from_yaml(REQUEST).ok()?;
-    let policy = PlatformPolicy::built_in().ok()?;
-    // Eight GPUs, cut into seven slices each.
+/// A tenant of eight GPUs, cut into seven slices each, for which `request` is made.
+fn facts(request: &SlaRequest, policy: &PlatformPolicy) -> Option<SlaFacts> {
     let line = Allowance { nominal: 56, borrowing_limit: Some(56), lending_limit: Some(56) };
     let name: crate::tenancy::WorkspaceName = "research".parse().ok()?;
     let workspace =
         SlaWorkspace { name: name.clone(), class: WorkspaceClass::Research, before: line, after: line };
-    let facts = SlaFacts {
+    Some(SlaFacts {
         request: request.clone(),
         tenant: Some(Tenant {
             id: request.tenant.clone(),
@@ -53,13 +51,20 @@ fn make() -> Option<Vec<SlaChange>> {
             created_at: Timestamp(0),
             activated_at: None,
             closed_at: None,
+            multitenancy: None,
         }),
         cluster: Some((ClusterKind::Kubernetes, true)),
         bought: Some(("H100".parse().ok()?, Gpus(8))),
         workspaces: vec![workspace],
         nodes: vec!["node-1".parse().ok()?],
         slicing: Some(GpuSlicing { profile: "1g.10gb".parse().ok()?, per_gpu: 7 }),
-    };
+    })
+}
+
+fn make() -> Option<Vec<SlaChange>> {
+    let request = SlaRequest::from_yaml(REQUEST).ok()?;
+    let policy = PlatformPolicy::built_in().ok()?;
+    let facts = facts(&request, &policy)?;
     let mut tightening = SlaChange::new(request.clone());
     tightening.evaluated(evaluate(&facts, &policy));
     // The same the other way round, whose layers are changed in the other order.
@@ -78,4 +83,34 @@ fn make() -> Option<Vec<SlaChange>> {
         ..terms
     });
     Some(vec![tightening, loosening, SlaChange::new(request)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::Multitenancy;
+
+    /// The rules by which it is refused to give a tenant of this kind slices that its workspaces share.
+    fn refused(multitenancy: Option<Multitenancy>, customer_sharing: bool) -> Vec<String> {
+        let mut policy = PlatformPolicy::built_in().unwrap();
+        policy.lending.customer_sharing = customer_sharing;
+        let text = "tenant: example\nisolation: shared_slices\nallow_gpu_sharing: true\nreason: a test\n";
+        let mut facts = facts(&SlaRequest::from_yaml(text).unwrap(), &policy).unwrap();
+        let tenant = facts.tenant.take().unwrap();
+        let isolation = Isolation::DedicatedNodes;
+        facts.tenant = Some(Tenant { isolation, allow_gpu_sharing: false, multitenancy, ..tenant });
+        let reasons = evaluate(&facts, &policy).reasons;
+        let failed = reasons.into_iter().filter(|reason| reason.verdict == crate::policy::Judgement::Failed);
+        failed.map(|reason| reason.rule).collect()
+    }
+
+    #[test]
+    fn a_tenant_with_customers_is_given_no_isolation_in_which_they_share_gpus() {
+        let customers = Some(Multitenancy::Customer);
+        assert!(refused(customers, false).contains(&"multitenancy.sharing".to_owned()));
+        assert!(!refused(customers, true).contains(&"multitenancy.sharing".to_owned()));
+        for others in [None, Some(Multitenancy::Team), Some(Multitenancy::Workload)] {
+            assert!(!refused(others, false).contains(&"multitenancy.sharing".to_owned()), "{others:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! things back by itself would fight whoever changed them, and would do so with nobody's approval.
 
 use super::{
-    abandoned_claims,
+    abandoned_claims, closed_tenants,
     report::{SweepReport, all, holder},
 };
 use crate::{
@@ -44,7 +44,8 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
             }
         }
     }
-    Ok(())
+    // Last, since what lies outside may take its time to answer.
+    closed_tenants::sweep(engine, swept).await
 }
 
 /// Compares every layer's limits with one workspace's quota. What is being changed is not judged.

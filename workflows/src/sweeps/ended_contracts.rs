@@ -58,8 +58,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         let basis =
             LegalBasis { basis: ErasureBasis::ContractEnd, reference: format!("entitlement until {to}") };
         let reason = format!("the contract has ended: its last day was before {to}");
-        let leaving = Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason)
-            .on_platform(engine.platform());
+        let leaving = Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason);
         if let Some(other) = holder(engine, &leaving.subject().guard.unwrap_or_default()).await? {
             swept.add_finding(format!(
                 "the contract of {id} has ended, and execution {other} is still changing it"

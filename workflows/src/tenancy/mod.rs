@@ -23,6 +23,7 @@ pub use hardware::cluster::{Cluster, ClusterKind, Tenancy};
 pub use hardware::cluster_key::{ClusterKey, ClusterKeyStatus, KeyScope, PreviousKey};
 pub use hardware::free_pool::{ChunkCount, FreePool, FreePoolChunk};
 pub use hardware::gpu::{Gpu, Layout};
+pub use hardware::gpu_bars::GpuBars;
 pub use hardware::gpu_names::{
     canonical as canonical_gpu_name, is_product as is_gpu_product, nearest as nearest_gpu_model,
 };
@@ -52,13 +53,13 @@ pub use region::{Buffer, Jurisdiction, OfJurisdiction, Region, RegionIndex, Resi
 pub use resource::{
     Amounts, GpuKind, OfProfile, Profile, Resource, ResourceError, as_written, as_written_if_any,
 };
-pub use tenant::{Compliance, Isolation, Tenant, TenantState, Tier, is_reserved};
+pub use tenant::{Compliance, Isolation, Multitenancy, Tenant, TenantState, Tier, is_reserved};
 pub use workloads::admission::{
     Admission, AdmissionFacts, AdmissionVerdict, Dimension, DimensionFinding, ResourceFacts,
 };
 pub use workloads::failed_start::FailedStart;
 pub use workloads::observed_placement::{
-    BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload,
+    BoundGpus, ObservedPlacement, PlacementBasis, SeenGpu, SeenWorkload, UuidsByNode,
 };
 pub use workloads::queue::{QueuedWorkload, WorkspaceQueue};
 pub use workloads::running::{RunningEntry, RunningList};

@@ -94,6 +94,30 @@ pub enum Compliance {
     Cfr11,
 }
 
+/// Who shares what a tenant has.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Multitenancy {
+    /// Teams of one organisation, each with a workspace.
+    Team,
+    /// Workloads of one team.
+    Workload,
+    /// Customers of the tenant, who do not trust each other.
+    Customer,
+}
+
 /// Where a tenant stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
@@ -145,6 +169,9 @@ pub struct Tenant {
     /// When it was closed. `None` also for a tenant that an earlier version closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
+    /// Who shares what it has. `None` where its request said nothing, and of tenants that an earlier version onboarded: as among teams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitenancy: Option<Multitenancy>,
 }
 
 /// Names that no new tenant may have: Kubernetes, the platform itself and the audit use them.
@@ -166,6 +193,12 @@ impl Entity for Tenant {
 }
 
 impl Tenant {
+    /// Returns true if it sells to customers of its own, who do not trust each other.
+    #[must_use]
+    pub fn has_customers(&self) -> bool {
+        self.multitenancy == Some(Multitenancy::Customer)
+    }
+
     /// True while nobody else may have the name: for ever, since the name of a closed tenant is a tombstone (I-14).
     #[must_use]
     pub fn in_use(&self) -> bool {

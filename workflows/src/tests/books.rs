@@ -186,6 +186,7 @@ fn register(view: &mut View, nodes: &[NodeId]) -> Result<(), Undecided> {
         created_at: view.now(),
         activated_at: Some(view.now()),
         closed_at: None,
+        multitenancy: None,
     })?;
     view.put(&NodeAllocation {
         tenant: tenant(),

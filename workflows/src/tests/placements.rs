@@ -10,7 +10,7 @@ use crate::{
     },
     scheduling::admission::{self, Fence, VictimExit},
     sweeps::record_missed,
-    tenancy::{NodeId, WorkloadState},
+    tenancy::{NodeId, SeenGpu, WorkloadState},
 };
 use engine::{HOUR, Notification};
 use std::collections::BTreeSet;
@@ -193,6 +193,36 @@ fn a_workload_seen_on_a_barred_gpu_is_told_and_the_gpu_stays_barred() {
 
     assert_eq!(result.resting.len(), 1);
     assert_eq!((books.booked("a", "n-0"), books.barred("n-0")), ([6, 7].into(), [7].into()));
+    assert_eq!(books.violations(), Vec::<String>::new());
+}
+
+/// A node that was enumerated anew has its GPUs at other indexes: what was not cleaned goes to no workload, wherever it is now.
+#[test]
+fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_anew() {
+    let mut books = Books::new(1, &[("one", 8)]);
+    books.submit("one", "runs", 2);
+    books.submit("one", "gone", 1);
+    let on = books.booked("gone", "n-0").into_iter().next().unwrap();
+    books.observe(&[seen("gone", "n-0", &[on])]);
+    books.decide(|view| admission::finish(view, &tenant(), "gone"));
+    let node: NodeId = "n-0".parse().unwrap();
+    let dirty = [(node.clone(), on)];
+    books.decide(|view| {
+        admission::bar_gpus_after(view, &tenant(), &dirty, "gone", "not cleaned after gone").map(drop)
+    });
+    assert_eq!(books.barred("n-0"), [on].into());
+
+    // Another GPU answers at its index, so that it is at one that nobody has seen yet.
+    let mut moved = seen("runs", "n-0", &[on, 7]);
+    moved.gpus = [("GPU-x", on), ("GPU-y", 7)]
+        .map(|(uuid, index)| SeenGpu { uuid: uuid.to_owned(), index: Some(index) })
+        .into();
+    books.observe(&[moved]);
+
+    let barred = books.barred("n-0");
+    assert_eq!(barred, (0..8).filter(|index| ![on, 7].contains(index)).collect());
+    books.submit("one", "next", 1);
+    assert!(books.booked("next", "n-0").is_disjoint(&barred), "it is lent to nobody");
     assert_eq!(books.violations(), Vec::<String>::new());
 }
 

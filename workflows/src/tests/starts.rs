@@ -117,6 +117,19 @@ fn no_reclaim_is_parked_by_the_cluster_after_its_grant() {
     }
 }
 
+/// Between its grant and its start a demand may end, be evicted, or get other nodes: whoever starts it asks the books just before.
+#[test]
+fn no_workload_is_started_before_its_admission_is_confirmed() {
+    let (start, reclaim) = (diagram::<WorkloadStart>(), diagram::<Reclaim>());
+    for (diagram, confirmed) in [(start, "Choosing"), (reclaim, "Confirming")] {
+        let into = diagram.edges.iter().filter(|edge| edge.to == "Starting");
+        let from: Vec<_> = into.map(|edge| edge.from.as_str()).collect();
+        assert_eq!(from, [confirmed], "{}", diagram.workflow);
+        let confirming = diagram.edges.iter().find(|edge| edge.from == "Confirming").unwrap();
+        assert_eq!(confirming.label, "ConfirmAdmission", "{}", diagram.workflow);
+    }
+}
+
 #[test]
 fn a_demand_that_its_cluster_does_not_know_keeps_its_gpus_and_people_are_told() {
     let mut books = Books::new(1, &[("one", 8)]);

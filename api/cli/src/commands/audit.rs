@@ -41,6 +41,9 @@ pub(crate) enum Audit {
         /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
+        /// Fail if the file has fewer entries than this.
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        at_least: u64,
     },
 }
 
@@ -116,7 +119,7 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
         Audit::List { part, which } => block_on(list(common, part, which)),
         Audit::Checkpoints => block_on(checkpoints(common)),
         Audit::Export { file, part } => block_on(export(common, &file, part)),
-        Audit::Verify { file, keys } => {
+        Audit::Verify { file, keys, at_least } => {
             let found = verify(&bytes(&file)?, &trusted(common, &keys)?);
             match common.output {
                 format @ (Format::Json | Format::Yaml) => {
@@ -128,7 +131,10 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
                 }
                 Format::Table => output::say(&told(&file, &found))?,
             }
-            Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
+            if let Some(why) = too_few(&found, at_least) {
+                output::note(&why);
+            }
+            Ok(verdict(&found, at_least))
         }
     }
 }
@@ -176,6 +182,19 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
+/// Whether a file holds and has as many entries as were asked for.
+fn verdict(found: &Verification, at_least: u64) -> Exit {
+    if found.is_valid() && too_few(found, at_least).is_none() { Exit::Done } else { Exit::Failed }
+}
+
+/// That a file has fewer entries than were asked for.
+fn too_few(found: &Verification, at_least: u64) -> Option<String> {
+    let entries = found.entries;
+    (entries < at_least).then(|| {
+        format!("the file has {entries} entries, and --at-least is {at_least}: export a longer period")
+    })
+}
+
 fn told(file: &Path, found: &Verification) -> String {
     let file = file.display();
     let mut lines = Vec::new();
@@ -201,4 +220,18 @@ fn told(file: &Path, found: &Verification) -> String {
         lines.extend(found.problems.iter().map(problem));
     }
     lines.iter().map(|line| format!("{}\n", output::sanitize(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_holds_nothing_fails_only_where_entries_are_asked_for() {
+        let with = |entries| Verification { entries, ..Verification::default() };
+        assert_eq!(verdict(&with(0), 0), Exit::Done);
+        assert_eq!(verdict(&with(0), 1), Exit::Failed);
+        assert_eq!(verdict(&with(1), 1), Exit::Done);
+        assert!(too_few(&with(0), 1).is_some_and(|why| why.contains("--at-least is 1")));
+    }
 }

@@ -1,7 +1,7 @@
 //! Certificates of destruction, without a server: the file and the public key are enough.
 
 use crate::{
-    client::{Client, block_on, escape},
+    client::{Body, Client, block_on, escape},
     common::{Common, Format},
     output, settings,
 };
@@ -11,14 +11,14 @@ use program::{
     exit::{Exit, Failure},
     files,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 use workflows::{
-    destruction::certificate::{Verification, print, verify_at},
+    destruction::certificate::{Verification, apply_withdrawals, print, verify_at},
     signing::{KeyFile, Moment, PublicKey},
 };
 
@@ -35,6 +35,29 @@ pub(crate) enum Certificate {
         /// Take this for the present moment [default: the clock of this machine]. Nothing may be dated beyond it.
         #[arg(long, value_name = "TIME")]
         at: Option<Moment>,
+        /// Statements of withdrawal, one a line, as `tenure certificate withdrawals` writes them; may be repeated. A withdrawn
+        /// certificate is refused.
+        #[arg(long, alias = "withdrawal", value_name = "FILE")]
+        withdrawals: Vec<PathBuf>,
+    },
+    /// Withdraw a certificate on the server that turned out wrong: a signed statement says by whom and why.
+    Withdraw {
+        /// Its id; `tenure certificates list` shows them.
+        id: String,
+        /// Why, for the statement.
+        #[arg(long)]
+        reason: String,
+        /// What was found, for the statement; may be repeated. What the last look at the closed tenant saw is added.
+        #[arg(long, value_name = "TEXT")]
+        found: Vec<String>,
+    },
+    /// Write the signed statements of withdrawal of one certificate, or of all, as a file for `verify --withdrawals`.
+    Withdrawals {
+        /// The certificate [default: all].
+        id: Option<String>,
+        /// The file to write; `-` writes to standard output.
+        #[arg(long, value_name = "FILE", default_value = "-")]
+        to: PathBuf,
     },
     /// Show what a certificate says, verified or not.
     Show {
@@ -63,24 +86,7 @@ pub(crate) enum Certificate {
 
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
-        Certificate::Verify { file, keys, at } => {
-            let now = at.unwrap_or_else(|| SystemClock.now().into());
-            let found = verify_at(&bytes(&file)?, &trusted(common, &keys)?, now);
-            match common.output {
-                format @ (Format::Json | Format::Yaml) => output::one(
-                    format,
-                    &json!({
-                        "valid": found.is_valid(),
-                        "signed_by": found.signed_by,
-                        "problems": found.problems,
-                        "proves": found.proves(),
-                        "proves_not": found.limitations(),
-                    }),
-                )?,
-                Format::Table => output::say(&told(&file, &found))?,
-            }
-            Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
-        }
+        Certificate::Verify { file, keys, at, withdrawals } => verify(common, &file, &keys, at, &withdrawals),
         Certificate::Show { file } => {
             let found = verify_now(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
             let text = print::text(&found).ok_or_else(|| unreadable(&file, &found))?;
@@ -108,6 +114,8 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(Exit::Done)
         }
         Certificate::Download { id, to } => block_on(download(common, &id, to)),
+        Certificate::Withdraw { id, reason, found } => block_on(withdraw(common, &id, &reason, &found)),
+        Certificate::Withdrawals { id, to } => block_on(withdrawals(common, id.as_deref(), &to)),
         Certificate::Key => {
             let path = settings::settings(common)?.data.join(KeyFile::NAME);
             let key = KeyFile::new(&path).load_or_create().map_err(Failure::other)?.public_key();
@@ -120,6 +128,39 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(Exit::Done)
         }
     }
+}
+
+/// Verifies a certificate, and looks among these statements for its withdrawal.
+fn verify(
+    common: &Common,
+    file: &Path,
+    keys: &[PathBuf],
+    at: Option<Moment>,
+    withdrawals: &[PathBuf],
+) -> Result<Exit, Failure> {
+    let now = at.unwrap_or_else(|| SystemClock.now().into());
+    let keys = trusted(common, keys)?;
+    let mut found = verify_at(&bytes(file)?, &keys, now);
+    for statements in withdrawals {
+        apply_withdrawals(&mut found, &bytes(statements)?, &keys);
+    }
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(
+            format,
+            &json!({
+                "valid": found.is_valid(),
+                "signed_by": found.signed_by,
+                "problems": found.problems,
+                "proves": found.proves(),
+                "proves_not": found.limitations(),
+                "digest": found.digest,
+                "withdrawn": found.withdrawals.withdrawn,
+                "withdrawals_read": found.withdrawals.read,
+            }),
+        )?,
+        Format::Table => output::say(&told(file, &found))?,
+    }
+    Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
 }
 
 /// Verifies a certificate by the clock of this machine.
@@ -140,6 +181,51 @@ async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit
     Ok(Exit::Done)
 }
 
+async fn withdraw(common: &Common, id: &str, reason: &str, found: &[String]) -> Result<Exit, Failure> {
+    let path = format!("/v1/certificates/{}:withdraw", escape(id));
+    let body = Body::json(&json!({ "reason": reason, "found": found }));
+    let withdrawal = Client::of(common)?.post(&path, body).await?.value()?;
+    output::one(common.output, &withdrawal)?;
+    output::note(&format!(
+        "send the statement to whoever has the certificate: tenure certificate withdrawals {id}"
+    ));
+    Ok(Exit::Done)
+}
+
+async fn withdrawals(common: &Common, id: Option<&str>, to: &Path) -> Result<Exit, Failure> {
+    let client = Client::of(common)?;
+    let text = match id {
+        Some(id) => client.get(&format!("/v1/certificates/{}/withdrawal", escape(id))).await?.text,
+        None => {
+            let all = client.all("/v1/withdrawals", "").await?;
+            all.iter().filter_map(|row| row.get("file").and_then(Value::as_str)).collect()
+        }
+    };
+    if to == Path::new("-") {
+        output::pour(&text)?;
+        return Ok(Exit::Done);
+    }
+    fs::write(to, &text).map_err(|error| Failure::other(format!("{}: {error}", to.display())))?;
+    output::note("whether a certificate is withdrawn: tenure certificate verify FILE --withdrawals LIST");
+    output::done(common.output, "written", &to.display().to_string())?;
+    Ok(Exit::Done)
+}
+
+/// What the statements of withdrawal say about a certificate that holds.
+fn statements(found: &Verification) -> Vec<String> {
+    let read = &found.withdrawals;
+    let mut lines = Vec::new();
+    if read.read > 0 {
+        lines.push(format!("None of the {} statements of withdrawal is of this certificate.", read.read));
+    }
+    lines.extend(
+        read.first
+            .as_ref()
+            .map(|first| format!("The certificate that it supplements was {}.", first.describe())),
+    );
+    lines
+}
+
 fn told(file: &Path, found: &Verification) -> String {
     let file = file.display();
     let mut lines = Vec::new();
@@ -147,12 +233,17 @@ fn told(file: &Path, found: &Verification) -> String {
         let title = found.certificate.as_ref().map_or("", |certificate| &certificate.title);
         lines.push(format!("{file}: holds"));
         lines.push(title.to_owned());
+        lines.extend(statements(found));
         lines.push("It proves:".into());
         lines.extend(found.proves().into_iter().map(|line| format!("- {line}")));
         lines.push("It does not prove:".into());
         lines.extend(found.limitations().into_iter().map(|line| format!("- {line}")));
     } else {
-        lines.push(format!("{file}: DOES NOT HOLD"));
+        let verdict = match &found.withdrawals.withdrawn {
+            Some(_) => "DOES NOT HOLD: WITHDRAWN",
+            None => "DOES NOT HOLD",
+        };
+        lines.push(format!("{file}: {verdict}"));
         lines
             .extend(found.problems.iter().map(|problem| format!("- {}: {}", problem.field, problem.problem)));
         lines.push("It proves nothing.".into());

@@ -94,7 +94,7 @@ const WORKFLOWS: Kind = Kind {
 };
 
 /// Every kind that there is.
-static ALL: [NamedKind; 34] = [
+static ALL: [NamedKind; 35] = [
     known("access-policies", "access-policy", &ACCESS_POLICIES),
     listed("agents", "agent", &kinds::AGENTS),
     known("approvals", "approval", &kinds::APPROVALS),
@@ -102,6 +102,7 @@ static ALL: [NamedKind; 34] = [
     known("batches", "batch", &BATCHES),
     known("certificates", "certificate", &kinds::CERTIFICATES),
     listed("channels", "channel", &kinds::CHANNELS),
+    known("closed-tenants", "closed-tenant", &kinds::CLOSED_TENANTS),
     known("clusters", "cluster", &kinds::CLUSTERS),
     known("decisions", "decision", &kinds::DECISIONS),
     known("delegations", "delegation", &kinds::DELEGATIONS),

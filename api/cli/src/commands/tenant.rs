@@ -45,6 +45,9 @@ pub(crate) enum Tenant {
         /// Its name once more; needed where nobody at a terminal can be asked for it.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
+        /// The tenant is closed: offboard what a look at it finds and what its certificate excepts.
+        #[arg(long)]
+        remaining: bool,
         #[command(flatten)]
         starting: start::StartArgs,
     },
@@ -71,11 +74,16 @@ pub(crate) enum Tenant {
 pub(crate) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failure> {
     match command {
         Tenant::Show { name } => resources::show(common, &TENANTS, &name).await,
-        Tenant::Offboard { name, basis, reference, reason, confirm, starting } => {
+        Tenant::Offboard { name, basis, reference, reason, confirm, remaining, starting } => {
             if !starting.dry_run.is_wanted() {
                 confirmed(&name, confirm)?;
             }
-            let body = json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });
+            let mut body =
+                json!({ "tenant": name, "basis": basis, "reference": reference, "reason": reason });
+            // Absent otherwise, so that an older server takes the request.
+            if let Some(fields) = body.as_object_mut().filter(|_| remaining) {
+                fields.insert("remaining".into(), json!(true));
+            }
             start::start(common, "/v1/offboardings", "", Body::json(&body), starting).await
         }
         Tenant::Classify { name, asset, class, reason } => {

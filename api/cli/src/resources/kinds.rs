@@ -155,6 +155,19 @@ pub(crate) const CERTIFICATES: Kind = Kind {
         ("exceptions", "/exceptions"),
         ("issued", "/issued_at"),
         ("signed", "/signed"),
+        ("withdrawn", "/withdrawn"),
+    ],
+};
+
+pub(crate) const CLOSED_TENANTS: Kind = Kind {
+    path: "/v1/closed-tenants",
+    columns: &[
+        ("tenant", "/tenant"),
+        ("looked at", "/at"),
+        ("complete", "/complete_at"),
+        ("findings", "/findings"),
+        ("found since", "/found_since"),
+        ("unanswered since", "/unanswered_since"),
     ],
 };
 

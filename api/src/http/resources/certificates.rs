@@ -1,11 +1,13 @@
-//! `/v1/certificates`: certificates of destruction, as they were signed.
+//! `/v1/certificates`: certificates of destruction, as they were signed; `/v1/withdrawals`: those that were withdrawn.
 
 use crate::{
     auth::{Caller, Verb},
     http::{
+        extract::{JsonBody, page::scope::get_visible},
         problem::{Problem, code::ProblemCode},
         resource_kind::ResourceKind,
         resource_routes::{find, list},
+        resources::approvals::person,
         route::{Access, Route},
         route_doc::doc,
     },
@@ -13,14 +15,20 @@ use crate::{
     types,
 };
 use axum::{
-    Extension,
+    Extension, Json,
     extract::{Path, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use engine::with_reason;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use workflows::{
-    destruction::certificate::{StoredCertificate, certificate_file, print, verify},
+    destruction::certificate::{
+        CertificateWithdrawal, NotWithdrawn, StoredCertificate, WithdrawalOrder, apply_withdrawals,
+        certificate_file, keep_withdrawal, print, sign_withdrawal, verify, withdrawal_draft,
+    },
     signing::KeyFile,
     tenancy::Cohort,
 };
@@ -44,12 +52,67 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 .says::<types::Object>(200)
                 .file(200, "text/html"),
         ),
+        Route::post(
+            "/v1/certificates/{id}:withdraw",
+            Access::Staff(Verb::WithdrawCertificates),
+            withdraw,
+            doc(
+                "withdrawCertificate",
+                "Withdraws a certificate that turned out wrong, by a signed statement.",
+            )
+            .says::<types::compliance::Withdrawal>(201)
+            .may(&[ProblemCode::ReasonMissing, ProblemCode::NotAPerson, ProblemCode::Already]),
+        ),
+        Route::get(
+            "/v1/certificates/{id}/withdrawal",
+            read,
+            show_withdrawal,
+            doc("showWithdrawal", "The signed statement that withdraws a certificate, as a file.")
+                .file(200, "application/jsonl"),
+        ),
+        Route::get(
+            "/v1/withdrawals",
+            read,
+            list::<CertificateWithdrawal>,
+            doc("listWithdrawals", "Lists withdrawals of certificates, each with its signed statement.")
+                .lists::<types::compliance::Withdrawal>()
+                .filters::<CertificateWithdrawal>(),
+        ),
     ]
+}
+
+/// The header by which the file of a withdrawn certificate says so: the file itself stays as it was signed.
+const WITHDRAWN: &str = "tenure-withdrawn";
+
+impl ResourceKind for CertificateWithdrawal {
+    const WORD: &'static str = "withdrawal";
+    const FILTERS: &'static [(&'static str, &'static str)] = &[("certificate", "/certificate")];
+
+    fn tenant(&self) -> &str {
+        self.tenant.as_str()
+    }
+
+    fn seen(&self, _: Option<&Cohort>) -> Value {
+        let said = &self.statement;
+        json!({
+            "id": format!("{}/{}", self.tenant, self.certificate),
+            "tenant": self.tenant,
+            "certificate": self.certificate.to_string(),
+            "digest": said.certificate.digest,
+            "withdrawn_by": said.withdrawn_by,
+            "roles": said.roles,
+            "withdrawn_at": said.withdrawn_at,
+            "reason": said.reason,
+            "found": said.found,
+            "file": self.file(),
+        })
+    }
 }
 
 impl ResourceKind for StoredCertificate {
     const WORD: &'static str = "certificate";
-    const FILTERS: &'static [(&'static str, &'static str)] = &[("kind", "/kind"), ("signed", "/signed")];
+    const FILTERS: &'static [(&'static str, &'static str)] =
+        &[("kind", "/kind"), ("signed", "/signed"), ("withdrawn", "/withdrawn")];
     const BY_TENANT: bool = false;
 
     fn tenant(&self) -> &str {
@@ -66,6 +129,9 @@ impl ResourceKind for StoredCertificate {
             "issued_at": self.issued_at,
             "kept_until": self.kept_until,
             "signed": self.signature.is_some(),
+            "withdrawn": self.withdrawn.is_some(),
+            "withdrawal": self.withdrawn,
+            "supplements": self.supplements.as_ref().map(|first| first.id.to_string()),
         })
     }
 }
@@ -82,7 +148,10 @@ async fn show(
     let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
     let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !wants.contains("text/html") {
-        return Ok(([(header::CONTENT_TYPE, "application/json")], file).into_response());
+        let mut answer = ([(header::CONTENT_TYPE, "application/json")], file).into_response();
+        let said = kept.withdrawn.and_then(|withdrawn| HeaderValue::from_str(&withdrawn.at.to_string()).ok());
+        answer.headers_mut().extend(said.map(|at| (HeaderName::from_static(WITHDRAWN), at)));
+        return Ok(answer);
     }
     // The page says what came of verifying it with the key that this server signs with.
     let path = app.config.data.join(KeyFile::NAME);
@@ -90,8 +159,83 @@ async fn show(
         tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create().map(|key| key.public_key()))
             .await;
     let key = read.ok().and_then(Result::ok);
-    let page = print::html(&verify(file.as_bytes(), key.as_slice()));
+    let mut verified = verify(file.as_bytes(), key.as_slice());
+    if let Some(withdrawal) = withdrawal_of(&app, &caller, &kept).await? {
+        apply_withdrawals(&mut verified, withdrawal.file().as_bytes(), key.as_slice());
+    }
+    let page = print::html(&verified);
     let page = page
         .ok_or_else(|| Problem::new(ProblemCode::Unreadable, format!("certificate {id} cannot be read")))?;
     Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response())
+}
+
+/// The withdrawal of a certificate, if it is withdrawn.
+async fn withdrawal_of(
+    app: &SharedState,
+    caller: &Caller,
+    kept: &StoredCertificate,
+) -> Result<Option<CertificateWithdrawal>, Problem> {
+    get_visible(app, caller, &CertificateWithdrawal::key(&kept.tenant, kept.id)).await
+}
+
+/// The signed statement, as a file of one line.
+async fn show_withdrawal(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let kept = find::<StoredCertificate>(&app, &caller, &[&id]).await?;
+    let withdrawal = withdrawal_of(&app, &caller, &kept).await?;
+    let withdrawal = withdrawal.ok_or_else(|| Problem::not_found("withdrawal of certificate", &id))?;
+    Ok(([(header::CONTENT_TYPE, "application/jsonl")], withdrawal.file()).into_response())
+}
+
+/// Why a certificate is withdrawn.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "WithdrawCertificate")]
+struct WithdrawBody {
+    #[serde(default)]
+    reason: String,
+    /// What was found, a sentence each. What the last look at the closed tenant observed is added.
+    #[serde(default)]
+    found: Vec<String>,
+}
+
+async fn withdraw(
+    State(app): State<SharedState>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    JsonBody(why): JsonBody<WithdrawBody>,
+) -> Result<Response, Problem> {
+    person(&caller)?;
+    let kept = find::<StoredCertificate>(&app, &caller, &[&id]).await?;
+    let order = WithdrawalOrder {
+        certificate: kept.id,
+        by: caller.name.clone(),
+        roles: caller.roles.iter().map(|role| role.name().to_owned()).collect(),
+        reason: why.reason,
+        found: why.found,
+    };
+    let drafted = app.engine.transact(false, |view| withdrawal_draft(view, &order)).await?;
+    let drafted = drafted.map_err(|refused| not_withdrawn(&refused))?;
+    let signed = sign_withdrawal(&drafted, app.engine.platform().signer.as_ref()).await;
+    let signed = signed.map_err(|why| {
+        Problem::new(ProblemCode::Internal, format!("the withdrawal cannot be signed: {why}"))
+    })?;
+    let keep = app.engine.transact(true, |view| keep_withdrawal(view, &drafted, &signed));
+    let withdrawal = with_reason(&order.reason, keep).await?.map_err(|refused| not_withdrawn(&refused))?;
+    tracing::warn!(tenant = %withdrawal.tenant, certificate = id, by = caller.name, "certificate withdrawn");
+    Ok((StatusCode::CREATED, Json(withdrawal.seen(None))).into_response())
+}
+
+fn not_withdrawn(refused: &NotWithdrawn) -> Problem {
+    let code = match refused {
+        NotWithdrawn::NoReason => ProblemCode::ReasonMissing,
+        NotWithdrawn::Text { .. } => ProblemCode::DocumentInvalid,
+        NotWithdrawn::NotSigned(_) => ProblemCode::NotFound,
+        NotWithdrawn::Already { .. } => ProblemCode::Already,
+        NotWithdrawn::OtherKey { .. } | NotWithdrawn::SignatureWrong => ProblemCode::Conflict,
+    };
+    Problem::new(code, refused.to_string())
 }

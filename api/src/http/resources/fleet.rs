@@ -19,13 +19,14 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
+use engine::{Undecided, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 use workflows::{
     fleet::{Import, import_nodes, import_sites, parse_inventory, parse_sites},
-    tenancy::{Cluster, FreePool, Region},
+    tenancy::{Cluster, ClusterId, FreePool, Region},
 };
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -189,11 +190,8 @@ async fn read(
             let mut report = import_nodes(view, &inventory.rows, &cluster, &region)?;
             report.notes.extend(inventory.notes.iter().cloned());
             targets::record_backend(view, platform, &cluster)?;
-            Ok(Import {
-                without_gpus: inventory.without_gpus,
-                simulated: report.simulated && platform.backend_of(cluster.as_str()).is_none(),
-                ..report
-            })
+            let simulated = simulated(view, &cluster)?;
+            Ok(Import { without_gpus: inventory.without_gpus, simulated, ..report })
         });
         let report = imported.await?;
         Ok(json!({ "kind": "nodes", "report": report }))
@@ -203,9 +201,11 @@ async fn read(
         let sites = targets::with_backends(sites, app.engine.platform());
         let platform = app.engine.platform();
         let imported = app.engine.transact(keep, |view| {
-            let report = import_sites(view, &sites)?;
+            let mut report = import_sites(view, &sites)?;
+            report.simulated.clear();
             for row in &sites.clusters {
                 targets::record_backend(view, platform, &row.id)?;
+                report.simulated.extend(simulated(view, &row.id)?.then(|| row.id.clone()));
             }
             Ok(report)
         });
@@ -218,6 +218,11 @@ async fn read(
         );
         Err(Problem::new(ProblemCode::MediaType, detail))
     }
+}
+
+/// Whether a cluster is simulated, as its own document says once its backend is recorded: the list of clusters shows the same.
+fn simulated(view: &mut View, cluster: &ClusterId) -> Result<bool, Undecided> {
+    Ok(view.get::<Cluster>(cluster.as_str())?.is_some_and(|cluster| cluster.is_simulated()))
 }
 
 fn name<T: FromStr<Err: ToString>>(what: &str, text: Option<&str>) -> Result<T, Problem> {

@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod batches;
 pub(crate) mod certificates;
 pub(crate) mod channels;
+pub(crate) mod closed_tenants;
 pub(crate) mod cluster_keys;
 pub(crate) mod console;
 pub(crate) mod delegations;

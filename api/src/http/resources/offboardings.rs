@@ -19,11 +19,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::ExecutionId;
 use workflows::{
+    closed_tenants::{SilentSources, look_at},
     destruction::{
         AssetId, DataClass,
         certificate::{ErasureBasis, LegalBasis},
     },
-    offboarding::{ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview, unknown_asset},
+    offboarding::{
+        ASSETS_CLASSIFIED, Classification, Offboarding, classify, preview, preview_remaining, unknown_asset,
+    },
     signing::Moment,
     tenancy::{Tenant, TenantId},
 };
@@ -63,6 +66,10 @@ pub(in crate::http) struct OffboardingRequest {
     reference: String,
     #[serde(default)]
     reason: String,
+    /// Offboards what remains of a tenant that is closed already: what a look at it finds, and what its certificate excepts. The
+    /// certificate supplements the first one.
+    #[serde(default)]
+    remaining: bool,
 }
 
 impl OffboardingRequest {
@@ -91,12 +98,21 @@ impl StartRequest for OffboardingRequest {
         asked: engine::Request,
     ) -> Result<Started, Problem> {
         let (basis, at) = (self.basis(), Moment::from(app.engine.clock().now()));
-        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason)
-            .on_platform(app.engine.platform());
+        let remaining = self.remaining;
+        let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason);
+        let leaves = if remaining {
+            look_at(&app.engine, &leaves.tenant, &mut SilentSources::default(), None).await?;
+            leaves.of_remaining_assets()
+        } else {
+            leaves
+        };
         Ok(app.engine.start(leaves, asked).await?)
     }
 
     fn plan(&self, view: &mut View) -> Result<Value, Undecided> {
+        if self.remaining {
+            return Ok(json!(preview_remaining(view, &self.tenant, self.basis(), &self.reason)?));
+        }
         Ok(json!(preview(view, &self.tenant, self.basis(), &self.reason)?))
     }
 }

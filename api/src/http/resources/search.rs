@@ -1,7 +1,9 @@
 //! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
 
+mod closed_rows;
 mod hold_rows;
 mod platform_rows;
+mod visible;
 
 use crate::{
     auth::{Caller, Verb},
@@ -21,7 +23,7 @@ use crate::{
         executions::{Row, Stuck},
         mapping,
         operations::{StuckHold, StuckPlatform},
-        schedules,
+        schedules::{self, StuckClosedTenant},
     },
 };
 use axum::{Extension, Json, extract::State};
@@ -30,9 +32,11 @@ use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 use store::{ExecutionId, Filter, Found, Query, Record, Timestamp};
 use strum::VariantArray as _;
-use workflows::{offboarding::Offboarding, sweeps::HoldConcern};
+use visible::{Sight, Visible, Warning};
+use workflows::{closed_tenants::ClosedConcern, offboarding::Offboarding, sweeps::HoldConcern};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
@@ -102,6 +106,12 @@ impl SearchParams {
         self.means(StuckHold::HOLD, &reasons) || self.means(Offboarding::NAME, &reasons)
     }
 
+    /// Returns true if closed tenants are meant too, in the same way.
+    fn means_closed_tenants(&self) -> bool {
+        let reasons = ClosedConcern::VARIANTS.iter().map(|concern| concern.into()).collect::<Vec<&str>>();
+        self.means(StuckClosedTenant::CLOSED_TENANT, &reasons)
+    }
+
     /// Returns true if nothing narrows the list, or nothing but this workflow or one of these reasons.
     fn means(&self, workflow: &str, reasons: &[&str]) -> bool {
         let narrowed = [&self.filter, &self.tenant, &self.state, &self.phase];
@@ -140,18 +150,22 @@ struct StuckFound {
     found: FoundPage<Stuck>,
     /// Channels with dead letters, one for each: on the first page, for those who may read channels, where nothing narrows what is
     /// found, or `workflow=delivery` or `reason=delivery_dead` does.
-    channels: Vec<channels::Stuck>,
+    channels: Visible<channels::Stuck>,
     /// Schedules that fail or cannot fire any more: on the first page, for those who may read schedules, where nothing narrows what
     /// is found, or `workflow=schedule` or one of their reasons does.
-    schedules: Vec<schedules::Stuck>,
-    /// Limits that are closed, and a clock that jumped: on the first page, for those who may read limits, where nothing narrows what
-    /// is found, or `workflow=limit`, `workflow=clock` or one of their reasons does.
-    limits: Vec<StuckPlatform>,
+    schedules: Visible<schedules::Stuck>,
+    /// Limits that are closed, a clock that jumped, and workloads that do not start: on the first page, for those who may read limits,
+    /// or the tenant's executions, where nothing narrows what is found, or `workflow=limit`, `workflow=clock`,
+    /// `workflow=workload_start` or one of their reasons does.
+    limits: Visible<StuckPlatform>,
     /// Holds to be reviewed, and offboardings that wait for a hold: on the first page, for those who may read holds, where nothing
     /// narrows what is found, or `workflow=hold`, `workflow=offboarding` or one of their reasons does.
-    holds: Vec<StuckHold>,
+    holds: Visible<StuckHold>,
+    /// Closed tenants of which something is there that no certificate accounts for, or of which a source does not say: on the first
+    /// page, for those who may read sweeps, where nothing narrows what is found, or `workflow=closed_tenant` or one of their reasons does.
+    closed_tenants: Visible<StuckClosedTenant>,
     /// What leaves operators without word, such as a missing notification channel.
-    warnings: Vec<String>,
+    warnings: Visible<Warning>,
 }
 
 pub(in crate::http) fn invalid_query(misread: &FilterError) -> Problem {
@@ -236,27 +250,40 @@ async fn stuck(
     let now = app.engine.clock().now();
     let stuck = parse_filter("stuck", now).map_err(|error| invalid_query(&error))?;
     let found = page(&app, &wanted, &query(&app, &caller, &wanted)?.and(stuck)).await?;
-    let may = caller.tenant.is_none() && caller.may(Verb::ReadChannels);
+    let sight = Arc::new(Sight::of(&caller));
     let mut channels = Vec::new();
-    if may && wanted.means_channels() {
+    if sight.sees("", Verb::ReadChannels) && wanted.means_channels() {
         let dead = app.outbox.dead().await?;
         channels.extend(dead.iter().filter_map(|(of, tally)| channels::Stuck::of(&of.name, tally, now)));
     }
     let mut schedules = Vec::new();
-    if caller.tenant.is_none() && caller.may(Verb::ReadSchedules) && wanted.means_schedules() {
+    if sight.sees("", Verb::ReadSchedules) && wanted.means_schedules() {
         schedules.extend(status::stuck(&app, now).await?);
     }
-    let mut limits = Vec::new();
-    if caller.tenant.is_none() && caller.may(Verb::ReadLimits) && wanted.means_platform() {
-        limits.extend(platform_rows::all(&app, now).await?);
-    }
+    let limits = match wanted.means_platform() {
+        true => platform_rows::all(&app, &sight, now).await?,
+        false => sight.only([]),
+    };
     let mut holds = Vec::new();
     if caller.may(Verb::ReadHolds) && wanted.means_holds() {
-        holds.extend(hold_rows::all(&app, &caller, now).await?);
+        holds.extend(hold_rows::all(&app, now).await?);
     }
-    let warnings = if may && wanted.cursor.is_none() { platform_rows::warnings(&app) } else { Vec::new() };
-    let Json(found) = answer(&found, |record| stuck_row(record, now));
-    Ok(Json(StuckFound { found, channels, schedules, limits, holds, warnings }))
+    let mut closed_tenants = Vec::new();
+    if sight.sees("", Verb::ReadSweeps) && wanted.means_closed_tenants() {
+        closed_tenants.extend(closed_rows::all(&app, now).await?);
+    }
+    let warnings = if wanted.cursor.is_none() { platform_rows::warnings(&app) } else { Vec::new() };
+    let (next, partial) = (found.next.map(|id| id.to_string()), found.partial);
+    let rows = sight.only(found.items.iter().map(|record| stuck_row(record, now)));
+    Ok(Json(StuckFound {
+        found: FoundPage { listed: ListPage::new(rows.into_rows(), next), partial },
+        channels: sight.only(channels),
+        schedules: sight.only(schedules),
+        limits,
+        holds: sight.only(holds),
+        closed_tenants: sight.only(closed_tenants),
+        warnings: sight.only(warnings),
+    }))
 }
 
 fn stuck_row(record: &Record, now: Timestamp) -> Stuck {

@@ -1,9 +1,11 @@
 //! Watches the clock: for jumps forward, and against the clock of the database that servers share.
 //!
-//! A server whose clock differs by more than [`MAX_SKEW`] leases no work, and answers requests that change something with
+//! Servers that share a database go by its clock: leases, limits and moments on record are then of one clock. A server whose own clock
+//! differs by more than [`MAX_SKEW`] leases no work, and answers requests that change something with
 //! `clock.skewed`, until the clocks agree again.
 
 use crate::state::{ServerState, SharedState};
+use engine::MAX_SKEW;
 use program::exit::{Exit, Failure};
 use std::time::Duration;
 use store::Timestamp;
@@ -11,8 +13,6 @@ use tokio::sync::watch;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(10);
-/// How far this server's clock may be from that of the database: 30 seconds.
-const MAX_SKEW: Duration = Duration::from_secs(30);
 
 /// Works until `stop` says so.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
@@ -21,9 +21,6 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             _ = stop.wait_for(|stop| *stop) => return,
             // By the monotonic clock: the other one is what is watched.
             () = tokio::time::sleep(EVERY) => {}
-        }
-        if let Err(error) = app.engine.watch_clock().await {
-            tracing::warn!(%error, "whether the clock jumped could not be kept; trying again");
         }
         if let Ok(Some(skew)) = skew(&app).await {
             let refuses = skew > MAX_SKEW;
@@ -35,18 +32,23 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             }
             app.engine.refuse_work(refuses);
         }
+        if let Err(error) = app.engine.watch_clock().await {
+            tracing::warn!(%error, "whether the clock jumped could not be kept; trying again");
+        }
     }
 }
 
-/// How far the clock of this server is from the database's; nothing where there is none, or it does not answer.
+/// Synchronizes the engine's clock with the database's, and returns how far the clock of this machine is from it; nothing where there is
+/// no database, or it does not answer.
 async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
+    let clock = app.engine.clock();
     // A clock that a test sets is not that of this machine.
-    if app.engine.clock().monotonic().is_none() {
-        return Ok(None);
-    }
-    let before = app.engine.clock().now();
+    let Some(asked) = clock.monotonic() else { return Ok(None) };
+    let before = clock.machine_time();
     let Some(theirs) = app.storage.database_time().await? else { return Ok(None) };
-    Ok(Some(apart(theirs, before, app.engine.clock().now())))
+    let after = clock.machine_time();
+    clock.synchronize(theirs, asked, clock.monotonic().unwrap_or(asked));
+    Ok(Some(apart(theirs, before, after)))
 }
 
 /// How far `theirs` is from the span in which it was asked for.

@@ -1,4 +1,4 @@
-//! Booking a hall: it is held, two people agree to the price, the deposit is paid, and from then on there is no way back.
+//! Books a hall: holds it, gets two approvals, and pays the deposit. After the payment there is no undo.
 
 pub mod town;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use strum::{IntoStaticStr, VariantArray};
 use town::{HoldHall, PayDeposit, ReleaseHall, Town};
 
-/// What is asked for, and what has been learnt while serving it.
+/// The request, and the results of its steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Booking {
     pub hall: String,

@@ -1,4 +1,4 @@
-//! Books a hall on the in-memory store, and prints what happened.
+//! Books a hall on the in-memory store and prints the journal.
 
 use booking::{Booking, town::Town};
 use engine::{Engine, Person, Request, SystemClock, Verdict};
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let started = engine.start(wish, Request::by(&ada)).await?;
     engine.run_until_idle().await?;
 
-    let asked = engine.approval(started.id).await?.ok_or("nothing is asked")?;
+    let asked = engine.approval(started.id).await?.ok_or("no approval is open")?;
     if let Err(refused) = engine.vote(started.id, &ada, Verdict::Approve, &asked.digest, "mine").await {
         println!("ada: {refused}");
     }

@@ -1,4 +1,4 @@
-//! The world outside: whose the halls are, and what has been paid.
+//! The external system: held halls and payments.
 
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Town {
     pub held: Mutex<BTreeSet<String>>,
-    /// What was paid, by the key under which it was.
+    /// Payments in euros, by idempotency key.
     pub paid: Mutex<BTreeMap<String, u32>>,
 }
 
-/// Safe to run twice: a hall that is held is held.
+/// Safe to run twice: holding a held hall changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HoldHall {
     pub hall: String,
@@ -29,7 +29,7 @@ impl Action for HoldHall {
     }
 }
 
-/// Undoes [`HoldHall`]; a hall that is not held is no trouble.
+/// Undoes [`HoldHall`]. Tolerates a hall that is not held.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReleaseHall {
     pub hall: String,
@@ -44,7 +44,7 @@ impl Action for ReleaseHall {
     }
 }
 
-/// The bank knows the key, and takes the money once; and it is asked before anything is sent again.
+/// Safe to run twice: the bank takes one payment per key. `probe` runs before a repetition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PayDeposit {
     pub hall: String,

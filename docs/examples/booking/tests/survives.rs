@@ -1,4 +1,4 @@
-//! Every action made to go wrong in every way, a crash around every commit, a cancel between any two.
+//! Injects every fault into every action, crashes around every commit, and cancels between any two.
 
 use booking::{Booking, town::Town};
 use engine::testing::{Scenario, World, verify};
@@ -21,7 +21,7 @@ impl Scenario<Booking> for Wish {
         World { platform: Town::default(), documents: vec![], collections: vec![] }
     }
 
-    /// The town as far as it matters: the same before and after a booking that was turned back.
+    /// The state to compare: an undone booking must leave it unchanged.
     fn snapshot(&self, town: &Town, _: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         let held = town
             .held
@@ -34,7 +34,7 @@ impl Scenario<Booking> for Wish {
         held.into_iter().chain([("paid".to_owned(), json!(paid))]).collect()
     }
 
-    /// What the town itself has seen going wrong.
+    /// Errors that the external system detects.
     fn violations(&self, town: &Town) -> Vec<String> {
         let paid = town.paid.lock().unwrap();
         paid.iter()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A hook for Ansible: a play that can be repeated, and that makes or takes away by the variable `state`.
+# A hook for Ansible: an idempotent play that creates or removes resources by the variable `state`.
 #
 #   hooks:
 #     accounts:
@@ -10,7 +10,7 @@
 #         deadline: 10m
 #         dry_runs: true
 #
-# The play takes the variables `tenant`, `step`, `state` (present, absent) and `arguments`. Whether it is done is asked by --check.
+# The play takes the variables `tenant`, `step`, `state` (present, absent) and `arguments`. `probe` runs it with --check.
 set -euo pipefail
 
 play=${1:?the play} inventory=${2:?the inventory}
@@ -26,7 +26,7 @@ trap 'rm -f "$variables"' EXIT
 jq --arg state "$state" '{tenant, step, arguments, state: $state}' <<<"$request" >"$variables"
 
 export ANSIBLE_STDOUT_CALLBACK=default ANSIBLE_NOCOLOR=1 ANSIBLE_RETRY_FILES_ENABLED=false
-# The play's output goes to standard error, and what each host came to (the recap) is left in $stats as JSON.
+# Writes the play's output to standard error and its recap, as JSON per host, to $stats.
 played() {
     local said code=0
     said=$(ansible-playbook --inventory "$inventory" --extra-vars "@$variables" "$@" "$play") || code=$?
@@ -39,12 +39,12 @@ played() {
 
 case $verb in
 run | undo)
-    # What fails in the middle, or on some hosts, ends with Ansible's own code (2, 4, ...): it is asked about and repeated.
+    # A partial failure ends with Ansible's exit code (2, 4, ...): Tenure probes and retries.
     played
     answer --argjson stats "$stats" '{status: "done", output: $stats}'
     ;;
 probe)
-    # 75: it could not be asked, come again.
+    # 75: the check failed, retry later.
     played --check || exit 75
     if [[ $(jq '[.[].changed] | add // 0' <<<"$stats") == 0 ]]; then
         answer --argjson stats "$stats" '{status: "done", output: $stats}'
@@ -55,5 +55,5 @@ dry_run)
     played --check --diff || exit 75
     answer --argjson stats "$stats" '{status: "done", output: $stats}'
     ;;
-*) echo "there is no verb $verb" >&2; exit 64 ;;
+*) echo "unknown verb: $verb" >&2; exit 64 ;;
 esac

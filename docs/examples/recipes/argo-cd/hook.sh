@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A hook for Argo CD: an application per tenant and hook, labelled with the step that made it, and synchronised by Argo CD.
+# A hook for Argo CD: one application per tenant and hook, labelled with the step that created it.
 #
 #   hooks:
 #     monitoring:
@@ -8,8 +8,8 @@
 #         environment: [PATH, HOME, ARGOCD_SERVER, ARGOCD_AUTH_TOKEN, ARGOCD_OPTS]
 #         deadline: 1m
 #
-# Arguments of the hook: `repo`, `path`, `revision`, `cluster` (its API server) and `namespace`. Nothing is waited for: how far Argo CD is,
-# is asked again until it is synced and healthy.
+# Arguments of the hook: `repo`, `path`, `revision`, `cluster` (its API server) and `namespace`. The hook answers `pending` until the
+# application is synced and healthy.
 set -euo pipefail
 
 request=$(cat)
@@ -19,16 +19,16 @@ answer() { jq -nc "$@"; exit 0; }
 verb=$(field .verb) tenant=$(field .tenant) hook=$(field .hook)
 undo=$(field '.undo | tostring')
 app="$tenant-$hook"
-[[ $app =~ ^[a-z0-9-]{1,63}$ ]] || { echo "$app is no name of an application" >&2; exit 65; }
-# A step has characters that labels do not take: its digest stands for it.
+[[ $app =~ ^[a-z0-9-]{1,63}$ ]] || { echo "invalid application name: $app" >&2; exit 65; }
+# Labels do not allow all characters of a step, so the label has its digest.
 step=$(field .step | sha256sum | cut -c1-40)
 
-# The application as JSON, or nothing where there is none.
+# Prints the application as JSON, or nothing if it does not exist.
 look() {
     local said code=0
     said=$(argocd app get "$app" --output json 2>&1) || code=$?
     if ((code != 0)); then
-        # What one may not see and what is not there are told alike by older servers; both are not ours to touch.
+        # Older servers give the same answer for a missing and an invisible application. Neither may be changed.
         if grep -q 'NotFound' <<<"$said"; then return 0; fi
         echo "$said" >&2
         exit 75
@@ -36,7 +36,7 @@ look() {
     printf '%s' "$said"
 }
 
-# How it stands, as an answer.
+# Answers with the state of the application.
 standing() {
     local sync health
     sync=$(jq -r '.status.sync.status // ""' <<<"$1") health=$(jq -r '.status.health.status // ""' <<<"$1")
@@ -55,7 +55,7 @@ if [[ -n $found ]]; then made_by=$(jq -r '.metadata.labels["tenure-step"] // ""'
 case $verb in
 run)
     if [[ -n $found && $made_by != "$step" ]]; then
-        jq -nc '{code: "object.foreign", message: "another step or somebody else made this application"}'
+        jq -nc '{code: "object.foreign", message: "another step or another owner created this application"}'
         exit 65
     fi
     if [[ -z $found ]]; then
@@ -83,8 +83,8 @@ undo)
     if [[ -z $(jq -r '.metadata.deletionTimestamp // ""' <<<"$found") ]]; then
         argocd app delete "$app" --cascade --yes >&2
     fi
-    # It is gone when all that it made is.
+    # The application is gone when all its resources are gone.
     answer '{status: "pending", retry_after_seconds: 10}'
     ;;
-*) echo "there is no verb $verb" >&2; exit 64 ;;
+*) echo "unknown verb: $verb" >&2; exit 64 ;;
 esac

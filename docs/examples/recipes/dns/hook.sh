@@ -12,8 +12,8 @@
 #           program: /opt/tenure/hooks/dns/hook.sh
 #           arguments: [ns2.example, "53", gpus.example, /etc/tenure/transfer.key]
 #
-# Needs `dig` and `nsupdate`. The key may transfer the zone and, for the hook, delete from it; the verifier may ask another server of the
-# zone, with a key that transfers alone. The name server gives records no identity: name and type stand for it.
+# Needs `dig` and `nsupdate`. The hook's key must allow zone transfers and deletions. The verifier can use another server of the zone, with a
+# key that allows only transfers. Records have no ids; name and type identify them.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -24,12 +24,12 @@ field() { jq -er "$1" <<<"$request"; }
 arg() { jq -r ".arguments[\"$1\"] // \"\"" <<<"$request"; }
 answer() { jq -nc --argjson output "${1:-null}" '{status: "done", output: $output}'; exit 0; }
 
-# The names and types of a tenant, one a line. A zone that cannot be transferred whole is an error, and never an empty one.
+# Prints names and types of a tenant's records, one per line. An incomplete transfer is an error, never an empty zone.
 records() {
     local said
     said=$(dig +noall +answer +comments +time=5 +tries=2 "@$server" -p "$port" -k "$key" AXFR "$zone" 2>&1) || { echo "$said" >&2; exit 69; }
-    # It begins and ends with the record of the zone itself.
-    if [[ $(awk '$4 == "SOA"' <<<"$said" | wc -l) -lt 2 ]]; then echo "no transfer of $zone: $said" >&2; exit 69; fi
+    # A complete transfer begins and ends with the SOA record.
+    if [[ $(awk '$4 == "SOA"' <<<"$said" | wc -l) -lt 2 ]]; then echo "zone transfer of $zone failed: $said" >&2; exit 69; fi
     awk -v own="$1.$zone" '!/^;/ && NF > 4 { name = tolower($1)
         if (name == own || substr(name, length(name) - length(own)) == "." own) print name, $4 }' <<<"$said" | sort -u
 }
@@ -42,7 +42,7 @@ show() {
 verb=$(field .verb) what=$(arg do) kind=$(arg kind) name=$(arg name)
 tenant=$(field '.tenant | tostring')
 if [[ -z $tenant && $name == *".$zone/"* ]]; then tenant=${name%".$zone/"*} tenant=${tenant##*.}; fi
-[[ $tenant =~ ^[a-z0-9-]+$ ]] || { echo "$name is not of the zone $zone" >&2; exit 65; }
+[[ $tenant =~ ^[a-z0-9-]+$ ]] || { echo "$name is not in the zone $zone" >&2; exit 65; }
 
 case "$verb $what $kind" in
 "look survey ") found=$(records "$tenant"); answer "$(show "$tenant" <<<"$found" | jq -c 'map(select(.name != "/"))')" ;;
@@ -57,5 +57,5 @@ case "$verb $what $kind" in
     }
     answer
     ;;
-*) echo "there is no $verb $what of $kind here" >&2; exit 78 ;;
+*) echo "not supported: $verb $what $kind" >&2; exit 78 ;;
 esac

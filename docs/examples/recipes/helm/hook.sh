@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A hook for Helm (3.13 or later): a release per tenant and hook, labelled with the step that installed it.
+# A hook for Helm (3.13 or later): one release per tenant and hook, labelled with the step that installed it.
 #
 #   hooks:
 #     registry-cache:
@@ -10,7 +10,7 @@
 #         deadline: 10m
 #         dry_runs: true
 #
-# The arguments of the hook are the chart's values; `namespace` among them says where, `t-TENANT` otherwise.
+# The arguments of the hook are the chart's values; `namespace` sets the namespace (default: `t-TENANT`).
 set -euo pipefail
 
 chart=${1:?the chart}
@@ -22,8 +22,8 @@ verb=$(field .verb) tenant=$(field .tenant) hook=$(field .hook)
 undo=$(field '.undo | tostring')
 namespace=$(field '.arguments.namespace // ("t-" + .tenant)')
 release="$tenant-$hook"
-[[ $release =~ ^[a-z0-9-]{1,53}$ ]] || { echo "$release is no name of a release" >&2; exit 65; }
-# A step has characters that labels do not take: its digest stands for it.
+[[ $release =~ ^[a-z0-9-]{1,53}$ ]] || { echo "invalid release name: $release" >&2; exit 65; }
+# Labels do not allow all characters of a step, so the label has its digest.
 step=$(field .step | sha256sum | cut -c1-40)
 seconds=$(($(field .deadline_ms) / 1000 * 9 / 10 + 1))
 
@@ -31,7 +31,7 @@ values=$(mktemp --suffix=.json)
 trap 'rm -f "$values"' EXIT
 jq '.arguments' <<<"$request" >"$values"
 
-# Its state and whose it is; nothing where there is no such release.
+# Prints the release's state, or nothing if it does not exist.
 status() {
     local said code=0
     said=$(helm status "$release" --namespace "$namespace" --output json 2>&1) || code=$?
@@ -51,12 +51,12 @@ mine=$([[ -n $state && $made_by == "$step" ]] && echo yes || echo no)
 case $verb in
 run)
     if [[ -n $state && $mine == no ]]; then
-        jq -nc '{code: "object.foreign", message: "another step or somebody else installed this release"}'
+        jq -nc '{code: "object.foreign", message: "another step or another owner installed this release"}'
         exit 65
     fi
     case $state in
     deployed) answer --arg r "$release" --arg n "$namespace" '{status: "done", output: {release: $r, namespace: $n}}' ;;
-    # Another attempt is at work, or died: Helm says so until it is rolled back or uninstalled.
+    # Another attempt is running or was interrupted; Helm reports this until a rollback or an uninstall.
     pending-* | uninstalling) answer '{status: "pending", retry_after_seconds: 10}' ;;
     esac
     helm upgrade "$release" "$chart" --install --namespace "$namespace" --values "$values" --labels "tenure-step=$step" \
@@ -88,5 +88,5 @@ dry_run)
         --dry-run=server >&2
     answer '{status: "done"}'
     ;;
-*) echo "there is no verb $verb" >&2; exit 64 ;;
+*) echo "unknown verb: $verb" >&2; exit 64 ;;
 esac

@@ -13,9 +13,9 @@
 #           program: /opt/tenure/hooks/registry/hook.sh
 #           arguments: [https://registry.example, /etc/tenure/registry-reader.user]
 #
-# The file has one line, `NAME:PASSWORD`. The third argument is a program that has the registry forget what no tag names, such as
-# `registry garbage-collect --delete-untagged CONFIG` while nobody pushes: a registry that is asked to delete a manifest keeps its layers,
-# and with them the data, until then. Without it a removal is refused. A registry gives repositories no identity: the name stands for it.
+# The file has one line, `NAME:PASSWORD`. The third argument is a program that runs the registry's garbage collection, such as
+# `registry garbage-collect --delete-untagged CONFIG`, while pushes are disabled. Deleting a manifest keeps its layers until then, so without
+# this program a removal is refused. A registry assigns no ids to repositories; the name is the id.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -26,7 +26,7 @@ arg() { jq -r ".arguments[\"$1\"] // \"\"" <<<"$request"; }
 answer() { jq -nc --argjson output "${1:-null}" '{status: "done", output: $output}'; exit 0; }
 
 grep -q : "$user" || { echo "$user has no line NAME:PASSWORD" >&2; exit 78; }
-# Its own way out: what is refused may run where the output is read by this program.
+# Refusals use file descriptor 3, because they may happen inside a command substitution.
 exec 3>&1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -34,7 +34,7 @@ trap 'rm -rf "$scratch"' EXIT
 manifests='application/vnd.oci.image.index.v1+json,application/vnd.oci.image.manifest.v1+json'
 manifests+=',application/vnd.docker.distribution.manifest.list.v2+json,application/vnd.docker.distribution.manifest.v2+json'
 
-# ask METHOD PATH: body and headers are in the scratch folder; fails with 4 where there is no such thing.
+# ask METHOD PATH: body and headers are in the scratch folder; returns 4 if the object does not exist.
 ask() {
     local status code=0 head=()
     if [[ $1 == HEAD ]]; then head=(--head); fi
@@ -43,13 +43,13 @@ ask() {
     case $code in
     0) ;;
     5 | 6 | 7 | 35) exit 69 ;;       # nothing was sent
-    *) exit 1 ;;                     # nobody knows what became of it
+    *) exit 1 ;;                     # the outcome is unknown
     esac
     case $status in
     2??) ;;
     404) return 4 ;;
     401 | 403) echo "the registry answers $status to $1 $2" >&2; exit 77 ;;
-    405) echo "the registry deletes nothing: allow it (storage.delete.enabled)" >&2; exit 78 ;;
+    405) echo "the registry does not allow deletion: set storage.delete.enabled" >&2; exit 78 ;;
     429 | 503)
         jq -nc --arg s "$(header retry-after)" --arg status "$status" \
             '{message: "the registry answers \($status)", retry_after_seconds: ($s | tonumber? // null)}' >&3
@@ -60,12 +60,12 @@ ask() {
 }
 header() { tr -d '\r' <"$scratch/head" | sed -n "s/^$1: *//Ip" | tail -n 1; }
 
-# What is asked for page by page, as one array: the next page is where the header says.
+# Prints all pages as one array; the Link header names the next page.
 paged() { # PATH FIELD
     local path=$1 all='[]'
     while [[ -n $path ]]; do
         if ! ask GET "$path"; then
-            # Only the registry's own word for it is an absence, and of a catalogue there is none.
+            # Only the code NAME_UNKNOWN means that the repository does not exist.
             jq -e '[.errors[]?.code] | index("NAME_UNKNOWN")' "$scratch/body" >/dev/null 2>&1 ||
                 { echo "the registry answers 404 to GET $path" >&2; exit 78; }
             break
@@ -79,7 +79,7 @@ paged() { # PATH FIELD
 
 tags() { paged "/v2/$1/tags/list?n=1000" tags; }
 
-# A repository with a tag at least; the catalogue goes on naming those that have none.
+# Prints a repository with at least one tag; the catalogue also lists repositories without tags.
 show() {
     local tags
     tags=$(tags "$1")
@@ -99,13 +99,13 @@ survey() {
 
 remove() {
     local name=$1 tag tags digest
-    [[ -n $collect ]] || { echo "name a program that collects garbage: without it the layers stay" >&2; exit 78; }
+    [[ -n $collect ]] || { echo "no garbage collection program is set: the layers would remain" >&2; exit 78; }
     tags=$(tags "$name")
     while read -r tag; do
         if ! ask HEAD "/v2/$name/manifests/$tag"; then continue; fi
         digest=$(header docker-content-digest)
-        [[ -n $digest ]] || { echo "the registry does not say what $name:$tag is" >&2; exit 1; }
-        # Another tag of the same manifest went with it.
+        [[ -n $digest ]] || { echo "the registry returned no digest for $name:$tag" >&2; exit 1; }
+        # The manifest may already be deleted through another tag.
         ask DELETE "/v2/$name/manifests/$digest" || true
     done < <(jq -r '.[]' <<<"$tags")
     "$collect" "$name" >&2
@@ -115,12 +115,12 @@ verb=$(field .verb) what=$(arg do) kind=$(arg kind) name=$(arg name)
 tenant=$(field '.tenant | tostring')
 case "$verb $what $kind" in
 "look survey ")
-    [[ $tenant =~ ^[a-z0-9-]+$ ]] || { echo "$tenant is no tenant" >&2; exit 65; }
+    [[ $tenant =~ ^[a-z0-9-]+$ ]] || { echo "invalid tenant name: $tenant" >&2; exit 65; }
     found=$(survey)
     answer "$found"
     ;;
 "look look Repository") shown=$(show "$name"); answer "$shown" ;;
 "look look "*) answer ;;
 "run remove Repository") remove "$name"; answer ;;
-*) echo "there is no $verb $what of $kind here" >&2; exit 78 ;;
+*) echo "not supported: $verb $what $kind" >&2; exit 78 ;;
 esac

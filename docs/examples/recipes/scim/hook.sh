@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The system `identity` behind a SCIM 2.0 service (RFC 7644): a tenant's groups, and who administers it.
+# The system `identity` behind a SCIM 2.0 service (RFC 7644): a tenant's groups and its administrators.
 #
 #   systems:
 #     identity:
@@ -12,9 +12,9 @@
 #           program: /opt/tenure/hooks/scim/hook.sh
 #           arguments: [https://idp.example/scim/v2, /etc/tenure/scim-reader.token]
 #
-# A group bears `externalId` `tenure:TENANT:EPOCH:STEP`, by which it is found again. What is handed over to a tenant (its `Credentials`) is
-# membership in the first of its groups, for those whose user names stand in OWNERS/TENANT, one a line. While a tenant is let in no more
-# its members wait in a group of the same name with ` (frozen)` after it; `read_only` leaves people in, since they fetch their data then.
+# A group has the `externalId` `tenure:TENANT:EPOCH:STEP`. A tenant's `Credentials` are the memberships in its first group, for the users in
+# OWNERS/TENANT (one user name per line). While a tenant is frozen, its members are in a group of the same name with the suffix ` (frozen)`.
+# `read_only` keeps the members, so that they can export their data.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -23,7 +23,7 @@ request=$(cat)
 field() { jq -er "$1" <<<"$request"; }
 arg() { jq -r ".arguments[\"$1\"] // \"\"" <<<"$request"; }
 answer() { jq -nc --argjson output "${1:-null}" '{status: "done", output: $output}'; exit 0; }
-# Its own way out: what refuses may run where the output is read by this program.
+# Refusals use file descriptor 3, because they may happen inside a command substitution.
 exec 3>&1
 refuse() { jq -nc --arg code "$1" --arg message "$2" '{code: $code, message: $message}' >&3; exit 65; }
 
@@ -31,7 +31,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (umask 077 && printf 'Authorization: Bearer %s\n' "$(tr -d '\r\n' <"$token")" >"$scratch/headers")
 
-# scim METHOD PATH [BODY]: fails with 4 where what was to be changed is no more.
+# scim METHOD PATH [BODY]: returns 4 if the object to change does not exist.
 scim() {
     local status code=0
     status=$(curl --silent --show-error --max-time 20 --request "$1" --header "@$scratch/headers" --output "$scratch/body" \
@@ -40,7 +40,7 @@ scim() {
     case $code in
     0) ;;
     5 | 6 | 7 | 35) exit 69 ;;       # nothing was sent
-    *) exit 1 ;;                     # nobody knows what became of it
+    *) exit 1 ;;                     # the outcome is unknown
     esac
     case $status in
     204) ;;
@@ -63,7 +63,7 @@ scim() {
     esac
 }
 
-# All resources that a filter lets through, as one array.
+# Prints all resources that match a filter, as one array.
 filtered() {
     local all='[]' from=1 page query
     query=$(jq -rn --arg f "$2" '$f | @uri')
@@ -72,13 +72,13 @@ filtered() {
         all=$(jq -c --argjson page "$page" '. + ($page.Resources // [])' <<<"$all")
         from=$(($(jq length <<<"$all") + 1))
         if ((from > $(jq -r '.totalResults' <<<"$page"))); then break; fi
-        # A list that breaks off is no list: what it leaves out would pass for gone.
-        [[ $(jq -r '.Resources // [] | length' <<<"$page") != 0 ]] || { echo "the list of $1 breaks off after $((from - 1))" >&2; exit 76; }
+        # An incomplete list is an error: missing resources would count as deleted.
+        [[ $(jq -r '.Resources // [] | length' <<<"$page") != 0 ]] || { echo "the list of $1 ends early, after $((from - 1))" >&2; exit 76; }
     done
     printf '%s' "$all"
 }
 
-# All whose name is this one. A service may take no notice of a filter: what it lets through is looked at again.
+# Prints all resources with this name. A service may ignore the filter, so the results are filtered again.
 named() { # RESOURCE FIELD NAME
     filtered "$1" "$2 eq $(jq -n --arg n "$3" '$n')" |
         jq -c --arg f "$2" --arg n "$3" 'map(select(.[$f] // "" | ascii_downcase == ($n | ascii_downcase)))'
@@ -95,7 +95,7 @@ make_group() { # NAME EXTERNAL-ID MEMBERS
         '{schemas: ["urn:ietf:params:scim:schemas:core:2.0:Group"], displayName: $n, externalId: $e, members: $m}')" >/dev/null
 }
 
-# Of a tenant: its own groups, the eldest first, which is the identity of all; the frozen ones apart.
+# Reads a tenant's groups, oldest first (the oldest identifies them all), and its frozen groups.
 read_groups() {
     local found
     found=$(filtered Groups "externalId sw \"tenure:$1:\"" | jq -c --arg t "tenure:$1:" 'map(select(.externalId // "" | startswith($t)))')
@@ -124,7 +124,7 @@ freeze() {
         members=$(jq -c '[.members[]? | {value}]' <<<"$group")
         if [[ $members == '[]' ]]; then continue; fi
         there=$(jq -r --arg e "tenure:$tenant:frozen:$id" '.[] | select(.externalId == $e) | .id' <<<"$frozen")
-        # First they are in both, then in the one alone: whatever dies between is done again.
+        # Adds the members to the frozen group before it removes them here, so an interrupted run can be repeated.
         if [[ -n $there ]]; then patch "$there" add "$members"; else make_group "$name (frozen)" "tenure:$tenant:frozen:$id" "$members"; fi
         patch "$id" remove null
     done < <(jq -c '.[]' <<<"$groups")
@@ -139,11 +139,11 @@ thaw() {
     done < <(jq -c '.[]' <<<"$frozen")
 }
 
-# What this step made, whichever attempt it was.
+# Selects the groups of this step, from any attempt.
 own='select(.externalId // "" | startswith("tenure:\($t):") and endswith(":\($s)"))'
 of_step() { jq -r --arg t "$tenant" --arg s "$(field .step)" "$1" <<<"$2"; }
 
-# Takes back what this step made, which the younger of two does who make the same at once: the service takes groups of one name twice.
+# Deletes this step's groups and refuses: of two concurrent steps the later one yields, because the service accepts duplicate names.
 give_way() {
     local id
     read_groups "$tenant"
@@ -151,38 +151,38 @@ give_way() {
     refuse object.foreign "$1"
 }
 
-# Of two steps that make groups for one tenant at once, whoever made the eldest group stays.
+# Of two concurrent steps for one tenant, the one with the oldest group wins.
 make_groups() {
     local name there id
     while read -r name; do
         there=$(named Groups displayName "$name")
         id=$(jq -r --arg t "tenure:$tenant:" '[.[] | select(.externalId // "" | startswith($t) | not)] | .[0].id // ""' <<<"$there")
-        [[ -z $id ]] || give_way "somebody else made the group $name"
+        [[ -z $id ]] || give_way "the group $name exists and belongs to another owner"
         if [[ -z $(of_step "[.[] | $own] | .[0].id // \"\"" "$there") ]]; then
             make_group "$name" "tenure:$tenant:$(field .epoch):$(field .step)" '[]'
             there=$(named Groups displayName "$name")
         fi
-        # Of one attempt and another that was thought dead the elder's stays.
+        # Of two attempts of this step, the older group stays.
         for id in $(of_step "[.[] | $own] | sort_by([.meta.created, .id]) | .[1:][].id" "$there"); do scim DELETE "Groups/$id" >/dev/null; done
     done < <(jq -r '.arguments.groups[]' <<<"$request")
     read_groups "$tenant"
     [[ -n $(of_step ".[0] | $own | .id" "$groups") ]] || give_way "another step made groups for $tenant"
 }
 
-# A call of this step that is older than what the step has made comes from somebody who was replaced.
+# Rejects a call with an older epoch than the step's groups: a newer attempt has replaced it.
 fenced() {
     local late
     late=$(of_step "[.[] | $own | .externalId | sub(\"^tenure:[^:]*:\"; \"\") | sub(\":.*\"; \"\") | tonumber] | max // 0" "$groups")
-    if (($(field .epoch) < late)); then echo "a later holder of this step has acted" >&2; exit 80; fi
+    if (($(field .epoch) < late)); then echo "a newer attempt of this step has already run" >&2; exit 80; fi
 }
 
 hand_over() {
     local member id members='[]'
-    [[ -n $owners && -s $owners/$tenant ]] || refuse platform.refused "write who administers $tenant to ${owners:-the folder of owners}/$tenant, a user name a line"
+    [[ -n $owners && -s $owners/$tenant ]] || refuse platform.refused "list the administrators of $tenant in ${owners:-the folder of owners}/$tenant, one user name per line"
     while read -r member; do
         [[ -n $member ]] || continue
         id=$(named Users userName "$member" | jq -r '.[0].id // ""')
-        [[ -n $id ]] || refuse platform.refused "the service knows no user $member, who is to administer $tenant"
+        [[ -n $id ]] || refuse platform.refused "the service has no user $member, an administrator of $tenant"
         members=$(jq -c --arg id "$id" '. + [{value: $id}]' <<<"$members")
     done <"$owners/$tenant"
     patch "$(jq -r '.[0].id' <<<"$groups")" add "$members"
@@ -191,7 +191,7 @@ hand_over() {
 verb=$(field .verb) what=$(arg do) kind=$(arg kind)
 tenant=$(field '.tenant | tostring')
 if [[ -z $tenant ]]; then tenant=$(arg name) tenant=${tenant#t-}; fi
-[[ $tenant =~ ^[a-z0-9-]+$ ]] || { echo "$tenant is no tenant" >&2; exit 65; }
+[[ $tenant =~ ^[a-z0-9-]+$ ]] || { echo "invalid tenant name: $tenant" >&2; exit 65; }
 read_groups "$tenant"
 
 case "$verb $what $kind" in
@@ -205,16 +205,16 @@ case "$verb $what $kind" in
 "run remove Groups")
     fenced
     if [[ $groups == '[]' && $frozen == '[]' ]]; then answer; fi
-    [[ $(jq -r '.[0].id // "leftover"' <<<"$groups") == "$(arg uid)" ]] || refuse object.changed "these are other groups than those that were to be removed"
-    # The eldest last: it is the identity of all, for whoever goes on after a death in between.
+    [[ $(jq -r '.[0].id // "leftover"' <<<"$groups") == "$(arg uid)" ]] || refuse object.changed "the groups differ from the ones to remove"
+    # The oldest group goes last, because it identifies them all if this run is interrupted.
     for id in $(jq -r '.[].id' <<<"$frozen") $(jq -r 'reverse | .[].id' <<<"$groups"); do scim DELETE "Groups/$id" >/dev/null; done
     answer
     ;;
 "run remove Credentials")
-    # Where the groups are removed at the same time, nobody is a member any more.
+    # If the groups are deleted concurrently, their memberships are gone too.
     for id in $(jq -r '.[].id' <<<"$groups"); do patch "$id" remove null || [[ $? == 4 ]]; done
     for id in $(jq -r '.[].id' <<<"$frozen"); do scim DELETE "Groups/$id" >/dev/null; done
     answer
     ;;
-*) echo "there is no $verb $what of $kind here" >&2; exit 78 ;;
+*) echo "not supported: $verb $what $kind" >&2; exit 78 ;;
 esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A hook for Terraform: a workspace per tenant and hook, and in it whatever the module makes.
+# A hook for Terraform: one workspace per tenant and hook, with the resources of the module.
 #
 #   hooks:
 #     network:
@@ -17,11 +17,11 @@ module=${1:?the folder of the module}
 request=$(cat)
 field() { jq -er "$1" <<<"$request"; }
 answer() { jq -nc "$@"; exit 0; }
-# What is learned from Terraform goes to standard error; standard output is the answer's alone.
+# Terraform writes to standard error; standard output has only the answer.
 tf() { terraform -chdir="$module" "$@" >&2; }
 
 verb=$(field .verb) tenant=$(field .tenant) hook=$(field .hook) step=$(field .step)
-[[ $tenant =~ ^[a-z0-9-]+$ && $hook =~ ^[a-z0-9-]+$ ]] || { echo "the tenant or hook has no plain name" >&2; exit 65; }
+[[ $tenant =~ ^[a-z0-9-]+$ && $hook =~ ^[a-z0-9-]+$ ]] || { echo "invalid tenant or hook name" >&2; exit 65; }
 export TF_IN_AUTOMATION=1
 unset TF_WORKSPACE
 workspace="$tenant--$hook"
@@ -30,7 +30,7 @@ variables=$(mktemp --suffix=.tfvars.json)
 trap 'rm -f "$variables"' EXIT
 jq '{tenant, step, arguments}' <<<"$request" >"$variables"
 
-# 75: nothing was done, come again. A module that cannot be initialised may be another day.
+# 75: nothing was done, retry later.
 tf init -input=false -no-color || exit 75
 owner() { terraform -chdir="$module" output -no-color -json | jq -r '.step.value // ""'; }
 there() { grep -Fqx "$workspace" <<<"$(terraform -chdir="$module" workspace list -no-color | sed 's/^[* ] //')"; }
@@ -41,7 +41,7 @@ run)
     tf workspace select -no-color "$workspace"
     made_by=$(owner)
     if [[ -n $made_by && $made_by != "$step" ]]; then
-        jq -nc --arg by "$made_by" '{code: "object.foreign", message: "it was made by step \($by)"}'
+        jq -nc --arg by "$made_by" '{code: "object.foreign", message: "step \($by) created it"}'
         exit 65
     fi
     tf apply -input=false -no-color -auto-approve -lock-timeout=60s -var-file="$variables"
@@ -82,5 +82,5 @@ dry_run)
     tf plan -input=false -no-color -lock=false "${destroy[@]}" -var-file="$variables"
     answer '{status: "done"}'
     ;;
-*) echo "there is no verb $verb" >&2; exit 64 ;;
+*) echo "unknown verb: $verb" >&2; exit 64 ;;
 esac

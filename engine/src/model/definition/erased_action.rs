@@ -9,7 +9,7 @@ use crate::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{any::TypeId, fmt::Debug};
+use std::{any::TypeId, fmt::Debug, sync::Arc};
 
 /// An [`Action`] with its types erased.
 pub(crate) trait DynAction<P>: Debug + Send + Sync {
@@ -72,6 +72,32 @@ pub struct ErasedAction<P> {
     pub(crate) kind: ErasedActionKind<P>,
 }
 
+impl<P> Clone for ErasedActionKind<P> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Actuator(action) => Self::Actuator(action.clone()),
+            Self::Ledger(action) => Self::Ledger(action.clone()),
+            Self::Child(child) => Self::Child(child.clone()),
+            Self::CancelChild => Self::CancelChild,
+        }
+    }
+}
+
+impl<P> Clone for ErasedAction<P> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name,
+            type_id: self.type_id,
+            arguments: self.arguments.clone(),
+            repeat: self.repeat,
+            result: self.result,
+            protects: self.protects,
+            keys: self.keys.clone(),
+            kind: self.kind.clone(),
+        }
+    }
+}
+
 impl<P> ErasedAction<P> {
     /// Returns the cluster among its keys, or an empty string.
     pub(crate) fn cluster(&self) -> &str {
@@ -81,9 +107,9 @@ impl<P> ErasedAction<P> {
 
 #[derive(Debug)]
 pub(crate) enum ErasedActionKind<P> {
-    Actuator(Box<dyn DynAction<P>>),
-    Ledger(Box<dyn DynLedgerAction>),
-    Child(Box<dyn ErasedChild>),
+    Actuator(Arc<dyn DynAction<P>>),
+    Ledger(Arc<dyn DynLedgerAction>),
+    Child(Arc<dyn ErasedChild>),
     CancelChild,
 }
 
@@ -120,7 +146,7 @@ impl<P, A: Action<Platform = P>> IntoErasedAction<P, ActuatorMarker> for A {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let keys = self.limited_by();
         let type_id = Some(TypeId::of::<A>());
-        let kind = ErasedActionKind::Actuator(Box::new(self));
+        let kind = ErasedActionKind::Actuator(Arc::new(self));
         ErasedAction {
             name: A::NAME,
             type_id,
@@ -138,7 +164,7 @@ impl<P, A: LedgerAction> IntoErasedAction<P, LedgerMarker> for A {
     fn into_erased(self) -> ErasedAction<P> {
         let arguments = serde_json::to_value(&self).unwrap_or(Value::Null);
         let type_id = Some(TypeId::of::<A>());
-        let kind = ErasedActionKind::Ledger(Box::new(self));
+        let kind = ErasedActionKind::Ledger(Arc::new(self));
         ErasedAction {
             name: A::NAME,
             type_id,

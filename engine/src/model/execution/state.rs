@@ -93,7 +93,7 @@ pub struct Slot {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
     /// When it was first scheduled.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub first_at: Timestamp,
     /// Attempts that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -114,6 +114,11 @@ pub struct Slot {
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Result<Value, ActionError>>,
+}
+
+/// An unscheduled slot is stored without a time: thousands of these need only a few kilobytes.
+fn is_unset(at: &Timestamp) -> bool {
+    *at == Timestamp(0)
 }
 
 impl<W: Workflow> Execution<W> {

@@ -1,12 +1,15 @@
 //! Applies one event and converts the result into one commit: record, tasks, documents and journal.
 
-use super::history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot};
+use super::{
+    execution_cache::Known,
+    history::{event_detail, is_repair, journal_entries, leaks_detail, repair_snapshot},
+};
 use crate::{
     Ballot, Effect, Error, Event, Execution, Notification, Outcome, Phase, TaskRef, Transition, Workflow,
     approvals::writes::{ApprovalWrites, BallotBefore, approval_writes},
+    core::{known_step::KnownStep, transition::transition_with},
     model::erased_workflow::{BreakGlassUse, TransitionCommit},
     search::attributes::attributes,
-    transition,
 };
 use serde_json::json;
 use store::{ExecutionId, Record, Task, TaskId, Timestamp};
@@ -16,13 +19,14 @@ use store::{ExecutionId, Record, Task, TaskId, Timestamp};
 /// its trail a second time.
 pub(crate) const EXECUTION_LIMIT: usize = store::paged::PAGED_LIMIT / 2;
 
-/// Applies one event and returns the commit.
+/// Applies one event and returns the commit. Also returns the next execution if it is large and stays in this visit,
+/// because its next event comes soon.
 pub(super) fn take_event<W: Workflow>(
     record: &Record,
-    before: Execution<W>,
+    (before, mut known): Known<W>,
     event: Event,
     at: Timestamp,
-) -> Result<TransitionCommit, Error> {
+) -> Result<(TransitionCommit, Option<Known<W>>), Error> {
     let (from, from_phase) = (before.state_name(), before.phase_name());
     let promised = before.promised;
     let (visit, slots, was_finished) = (before.visit, before.slots.len(), is_finished(&before.phase));
@@ -33,10 +37,10 @@ pub(super) fn take_event<W: Workflow>(
     let described = (event.name(), actor, event_detail(&before, &event));
     let mended = is_repair(&event).then(|| repair_snapshot(&before));
     let asked = BallotBefore::from_execution(&before);
-    let stops = event.stops();
-    let Transition { execution, effects, edges, closed } = transition(before, event, at)?;
+    let (stops, settles) = (event.stops(), matches!(event, Event::Settled { .. } | Event::Probed { .. }));
+    let Transition { execution, effects, edges, closed } = transition_with(before, event, at, &mut known)?;
 
-    let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), at)?;
+    let next = next_record(record, &execution, closed.as_ref().map(|(_, ballot)| ballot), &mut known, at)?;
     if !stops && is_under_way(&execution) {
         check_room(&next)?;
     }
@@ -55,7 +59,7 @@ pub(super) fn take_event<W: Workflow>(
         approval_writes(&next, &execution, (closed, from), (asked, &edges), at);
     let alarms = Notification::alarms(&next, &execution, (was_parked, was_missed, was_finished));
     documents.extend(alarms.iter().map(Notification::to_put));
-    Ok(TransitionCommit {
+    let commit = TransitionCommit {
         break_glass: break_glass.map(|review| BreakGlassUse {
             approval: review.approval,
             by: review.by,
@@ -67,14 +71,16 @@ pub(super) fn take_event<W: Workflow>(
         parked: execution
             .reason_name()
             .filter(|_| !was_parked && matches!(execution.phase, Phase::Parked { .. })),
-        parent: execution.parent,
+        parent: execution.parent.clone(),
         record: next,
         journal,
         schedule,
         retire,
         documents,
         edges,
-    })
+    };
+    let stays = settles && visit == execution.visit && commit.record.body.len() > store::paged::INLINE_LIMIT;
+    Ok((commit, stays.then_some((execution, known))))
 }
 
 /// Returns the record of `execution` after an event. `closed` is a ballot that the event ended.
@@ -82,10 +88,16 @@ fn next_record<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
     closed: Option<&Ballot>,
+    known: &mut KnownStep<W>,
     at: Timestamp,
 ) -> Result<Record, Error> {
     let subject = execution.data.subject();
-    let mut next = Record {
+    let body = encoded(record, execution, known)
+        .map_err(|error| Error::Unreadable { id: record.id, why: error.to_string() })?;
+    Ok(Record {
+        id: record.id,
+        revision: record.revision,
+        workflow: record.workflow.clone(),
         schema: W::SCHEMA,
         tenant: subject.tenant,
         subject: subject.name,
@@ -94,13 +106,27 @@ fn next_record<W: Workflow>(
         phase: execution.phase_name().into(),
         reason: execution.reason_name().map(Into::into),
         open: !is_finished(&execution.phase),
+        requested_by: record.requested_by.clone(),
+        created_at: record.created_at,
         updated_at: at,
-        attributes: attributes(&record.attributes, execution, closed),
-        ..record.clone()
-    };
-    next.body =
-        serde_json::to_vec(execution).map_err(|e| Error::Unreadable { id: record.id, why: e.to_string() })?;
-    Ok(next)
+        attributes: attributes(&record.attributes, execution, closed, known),
+        body,
+    })
+}
+
+/// Encodes the execution for the store. For a large one, only the changed parts are encoded.
+fn encoded<W: Workflow>(
+    record: &Record,
+    execution: &Execution<W>,
+    known: &mut KnownStep<W>,
+) -> serde_json::Result<Vec<u8>> {
+    if record.body.len() <= store::paged::INLINE_LIMIT {
+        return serde_json::to_vec(execution);
+    }
+    let body = known.encoded.encode(execution)?;
+    // Debug builds compare bodies up to this length.
+    debug_assert!(body.len() > 256 << 10 || serde_json::to_vec(execution)? == body);
+    Ok(body)
 }
 
 /// Returns true if the execution may still grow: it goes forward and is not being cancelled.

@@ -3,13 +3,13 @@
 use super::{
     advance::take_event,
     decode::{decode, upgraded},
-    execution_cache::ExecutionCache,
+    execution_cache::{ExecutionCache, Known},
 };
 #[cfg(feature = "testing")]
 use crate::model::erased_workflow::AwaitedInput;
 use crate::{
     Diagram, Error, Event, Execution, ExecutionView, Outcome, Person, Phase, Step, TaskRef, Workflow,
-    core::directive::directive,
+    core::{directive::directive, known_step::KnownStep},
     diagram,
     model::{
         definition::child::{FinishedChild, ParentLink},
@@ -17,6 +17,7 @@ use crate::{
         execution::directive::Directive,
         input::VersionedInput,
     },
+    runtime::clock::caused_at,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use store::{ExecutionId, Record, Revision, Timestamp};
@@ -31,8 +32,9 @@ impl<W: Workflow> TypedWorkflow<W> {
     }
 
     /// Returns the execution of `record`, and removes it from the cache.
-    fn decoded(&self, record: &Record) -> Result<Execution<W>, Error> {
-        self.0.take(record).map_or_else(|| decode::<W>(record), Ok)
+    fn decoded(&self, record: &Record) -> Result<Known<W>, Error> {
+        let decode = || decode::<W>(record).map(|execution| (execution, KnownStep::default()));
+        self.0.take(record).map_or_else(decode, Ok)
     }
 }
 
@@ -86,22 +88,29 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
             attributes: store::Attributes::new(),
             body: Vec::new(),
         };
-        catch_panics(id, || take_event(&record, execution, Event::Started, at))
+        let known = (execution, KnownStep::default());
+        catch_panics(id, || take_event(&record, known, Event::Started, at).map(|(commit, _)| commit))
     }
 
     fn advance(&self, record: &Record, event: Event, at: Timestamp) -> Result<TransitionCommit, Error> {
+        // Another server may have written what this follows on, with a clock that is ahead.
+        let at = caused_at(at, record.updated_at);
         catch_panics(record.id, || {
             let before = self.decoded(record)?;
-            take_event(record, before, event, at)
+            let (commit, after) = take_event(record, before, event, at)?;
+            if let Some(after) = after {
+                self.0.insert_written(&commit.record, after);
+            }
+            Ok(commit)
         })
     }
 
     fn directive(&self, record: &Record, ticket: TaskRef) -> Result<Directive<W::Platform>, Error> {
         catch_panics(record.id, || {
-            let execution = self.decoded(record)?;
-            let directive = directive(&execution, ticket);
+            let (execution, mut known) = self.decoded(record)?;
+            let directive = directive(&execution, ticket, &mut known);
             if matches!(directive, Directive::Run(_)) {
-                self.0.insert(record, execution);
+                self.0.insert(record, (execution, known));
             }
             Ok(directive)
         })
@@ -116,13 +125,13 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
     }
 
     fn parent_authority(&self, record: &Record) -> Result<ParentAuthority, Error> {
-        let execution = self.decoded(record)?;
-        let (plan, digest) = (execution.data.plan(), execution.digest());
+        let (execution, mut known) = self.decoded(record)?;
+        let plan = known.plan(&execution);
         let authoriser = execution.authorisation.as_ref().map(|given| given.by.clone());
         let requester = execution.requester.clone();
         // The event of the child's start is decided on the same record.
-        self.0.insert(record, execution);
-        Ok(ParentAuthority { plan, digest, authoriser, requester })
+        self.0.insert(record, (execution, known));
+        Ok(ParentAuthority { plan, authoriser, requester })
     }
 
     fn finished_child(&self, record: &Record) -> Result<Option<FinishedChild>, Error> {

@@ -64,6 +64,11 @@ impl<T> Line<T> {
         promise
     }
 
+    /// Returns true if no caller has the turn at this moment.
+    pub(crate) fn is_free(&self) -> bool {
+        !self.state().taken
+    }
+
     /// Returns the number of waiting callers. Some of them may have gone.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {

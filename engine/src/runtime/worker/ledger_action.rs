@@ -6,6 +6,7 @@ use crate::{
     AttemptRecord, Call, Decided, Engine, Error, Event, InjectedFault, Stopwatch, TaskRef,
     model::{definition::erased_action::ErasedActionKind, execution::directive::Directive},
     runtime::{
+        clock::caused_at,
         commit::{ExtraWrites, MAX_TRIES},
         decisions::{batch::Batch, turn::Turn},
         ledger::decide_cached,
@@ -34,7 +35,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 return Err(Error::Contended(id));
             };
             let watch = Stopwatch::start();
-            let now = self.inner.clock.now();
+            let now = caused_at(self.inner.clock.now(), record.updated_at);
             let Decided { result, reads, puts, tasks } = match self.injected_fault(&work.action, call) {
                 InjectedFault::Before(error) | InjectedFault::After(error) => {
                     Decided { result: Err(error), reads: vec![], puts: vec![], tasks: vec![] }

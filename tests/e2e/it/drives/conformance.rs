@@ -25,7 +25,7 @@ use workflows::platform::{
 const CLUSTER: &str = "eu-1";
 const NODE: &str = "gpu-7";
 const TENANT: &str = "acme";
-const NOBODY_TURNS_AWAY: &str = "programs on a machine turn nobody away for a while";
+const NOBODY_TURNS_AWAY: &str = "local programs do not throttle";
 
 /// Meets what the file `trouble` beside it says, and runs the words after it if it gets there.
 const TROUBLE: &str = r#"#!/bin/sh
@@ -165,17 +165,15 @@ impl Subject for Erasures {
 
     fn excused(&self, case: &str) -> Option<&'static str> {
         if takes_away(case) {
-            return Some("an erasure is not taken back, by anybody");
+            return Some("an erasure has no undo");
         }
         match case {
-            "make.marks" => {
-                Some("a drive bears no mark: which step told it what is in the node's file alone")
-            }
+            "make.marks" => Some("a drive has no mark: only the file on the node records its step"),
             "make.foreign" | "repeat.make_equal" | "repeat.make_unequal" | "dry_run.make_refused" => Some(
-                "an erasure has no owner: while one runs no other is begun (`drive.busy`), afterwards each is another",
+                "an erasure has no owner: a second one is rejected while one runs (`drive.busy`), and is a new one afterwards",
             ),
             "repeat.key_reused" | "fence.make" => {
-                Some("keys and epochs are kept by drive, and the other thing is another drive")
+                Some("keys and epochs are stored per drive, and the other object is another drive")
             }
             _ => unchanging(case),
         }
@@ -309,7 +307,7 @@ impl Subject for Volumes {
                 .contains(&case);
         if making {
             return Some(
-                "a volume is made by others: its key is looked for and destroyed, and bears no step",
+                "volumes are created outside Tenure: the backend only finds and destroys their keys, which carry no step",
             );
         }
         unchanging(case)

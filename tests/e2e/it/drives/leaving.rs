@@ -43,6 +43,10 @@ impl Machines for Mixed {
         "drives, and a simulated machine around them"
     }
 
+    fn is_simulated(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     async fn devices(
         &self,
         at: &str,

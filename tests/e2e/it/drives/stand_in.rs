@@ -165,6 +165,40 @@ async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothin
     assert_eq!(drive.told(), 2);
 }
 
+/// A kernel's name may be another drive's by now: what counts is the serial number that the drive itself says.
+#[tokio::test]
+async fn a_drive_is_erased_by_its_serial_number_and_never_by_its_name() {
+    let drive = Drive::new();
+    let mut identify = fs::read(drive.file("identify")).unwrap();
+    identify[4..24].copy_from_slice(format!("{:20}", "OTHER").as_bytes());
+    fs::write(drive.file("identify"), identify).unwrap();
+
+    let refused = drive.begin(&stamp("first")).await.unwrap_err();
+
+    assert!(refused.message.contains("no drive of this machine says"), "{refused}");
+    assert_eq!(drive.told(), 0);
+}
+
+#[tokio::test]
+async fn two_drives_of_one_serial_number_are_an_error_and_none_is_erased() {
+    let drive = Drive::new();
+    let disk = |name: &str| {
+        format!(
+            r#"{{"name":"{name}","path":"/dev/{name}","type":"disk","size":1,"serial":"SAN0001","mountpoints":[null]}}"#
+        )
+    };
+    let listed = format!(r#"{{"blockdevices":[{},{}]}}"#, disk("sda"), disk("sdb"));
+    fs::write(drive.file("lsblk"), format!("#!/bin/sh\necho '{listed}'\n")).unwrap();
+
+    for error in [
+        drive.machine().drives(&stamp("look")).await.unwrap_err(),
+        drive.begin(&stamp("first")).await.unwrap_err(),
+    ] {
+        assert!(error.message.contains("cannot be told apart"), "{error}");
+    }
+    assert_eq!(drive.told(), 0);
+}
+
 #[tokio::test]
 async fn what_has_no_hook_is_refused_with_what_to_write() {
     let machine = Drive::new().machine();

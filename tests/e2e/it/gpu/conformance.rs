@@ -220,13 +220,15 @@ impl Subject for Layouts {
 
     async fn trouble(&self, next: Trouble) -> Result<(), &'static str> {
         match next {
-            Trouble::Throttle(_) => return Err("a driver turns nobody away for a while"),
+            Trouble::Throttle(_) => return Err("a driver does not throttle"),
             Trouble::LoseRequest | Trouble::LoseAnswer if self.agents.is_none() => {
-                return Err("a call into a library of this process is answered, or the process is gone");
+                return Err("a call into a library of the process always returns while the process lives");
             }
-            Trouble::Garbage if self.agents.is_none() => return Err("the library answers in types of C"),
+            Trouble::Garbage if self.agents.is_none() => {
+                return Err("the library answers in C types, which cannot be malformed text");
+            }
             Trouble::Slow(span) if self.agents.is_none() && span > Duration::from_secs(1) => {
-                return Err("a call into a library of this process ends by itself and cannot be broken off");
+                return Err("a call into a library of the process cannot be interrupted");
             }
             _ => {}
         }
@@ -240,11 +242,11 @@ impl Subject for Layouts {
 
     fn excused(&self, case: &str) -> Option<&'static str> {
         match case {
-            "make.marks" | "undo.own" | "remove.again" | "remove.replaced" | "lost_answer.make_undo" => Some(
-                "a layout bears no mark and has no identity: which step set it is in the node's file alone",
-            ),
+            "make.marks" | "undo.own" | "remove.again" | "remove.replaced" | "lost_answer.make_undo" => {
+                Some("a layout has no mark and no identity: only the file on the node records its step")
+            }
             "make.foreign" | "repeat.make_unequal" | "dry_run.make_refused" | "twins.make_rivals" => {
-                Some("a layout is nobody's: what stands is what was set last, by whomever")
+                Some("a layout has no owner: the latest layout is in force")
             }
             "change.stale"
             | "change.drifted"
@@ -252,11 +254,9 @@ impl Subject for Layouts {
             | "change.gone"
             | "repeat.change_by_other"
             | "dry_run.change_refused"
-            | "twins.change_rivals" => {
-                Some("a layout is set whatever stood before: the call does not say from what")
-            }
+            | "twins.change_rivals" => Some("the call replaces any layout: it does not name the old one"),
             "repeat.key_reused" | "fence.make" => {
-                Some("keys and epochs are kept by node, and the other thing is another node")
+                Some("keys and epochs are stored per node, and the other object is another node")
             }
             _ => None,
         }

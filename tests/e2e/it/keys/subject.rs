@@ -85,7 +85,9 @@ impl<K: Keys, B: Behind> Subject for KeysOf<K, B> {
         match &self.proxy {
             Some(proxy) => proxy.trouble(next).await.map_err(|_| "the proxy's port is taken"),
             None if next == Trouble::Calm => Ok(()),
-            None => Err("the token is behind a library of this process: there is no wire to trouble"),
+            None => {
+                Err("the token is used through a library of the process: there is no connection to disturb")
+            }
         }
     }
 

@@ -112,9 +112,11 @@ impl Subject for Quotas<'_> {
 
     fn excused(&self, case: &str) -> Option<&'static str> {
         match case {
-            "fence.make" => Some("epochs are kept on objects, and compared on each by itself"),
-            "fence.undone" => Some("what an object remembers goes with it"),
-            "repeat.key_reused" => Some("keys are kept on objects, and one is not looked for on others"),
+            "fence.make" => Some("epochs are stored on the object and compared per object"),
+            "fence.undone" => Some("the epoch is removed together with its object"),
+            "repeat.key_reused" => {
+                Some("keys are stored on the object, and not searched for on other objects")
+            }
             _ => None,
         }
     }

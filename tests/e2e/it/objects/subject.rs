@@ -77,7 +77,7 @@ impl Subject for Buckets {
     fn excused(&self, case: &str) -> Option<&'static str> {
         match case {
             "twins.make_rivals" => {
-                Some("two makings at once: the store's last word on the tags counts, and both read it back")
+                Some("of two simultaneous creations the last tags win, and both calls read them back")
             }
             _ => unchanging(case).or_else(|| keyless(case)),
         }

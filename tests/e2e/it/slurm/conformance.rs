@@ -11,8 +11,8 @@ use workflows::platform::{CallMetadata, FieldSwap, FoundObject, Slurm};
 
 const TENANT: &str = "kit";
 const CANNOT_COMPARE: &str =
-    "Slurm has no conditional write and compares no epochs (docs/actuators.md, who can compare)";
-const KNOWS_NO_KEYS: &str = "Slurm knows no keys of requests, so that one cannot be known again";
+    "Slurm has no conditional write and compares no epochs (docs/backends/contract.md, fencing)";
+const KNOWS_NO_KEYS: &str = "Slurm has no idempotency keys, so a repeated key cannot be detected";
 
 /// The real `sacctmgr`, with the trouble that is written in a file.
 const STAND_IN: &str = r#"

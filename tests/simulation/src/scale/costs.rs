@@ -1,5 +1,4 @@
-//! What the model is fed with: every number of it, in one place. `docs/scale.md` has the same table with how each is measured;
-//! `cargo bench -p tests --bench capacity` prints them.
+//! The inputs of the model. `docs/evidence/scale.md` has the same table; `cargo bench -p tests --bench capacity` measures them.
 
 use std::time::Duration;
 

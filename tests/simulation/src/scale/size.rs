@@ -52,7 +52,7 @@ pub struct Design {
 impl Design {
     /// What the engine and the store do.
     pub const PRESENT: Self = Self { pause: 0, lean: false, content: false, at_once: false };
-    /// What `docs/scale.md` proposes.
+    /// What `docs/evidence/scale.md` proposes.
     pub const PROPOSED: Self = Self { pause: 1_000, lean: true, content: true, at_once: true };
 }
 

@@ -5,41 +5,41 @@ use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent, 
 use workflows::platform::{FoundObject, codes};
 
 pub(super) const CASES: &[Case] = &[
-    case("make.makes", "what was made is there, with the amount that was asked for", |b| Box::pin(make(b))),
-    case("make.marks", "what was made bears the step that made it and an identity", |b| Box::pin(marks(b))),
-    case("make.foreign", "what another made is refused and left as it is", |b| Box::pin(foreign(b))),
-    case("look.absent", "what is not there is answered as absent, not as an error", |b| Box::pin(absent(b))),
-    case("look.harmless", "looking changes nothing", |b| Box::pin(harmless(b))),
-    case("look.gone", "what was removed behind the backend is seen to be absent", |b| Box::pin(gone(b))),
-    case("change.changes", "a change sets the amount and keeps the identity and the mark", |b| {
-        Box::pin(change(b))
-    }),
-    case("change.stale", "a change from what is not so any more is refused and changes nothing", |b| {
+    case("make.makes", "a created object exists with the requested amount", |b| Box::pin(make(b))),
+    case("make.marks", "a created object carries its step and an identity", |b| Box::pin(marks(b))),
+    case("make.foreign", "an object of another owner is rejected and unchanged", |b| Box::pin(foreign(b))),
+    case("look.absent", "a missing object is reported as absent, not as an error", |b| Box::pin(absent(b))),
+    case("look.harmless", "reading an object changes nothing", |b| Box::pin(harmless(b))),
+    case("look.gone", "an object removed outside the backend is reported as absent", |b| Box::pin(gone(b))),
+    case("change.changes", "a change sets the amount and keeps identity and mark", |b| Box::pin(change(b))),
+    case("change.stale", "a change from an outdated amount is rejected and changes nothing", |b| {
         Box::pin(stale(b))
     }),
-    case("change.absent", "a change of what is not there is refused and makes nothing", |b| {
+    case("change.absent", "a change of a missing object is rejected and creates nothing", |b| {
         Box::pin(change_absent(b))
     }),
-    case("change.drifted", "what another changed meanwhile is not overwritten", |b| Box::pin(drifted(b))),
-    case("change.gone", "a change of what was removed behind the backend makes nothing", |b| {
+    case("change.drifted", "a concurrent change by another writer is not overwritten", |b| {
+        Box::pin(drifted(b))
+    }),
+    case("change.gone", "a change of an object removed outside the backend creates nothing", |b| {
         Box::pin(change_gone(b))
     }),
-    case("remove.removes", "what was removed is gone, by every means of looking", |b| Box::pin(remove(b))),
-    case("remove.absent", "removing what is gone already is success", |b| Box::pin(remove_absent(b))),
-    case("remove.replaced", "a removal of one never takes another that was made since", |b| {
+    case("remove.removes", "a removed object is absent by every way of reading it", |b| Box::pin(remove(b))),
+    case("remove.absent", "removing a missing object succeeds", |b| Box::pin(remove_absent(b))),
+    case("remove.replaced", "a removal never affects a later object of the same name", |b| {
         Box::pin(remove_replaced(b))
     }),
-    case("remove.neighbour", "removing one thing leaves the others", |b| Box::pin(neighbour(b))),
-    case("remove.again", "what was removed can be made again, and is another then", |b| {
+    case("remove.neighbour", "removing one object keeps the others", |b| Box::pin(neighbour(b))),
+    case("remove.again", "a removed object can be created again, with a new identity", |b| {
         Box::pin(made_again(b))
     }),
-    case("undo.never_ran", "the undo of what never ran is success and changes nothing", |b| {
+    case("undo.never_ran", "the undo of an action that never ran succeeds and changes nothing", |b| {
         Box::pin(never_ran(b))
     }),
-    case("undo.own", "an undo may take what its own step made, and not what another step made", |b| {
+    case("undo.own", "an undo removes objects of its own step, and none of another step", |b| {
         Box::pin(own(b))
     }),
-    case("undo.change", "a change is undone to what was before", |b| Box::pin(undo_change(b))),
+    case("undo.change", "the undo of a change restores the earlier amount", |b| Box::pin(undo_change(b))),
 ];
 
 async fn make(b: &Bench<'_>) -> Ended {

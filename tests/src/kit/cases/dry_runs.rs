@@ -5,18 +5,20 @@ use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds};
 use workflows::platform::codes;
 
 pub(super) const CASES: &[Case] = &[
-    case("dry_run.make", "a dry run of a making is answered as if, and makes nothing", |b| Box::pin(make(b))),
-    case("dry_run.make_then", "the same key in earnest after a dry run does it", |b| Box::pin(make_then(b))),
-    case("dry_run.make_refused", "what would be refused is refused in a dry run", |b| {
+    case("dry_run.make", "a dry run of a creation answers like the creation and creates nothing", |b| {
+        Box::pin(make(b))
+    }),
+    case("dry_run.make_then", "the same key takes effect after a dry run", |b| Box::pin(make_then(b))),
+    case("dry_run.make_refused", "a dry run rejects a creation that would be rejected", |b| {
         Box::pin(make_refused(b))
     }),
-    case("dry_run.change", "a dry run of a change is answered as if, and changes nothing", |b| {
+    case("dry_run.change", "a dry run of a change answers like the change and changes nothing", |b| {
         Box::pin(change(b))
     }),
-    case("dry_run.change_refused", "a change that would be refused is refused in a dry run", |b| {
+    case("dry_run.change_refused", "a dry run rejects a change that would be rejected", |b| {
         Box::pin(change_refused(b))
     }),
-    case("dry_run.remove", "a dry run of a removal is answered as if, and removes nothing", |b| {
+    case("dry_run.remove", "a dry run of a removal answers like the removal and removes nothing", |b| {
         Box::pin(remove(b))
     }),
 ];

@@ -10,32 +10,32 @@ use store::Epoch;
 use workflows::platform::{CallMetadata, codes};
 
 pub(super) const CASES: &[Case] = &[
-    case(
-        "fence.make",
-        "after a later holder has acted for a step, an earlier one makes nothing for it",
-        |b| Box::pin(make(b)),
-    ),
+    case("fence.make", "an earlier holder of a step creates nothing after a later one", |b| {
+        Box::pin(make(b))
+    }),
     case("fence.change", "an earlier holder of a step changes nothing after a later one", |b| {
         Box::pin(change(b))
     }),
     case("fence.remove", "an earlier holder of a step removes nothing after a later one", |b| {
         Box::pin(remove(b))
     }),
-    case("fence.undone", "what was undone is not made again by an earlier holder of its step", |b| {
+    case("fence.undone", "an earlier holder of a step does not create an undone object again", |b| {
         Box::pin(undone(b))
     }),
-    case("fence.equal", "the same holder may go on", |b| Box::pin(equal(b))),
-    case("fence.per_step", "the epochs of different steps are not compared", |b| Box::pin(per_step(b))),
-    case("cancel.make", "a making that was given up in flight is finished by its repeat, once", |b| {
+    case("fence.equal", "the current holder of a step can continue", |b| Box::pin(equal(b))),
+    case("fence.per_step", "epochs of different steps are not compared", |b| Box::pin(per_step(b))),
+    case("cancel.make", "the repeat of a creation aborted in flight completes it once", |b| {
         Box::pin(cancel_make(b))
     }),
-    case("cancel.change", "a change that was given up in flight is finished by its repeat, once", |b| {
+    case("cancel.change", "the repeat of a change aborted in flight completes it once", |b| {
         Box::pin(cancel_change(b))
     }),
-    case("cancel.remove", "a removal that was given up in flight is finished by its repeat", |b| {
+    case("cancel.remove", "the repeat of a removal aborted in flight completes it", |b| {
         Box::pin(cancel_remove(b))
     }),
-    case("cancel.ends", "nothing of ours goes on after a call was given up", |b| Box::pin(cancel_ends(b))),
+    case("cancel.ends", "no request or process continues after an aborted call", |b| {
+        Box::pin(cancel_ends(b))
+    }),
 ];
 
 fn at(stamp: CallMetadata, epoch: u64) -> CallMetadata {

@@ -9,32 +9,40 @@ use engine::{ActionError, Class};
 use workflows::platform::FoundObject;
 
 pub(super) const CASES: &[Case] = &[
-    case("lost_answer.make", "a making whose answer is lost is said to be unknown, never failed", |b| {
+    case("lost_answer.make", "a creation without an answer is unknown, never failed", |b| {
         Box::pin(answer_make(b))
     }),
-    case("lost_answer.make_repeat", "repeated with the same key, it finds what it made", |b| {
+    case("lost_answer.make_repeat", "a repeat with the same key finds the created object", |b| {
         Box::pin(answer_make_repeat(b))
     }),
-    case("lost_answer.make_undo", "undone instead, it leaves nothing", |b| Box::pin(answer_make_undo(b))),
-    case("lost_answer.change", "a change whose answer is lost is unknown; repeated, it is done once", |b| {
+    case("lost_answer.make_undo", "an undo after a lost answer leaves nothing", |b| {
+        Box::pin(answer_make_undo(b))
+    }),
+    case("lost_answer.change", "a change without an answer is unknown; its repeat takes effect once", |b| {
         Box::pin(answer_change(b))
     }),
-    case("lost_answer.remove", "a removal whose answer is lost is unknown; repeated, it is gone", |b| {
-        Box::pin(answer_remove(b))
-    }),
-    case("lost_request.make", "a making that never arrived is unknown; repeated, it is made", |b| {
-        Box::pin(request_make(b))
-    }),
-    case("lost_request.change", "a change that never arrived is unknown; repeated, it is done", |b| {
+    case(
+        "lost_answer.remove",
+        "a removal without an answer is unknown; after its repeat the object is absent",
+        |b| Box::pin(answer_remove(b)),
+    ),
+    case(
+        "lost_request.make",
+        "a creation that never arrived is unknown; its repeat creates the object",
+        |b| Box::pin(request_make(b)),
+    ),
+    case("lost_request.change", "a change that never arrived is unknown; its repeat takes effect", |b| {
         Box::pin(request_change(b))
     }),
-    case("lost_request.remove", "a removal that never arrived is unknown; repeated, it is gone", |b| {
-        Box::pin(request_remove(b))
-    }),
-    case("half_done.make_repeat", "a making that broke off half way is finished by its repeat", |b| {
+    case(
+        "lost_request.remove",
+        "a removal that never arrived is unknown; after its repeat the object is absent",
+        |b| Box::pin(request_remove(b)),
+    ),
+    case("half_done.make_repeat", "the repeat of an interrupted creation completes it", |b| {
         Box::pin(half_repeat(b))
     }),
-    case("half_done.make_undo", "a making that broke off half way is undone to nothing", |b| {
+    case("half_done.make_undo", "the undo of an interrupted creation leaves nothing", |b| {
         Box::pin(half_undo(b))
     }),
 ];

@@ -7,36 +7,32 @@ use store::Epoch;
 use workflows::platform::{CallMetadata, FoundObject, codes};
 
 pub(super) const CASES: &[Case] = &[
-    case("repeat.make", "the same call again answers as before and makes nothing more", |b| {
+    case("repeat.make", "a repeated creation gives the same answer and creates nothing more", |b| {
         Box::pin(make(b))
     }),
     case(
         "repeat.make_later",
-        "a later attempt, with a greater epoch, finds what the earlier one made",
+        "a later attempt with a greater epoch finds the object of the earlier one",
         |b| Box::pin(make_later(b)),
     ),
-    case("repeat.make_equal", "an equal thing made by another step is left with the mark that it has", |b| {
-        Box::pin(make_equal(b))
-    }),
-    case("repeat.make_unequal", "a thing that differs is refused and left as it is", |b| {
+    case("repeat.make_equal", "an equal object of another step keeps its mark", |b| Box::pin(make_equal(b))),
+    case("repeat.make_unequal", "a different object is rejected and unchanged", |b| {
         Box::pin(make_unequal(b))
     }),
-    case("repeat.make_old", "a making repeated after a later change does not take the change back", |b| {
+    case("repeat.make_old", "a creation repeated after a later change does not revert the change", |b| {
         Box::pin(make_old(b))
     }),
-    case("repeat.key_reused", "one key for two different things does the second one no harm", |b| {
+    case("repeat.key_reused", "one key for two different objects does not damage the second one", |b| {
         Box::pin(key_reused(b))
     }),
-    case("repeat.change", "the same change again answers as before and changes nothing more", |b| {
+    case("repeat.change", "a repeated change gives the same answer and changes nothing more", |b| {
         Box::pin(change(b))
     }),
-    case(
-        "repeat.change_by_other",
-        "the same change by another step is refused: it is not so any more",
-        |b| Box::pin(change_by_other(b)),
-    ),
-    case("repeat.remove", "the same removal again is success", |b| Box::pin(remove(b))),
-    case("repeat.undo", "an undo that is repeated changes nothing more", |b| Box::pin(undo(b))),
+    case("repeat.change_by_other", "the same change by another step is rejected as outdated", |b| {
+        Box::pin(change_by_other(b))
+    }),
+    case("repeat.remove", "a repeated removal succeeds", |b| Box::pin(remove(b))),
+    case("repeat.undo", "a repeated undo changes nothing more", |b| Box::pin(undo(b))),
 ];
 
 fn same(first: &FoundObject, second: Result<FoundObject, ActionError>) -> Ended {

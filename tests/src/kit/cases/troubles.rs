@@ -10,60 +10,62 @@ use std::time::{Duration, Instant};
 use workflows::platform::{CallMetadata, codes};
 
 pub(super) const CASES: &[Case] = &[
-    case("slow.make", "an answer that comes slowly and in time is taken", |b| Box::pin(slow(b))),
-    case("slow.make_too", "past its deadline a making is given up, and unknown", |b| Box::pin(slow_make(b))),
-    case("slow.change_too", "past its deadline a change is given up, and unknown", |b| {
+    case("slow.make", "a slow answer within the deadline is accepted", |b| Box::pin(slow(b))),
+    case("slow.make_too", "a creation past its deadline is aborted and unknown", |b| Box::pin(slow_make(b))),
+    case("slow.change_too", "a change past its deadline is aborted and unknown", |b| {
         Box::pin(slow_change(b))
     }),
-    case("slow.look_too", "past its deadline a look is given up, and may be repeated", |b| {
+    case("slow.look_too", "a read past its deadline is aborted and can be repeated", |b| {
         Box::pin(slow_look(b))
     }),
-    case("down.make", "a making that nobody took is transient and made nothing", |b| Box::pin(down_make(b))),
-    case("down.look", "a look that nobody answered is never an absence", |b| {
+    case("down.make", "a creation that the target did not accept is transient and created nothing", |b| {
+        Box::pin(down_make(b))
+    }),
+    case("down.look", "a read without an answer is never an absence", |b| {
         Box::pin(look(b, Trouble::Down, &[codes::UNAVAILABLE]))
     }),
-    case("down.change", "a change that nobody took is transient and changed nothing", |b| {
+    case("down.change", "a change that the target did not accept is transient and changed nothing", |b| {
         Box::pin(down_change(b))
     }),
-    case("down.remove", "a removal that nobody took is transient and removed nothing", |b| {
+    case("down.remove", "a removal that the target did not accept is transient and removed nothing", |b| {
         Box::pin(down_remove(b))
     }),
-    case("down.back", "when the target is back, the same call does it", |b| Box::pin(down_back(b))),
-    case("deny.make", "a making without permission fails for good, and makes nothing", |b| {
+    case("down.back", "the same call takes effect when the target is available again", |b| {
+        Box::pin(down_back(b))
+    }),
+    case("deny.make", "a creation without permission fails permanently and creates nothing", |b| {
         Box::pin(deny_make(b))
     }),
-    case("deny.look", "a look without permission is never an absence", |b| {
+    case("deny.look", "a read without permission is never an absence", |b| {
         Box::pin(look(b, Trouble::Deny, DENIED))
     }),
-    case("deny.change", "a change without permission fails for good, and changes nothing", |b| {
+    case("deny.change", "a change without permission fails permanently and changes nothing", |b| {
         Box::pin(deny_change(b))
     }),
-    case("deny.remove", "a removal without permission fails for good, and removes nothing", |b| {
+    case("deny.remove", "a removal without permission fails permanently and removes nothing", |b| {
         Box::pin(deny_remove(b))
     }),
-    case("throttle.make", "a making that is turned away waits as long as it was told to", |b| {
+    case("throttle.make", "a throttled creation waits for the time that the target names", |b| {
         Box::pin(throttle_make(b))
     }),
-    case("throttle.look", "a look that is turned away waits as long as it was told to", |b| {
+    case("throttle.look", "a throttled read waits for the time that the target names", |b| {
         Box::pin(throttle_look(b))
     }),
-    case("throttle.change", "a change that is turned away waits as long as it was told to", |b| {
+    case("throttle.change", "a throttled change waits for the time that the target names", |b| {
         Box::pin(throttle_change(b))
     }),
-    case("garbage.make", "a making answered by garbage is not taken for done, and can be repeated", |b| {
+    case("garbage.make", "a creation with an unreadable answer is not complete and can be repeated", |b| {
         Box::pin(garbage_make(b))
     }),
-    case("garbage.look", "a look answered by garbage is never an absence", |b| {
+    case("garbage.look", "a read with an unreadable answer is never an absence", |b| {
         Box::pin(look(b, Trouble::Garbage, &[codes::UNREADABLE]))
     }),
-    case("garbage.change", "a change answered by garbage is not taken for done, and can be repeated", |b| {
+    case("garbage.change", "a change with an unreadable answer is not complete and can be repeated", |b| {
         Box::pin(garbage_change(b))
     }),
-    case(
-        "unsupported.make",
-        "what the target does not know fails for good, and is not tried for ever",
-        |b| Box::pin(unsupported(b)),
-    ),
+    case("unsupported.make", "an unsupported creation fails permanently and is not retried", |b| {
+        Box::pin(unsupported(b))
+    }),
 ];
 
 const DENIED: &[&str] = &[codes::DENIED, codes::REFUSED];

@@ -5,19 +5,19 @@ use crate::kit::bench::{Bench, Ended, broken, holds};
 use workflows::platform::codes;
 
 pub(super) const CASES: &[Case] = &[
-    case("twins.make", "one making sent twice at once makes one", |b| Box::pin(make(b))),
+    case("twins.make", "one creation sent twice at once creates one object", |b| Box::pin(make(b))),
     case(
         "twins.make_rivals",
-        "of two makings of one name that differ, one stands and the other knows",
+        "of two different creations of one name, one succeeds and the other is rejected",
         |b| Box::pin(rivals(b)),
     ),
-    case("twins.change", "one change sent twice at once is done once", |b| Box::pin(change(b))),
+    case("twins.change", "one change sent twice at once takes effect once", |b| Box::pin(change(b))),
     case(
         "twins.change_rivals",
-        "of two changes from the same amount, one is done and the other knows",
+        "of two changes from the same amount, one succeeds and the other is rejected",
         |b| Box::pin(change_rivals(b)),
     ),
-    case("twins.remove", "one removal sent twice at once is success", |b| Box::pin(remove(b))),
+    case("twins.remove", "one removal sent twice at once succeeds", |b| Box::pin(remove(b))),
 ];
 
 async fn make(b: &Bench<'_>) -> Ended {

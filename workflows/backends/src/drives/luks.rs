@@ -120,7 +120,7 @@ impl LocalMachine {
 
     fn seen(&self, volume: &Volume) -> ObservedResource {
         let Volume { uuid, tenant, class, label, slots, block } = volume;
-        let mut spec = json!({ "device": block.path, "label": label, "slots": slots });
+        let mut spec = json!({ "device": block.path, "label": label, "slots": slots, "bytes": block.size });
         if let (Some(fields), Some(class)) = (spec.as_object_mut(), class) {
             fields.insert("class".into(), json!(class));
         }
@@ -161,6 +161,14 @@ fn unsupported(what: &str) -> ActionError {
 impl TenantResources for LocalMachine {
     fn backend(&self) -> &'static str {
         "drives"
+    }
+
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
     }
 
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {

@@ -105,6 +105,10 @@ impl Machines for LocalMachine {
         "drives"
     }
 
+    fn is_simulated(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     async fn devices(
         &self,
         cluster: &str,

@@ -229,6 +229,14 @@ impl TenantResources for System {
         self.hook.backend()
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Verifier if self.has_verifier => VerifiedAs::Verifier,
@@ -281,6 +289,13 @@ impl TenantResources for System {
         key: &str,
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
+        if stamp.dry_run && !self.hook.manners().dry_runs {
+            let why = format!(
+                "hook {} answers no dry runs, so whether it can put {thing} under another key is not known: let it answer them and set `dry_runs: true`",
+                self.name
+            );
+            return Err(ActionError::permanent(codes::UNSUPPORTED, why));
+        }
         self.change(tenant, with(thing, "rewrap", json!({ "key": key })), stamp).await.map(drop)
     }
 

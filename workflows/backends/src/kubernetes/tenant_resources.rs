@@ -83,6 +83,14 @@ impl TenantResources for KubernetesCluster {
         SYSTEM
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,

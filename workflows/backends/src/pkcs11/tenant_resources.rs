@@ -59,6 +59,14 @@ impl TenantResources for Pkcs11 {
         "pkcs11"
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     fn verified_as(&self, _: &TenantResource, _: Observer) -> VerifiedAs {
         VerifiedAs::Platform
     }

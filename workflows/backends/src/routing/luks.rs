@@ -83,6 +83,14 @@ impl TenantResources for OnMachines {
         self.said
     }
 
+    fn is_simulated(&self, thing: &TenantResource) -> bool {
+        self.of(thing).is_simulated(thing)
+    }
+
+    fn is_system_simulated(&self, system: &str) -> bool {
+        system != SYSTEM && self.rest.is_system_simulated(system)
+    }
+
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
         self.of(thing).verified_as(thing, eyes)
     }
@@ -203,6 +211,14 @@ mod tests {
     impl TenantResources for Machine {
         fn backend(&self) -> &'static str {
             "drives"
+        }
+
+        fn is_simulated(&self, _: &TenantResource) -> bool {
+            false
+        }
+
+        fn is_system_simulated(&self, _: &str) -> bool {
+            false
         }
 
         fn verified_as(&self, _: &TenantResource, _: Observer) -> VerifiedAs {

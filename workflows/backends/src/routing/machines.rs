@@ -39,6 +39,10 @@ impl Machines for ByPlace<dyn Machines> {
         self.said
     }
 
+    fn is_simulated(&self, cluster: &str, node: &str) -> bool {
+        self.of(cluster, node).is_simulated(cluster, node)
+    }
+
     async fn devices(
         &self,
         cluster: &str,

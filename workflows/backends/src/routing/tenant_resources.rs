@@ -84,6 +84,16 @@ impl TenantResources for Estates {
         self.said
     }
 
+    fn is_simulated(&self, thing: &TenantResource) -> bool {
+        // A place that is real and has no backend is not simulated either.
+        self.of(thing).is_ok_and(|backend| backend.is_simulated(thing))
+    }
+
+    fn is_system_simulated(&self, system: &str) -> bool {
+        let is_served = self.served.keys().chain(&self.blind).any(|(served, _)| *served == system);
+        !is_served && self.rest.is_system_simulated(system)
+    }
+
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
         // What is not looked at at all was not looked at by a verifier.
         self.of(thing).map_or(VerifiedAs::Platform, |backend| backend.verified_as(thing, eyes))
@@ -219,5 +229,50 @@ mod tests {
         assert!(survey.message.contains("eu-1"), "{survey}");
         assert_eq!(estate.read_resource(&thing("eu-2"), Observer::Platform, &stamp()).await.unwrap(), None);
         assert_eq!(estate.survey("slurm", "acme", Observer::Platform, &stamp()).await.unwrap(), []);
+    }
+
+    /// One name of a list says nothing of the others in it: each place is asked for itself.
+    #[test]
+    fn simulated_is_said_of_a_place_and_not_of_all_that_stand_in_one_list_with_it() {
+        let simulated = simulated_platform(Arc::new(LocalWorld::new())).tenant_resources;
+        let vault = crate::hooks::System::new("registry", Arc::new(Unasked), Arc::new(Unasked));
+        let served: BTreeMap<_, Arc<dyn TenantResources>> =
+            BTreeMap::from([(("registry", "eu".to_owned()), Arc::new(vault) as Arc<dyn TenantResources>)]);
+        let blind = BTreeSet::from([("slurm", "eu-1".to_owned())]);
+        let estate = Estates::over(served, blind, simulated);
+        assert!(estate.backend().contains("simulated"), "{}", estate.backend());
+
+        let thing = |system, place| TenantResource::new(system, place, "Thing", "t-acme");
+        for (system, place, expected) in [
+            ("registry", "eu", false),
+            ("registry", "us", true),
+            ("slurm", "eu-1", false),
+            ("slurm", "eu-2", true),
+            ("keys", "", true),
+        ] {
+            assert_eq!(estate.is_simulated(&thing(system, place)), expected, "{system} {place}");
+        }
+        for (system, expected) in [("registry", false), ("slurm", false), ("keys", true)] {
+            assert_eq!(estate.is_system_simulated(system), expected, "{system}");
+        }
+    }
+
+    /// A hook that is never called.
+    #[derive(Debug)]
+    struct Unasked;
+
+    #[async_trait]
+    impl crate::hooks::HookBackend for Unasked {
+        fn backend(&self) -> &'static str {
+            "exec"
+        }
+
+        fn manners(&self) -> crate::hooks::HookTraits {
+            crate::hooks::HookTraits { deadline: None, probes: false, dry_runs: false }
+        }
+
+        async fn ask(&self, _: &crate::hooks::Request) -> Result<crate::hooks::Answer, ActionError> {
+            Err(ActionError::permanent(codes::UNSUPPORTED, "nothing is asked here"))
+        }
     }
 }

@@ -1,14 +1,11 @@
 //! What a bucket holds: versions, delete markers, unfinished uploads, and what of it is locked.
 
-use crate::http_response;
 use crate::s3::{
     S3,
     client::{Client, S3Request},
-    settings::S3Target,
+    locks::Lock,
 };
-use chrono::{DateTime, SecondsFormat, Utc};
 use engine::ActionError;
-use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
@@ -20,6 +17,8 @@ pub(super) struct Version {
     pub(super) key: String,
     pub(super) id: String,
     pub(super) marker: bool,
+    /// How long it is; 0 of a delete marker.
+    pub(super) bytes: u64,
 }
 
 /// An upload that was begun and not ended.
@@ -45,6 +44,8 @@ pub(super) struct Contents {
     pub(super) markers: u64,
     /// Unfinished uploads.
     pub(super) uploads: u64,
+    /// How many bytes the versions that were counted have, locked ones among them.
+    pub(super) bytes: u64,
     /// Versions that nobody can remove before `locked_until`.
     pub(super) locked: u64,
     /// How many of those are under a legal hold, which has no day.
@@ -72,7 +73,7 @@ impl Contents {
         let own = json!({
             "versions": self.versions, "markers": self.markers, "uploads": self.uploads,
             "locked": self.locked, "legal_holds": self.legal_holds, "locked_until": self.locked_until,
-            "more": self.more,
+            "bytes": self.bytes, "more": self.more,
         });
         if let (Some(spec), Value::Object(own)) = (spec.as_object_mut(), own) {
             spec.extend(own);
@@ -107,21 +108,23 @@ pub(super) fn say_unencrypted(spec: &mut Value) {
     }
 }
 
-/// What keeps a version from being removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lock {
-    /// Until when.
-    pub(super) until: String,
-    /// The key of a key store with which the version is encrypted.
-    pub(super) under: Option<String>,
-}
-
 impl S3 {
     /// What the bucket holds: counted to its end where objects can be locked, else the first page of each listing.
     pub(super) async fn holdings(
         &self,
         client: &Client,
         bucket: &str,
+        until: Instant,
+    ) -> Result<Contents, ActionError> {
+        self.counted(client, bucket, 1, until).await
+    }
+
+    /// What the bucket holds: where objects can be locked all of it, else the first `most` versions and delete markers, in whole pages.
+    pub(super) async fn counted(
+        &self,
+        client: &Client,
+        bucket: &str,
+        most: u64,
         until: Instant,
     ) -> Result<Contents, ActionError> {
         let locks = self.locks(client, bucket, until).await?;
@@ -133,92 +136,21 @@ impl S3 {
         loop {
             let page = versions(client, bucket, from.as_ref(), until).await?;
             for version in &page.items {
+                held.bytes = held.bytes.saturating_add(version.bytes);
                 match self.locked(client, bucket, version, locks, until).await? {
                     Some(lock) => held.lock(lock),
                     None if version.marker => held.markers += 1,
                     None => held.versions += 1,
                 }
             }
-            if !locks && page.next.is_some() {
-                held.more = true;
-            }
-            from = page.next.filter(|_| locks);
+            let enough = !locks && held.versions.saturating_add(held.markers) >= most;
+            held.more |= enough && page.next.is_some();
+            from = page.next.filter(|_| !enough);
             if from.is_none() {
                 return Ok(held);
             }
         }
     }
-
-    /// Whether objects of the bucket can be locked at all.
-    pub(super) async fn locks(
-        &self,
-        client: &Client,
-        bucket: &str,
-        until: Instant,
-    ) -> Result<bool, ActionError> {
-        match client.send(&S3Request::get(bucket, &[("object-lock", "")]), until).await {
-            Ok(answer) => {
-                let document = answer.document("ObjectLockConfiguration")?;
-                Ok(document.text("ObjectLockEnabled") == "Enabled")
-            }
-            Err(refused) if refused.is(&["ObjectLockConfigurationNotFoundError", "NotImplemented"]) => {
-                Ok(false)
-            }
-            Err(refused) => Err(refused.into()),
-        }
-    }
-
-    /// Until when nobody can remove the version, if anything keeps it, and its key. Delete markers are never locked.
-    pub(super) async fn locked(
-        &self,
-        client: &Client,
-        bucket: &str,
-        version: &Version,
-        locks: bool,
-        until: Instant,
-    ) -> Result<Option<Lock>, ActionError> {
-        if !locks || version.marker {
-            return Ok(None);
-        }
-        let ask = S3Request {
-            method: Method::HEAD,
-            bucket,
-            key: &version.key,
-            query: vec![("versionId", &version.id)],
-            ..S3Request::default()
-        };
-        let answer = match client.send(&ask, until).await {
-            Ok(answer) => answer,
-            // Somebody else removed it meanwhile. The answer to HEAD has no body that could say so in words.
-            Err(refused) if refused.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
-            Err(refused) => return Err(refused.into()),
-        };
-        let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
-        let hold = header("x-amz-object-lock-legal-hold");
-        let (mode, day) = (header("x-amz-object-lock-mode"), header("x-amz-object-lock-retain-until-date"));
-        let until = kept(&self.target, (hold, mode, day), Utc::now())
-            .map_err(|why| http_response::unreadable(why, false))?;
-        let by_key_store = header("x-amz-server-side-encryption").is_some_and(|by| by.starts_with("aws:kms"));
-        let key = header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or_default().to_owned();
-        Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
-    }
-}
-
-/// Until when an object is kept by its legal hold, its mode and its day.
-fn kept(
-    target: &S3Target,
-    (hold, mode, day): (Option<&str>, Option<&str>, Option<&str>),
-    now: DateTime<Utc>,
-) -> Result<Option<String>, String> {
-    if hold.is_some_and(|hold| hold.eq_ignore_ascii_case("on")) {
-        return Ok(Some(UNTIL_LIFTED.into()));
-    }
-    let (Some(mode), Some(day)) = (mode, day) else { return Ok(None) };
-    if mode.eq_ignore_ascii_case("governance") && target.bypass_governance {
-        return Ok(None);
-    }
-    let day = DateTime::parse_from_rfc3339(day).map_err(|e| format!("{day:?} is no day: {e}"))?.to_utc();
-    Ok((day > now).then(|| day.to_rfc3339_opts(SecondsFormat::Secs, true)))
 }
 
 /// The most pages in a row that a listing may leave empty while it says that there is more.
@@ -278,6 +210,7 @@ async fn versions_page(
             key: node.text("Key").to_owned(),
             id: node.text("VersionId").to_owned(),
             marker,
+            bytes: node.text("Size").trim().parse().unwrap_or_default(),
         })
     };
     let items = of("Version", false).chain(of("DeleteMarker", true)).collect();

@@ -167,7 +167,7 @@ mod tests {
     use workflows::platform::codes;
 
     fn version(key: &str) -> Version {
-        Version { key: key.into(), id: "1".into(), marker: false }
+        Version { key: key.into(), id: "1".into(), marker: false, bytes: 0 }
     }
 
     #[test]

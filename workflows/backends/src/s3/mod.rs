@@ -12,6 +12,7 @@ mod bucket;
 mod client;
 mod contents;
 mod empty;
+mod locks;
 mod settings;
 mod tags;
 mod tenant_resources;

@@ -28,6 +28,14 @@ impl TenantResources for SlurmCluster {
         BACKEND
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         self.eyes(eyes).1
     }

@@ -57,6 +57,14 @@ impl TenantResources for Vault {
         "vault"
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,

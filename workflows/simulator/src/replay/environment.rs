@@ -330,6 +330,7 @@ fn found(view: &mut View, scene: &Scenario, policy: &PolicyRef, place: &Place) -
         created_at: scene.starts,
         activated_at: Some(scene.starts),
         closed_at: None,
+        multitenancy: None,
     })?;
     let held =
         |machine: &crate::scenario::NodeSpec| AllocatedNode { gpus: gpus(machine), epoch: OwnerEpoch(1) };

@@ -143,6 +143,7 @@ impl Fixture {
             created_at: view.now(),
             activated_at: Some(view.now()),
             closed_at: None,
+            multitenancy: None,
         })?;
         for id in self.node_names()? {
             let node = Node {

@@ -142,7 +142,7 @@ fn work(view: &mut View) -> Result<(), Undecided> {
     Ok(())
 }
 
-fn wrong(code: &str, why: impl std::fmt::Display) -> Error {
+pub(super) fn wrong(code: &str, why: impl std::fmt::Display) -> Error {
     Error::Undecided(ActionError::permanent(code, why))
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     destruction::{
         asset::{Asset, AssetType},
-        certificate::{CertificateEntry, CertificateKind, FormerTenant},
+        certificate::{CertificateEntry, CertificateKind, CertificateRef, FormerTenant},
         legal_hold::HoldScope,
         sanitisation::{
             attribution::RecordedRepair,
@@ -51,7 +51,17 @@ pub(crate) fn title(
     scope: &HoldScope,
     kind: CertificateKind,
     exceptions: usize,
+    supplements: Option<&CertificateRef>,
 ) -> String {
+    if let Some(first) = supplements {
+        let of = format!("of remaining data of tenant {}, supplements certificate {}", of.tenant, first.id);
+        return match kind {
+            CertificateKind::Complete => format!("Supplementary certificate of destruction {of}"),
+            CertificateKind::WithExceptions => {
+                format!("Supplementary certificate WITH {exceptions} EXCEPTIONS: incomplete destruction {of}")
+            }
+        };
+    }
     let of = format!("of data of tenant {}: {scope}", of.tenant);
     match kind {
         CertificateKind::Complete => format!("Certificate of destruction {of}"),
@@ -96,6 +106,14 @@ pub(crate) fn caveats(entries: &[CertificateEntry]) -> Vec<String> {
         ));
     }
     said
+}
+
+/// What a reader must know of a supplementary certificate.
+pub(crate) fn supplement_caveat(first: &CertificateRef) -> String {
+    format!(
+        "It supplements certificate {} ({}), and lists only what was excepted there or was found after it was issued.",
+        first.id, first.digest
+    )
 }
 
 /// The looks that no verifier made, by kind of asset; nothing where a verifier made each of them.

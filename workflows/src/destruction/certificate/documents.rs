@@ -1,8 +1,8 @@
 //! How certificates are kept: the cover with its signature in one document, and each page in one of its own.
 
 use super::{
-    AuditHead, CertificateDraft, CertificateKind, Exceptions, IssuedCertificate, NotIssued, RecordedApproval,
-    RecordedVote, envelope, issue,
+    AuditHead, CertificateDraft, CertificateEntry, CertificateKind, CertificateRef, Exceptions,
+    IssuedCertificate, NotIssued, RecordedApproval, RecordedVote, WithdrawnBy, checked_json, envelope, issue,
 };
 use crate::{
     audit::ChainHead,
@@ -13,7 +13,7 @@ use crate::{
         ledger::holds_of,
         sanitisation::{attribution::RecordedRepair, record::SanitisationRecord},
     },
-    signing::{Moment, PublicKey, dsse::Signature},
+    signing::{Digest, Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
 };
 use engine::{
@@ -47,6 +47,20 @@ pub struct StoredCertificate {
     pub pages: usize,
     /// The signature, once it has one.
     pub signature: Option<Signature>,
+    /// Of a supplementary certificate: the first certificate of the tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supplements: Option<CertificateRef>,
+    /// Who withdrew it, if someone did; the signed statement is a document of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdrawn: Option<WithdrawnBy>,
+}
+
+impl StoredCertificate {
+    /// What names exactly this certificate.
+    #[must_use]
+    pub fn reference(&self) -> CertificateRef {
+        CertificateRef { id: self.id, digest: Digest::from_bytes(self.cover.as_bytes()) }
+    }
 }
 
 impl Entity for StoredCertificate {
@@ -95,6 +109,29 @@ pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<Strin
     let page = |page| Ok(view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text);
     let pages = (0..kept.pages).map(page).collect::<Result<Vec<_>, Undecided>>()?;
     Ok(Some(envelope::file(&kept.cover, vec![signature], &pages)))
+}
+
+/// The assets that certificate `id` lists, with their records; none while there is none, or it is not signed.
+///
+/// # Errors
+/// As [`View::get`]; a permanent error for a page that cannot be read.
+pub fn certified_entries(
+    view: &mut View,
+    id: ExecutionId,
+) -> Result<Option<Vec<CertificateEntry>>, Undecided> {
+    let kept = view.get::<StoredCertificate>(&id.to_string())?;
+    let Some(kept) = kept.filter(|kept| kept.signature.is_some()) else { return Ok(None) };
+    view.prefetch::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
+    let mut entries = Vec::new();
+    for page in 0..kept.pages {
+        let text = view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text;
+        let content = checked_json::read("assets", text.as_bytes()).content.unwrap_or_default();
+        let read: Result<Vec<CertificateEntry>, _> = serde_json::from_value(content);
+        let unreadable =
+            |error| ActionError::permanent(codes::NOT_ISSUED, format!("page {page} of {id}: {error}"));
+        entries.extend(read.map_err(unreadable)?);
+    }
+    Ok(Some(entries))
 }
 
 /// Puts the certificate of this execution together, from its inventory, its records and the approvals on file, and keeps
@@ -201,6 +238,7 @@ fn keep(
     for page in issued.pages.len()..before {
         view.delete::<CertificatePage>(&CertificatePage::key(id, page))?;
     }
+    view.prefetch::<CertificatePage>((0..issued.pages.len()).map(|page| CertificatePage::key(id, page)))?;
     for (page, text) in issued.pages.iter().enumerate() {
         view.put(&CertificatePage { certificate: id, page, text: text.clone() })?;
     }
@@ -215,6 +253,8 @@ fn keep(
         cover: issued.cover.clone(),
         pages: issued.pages.len(),
         signature: None,
+        supplements: issued.certificate.supplements.clone(),
+        withdrawn: None,
     })
 }
 

@@ -23,7 +23,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use store::Timestamp;
 
-fn at(second: u64) -> Moment {
+pub(super) fn at(second: u64) -> Moment {
     Timestamp(1_795_000_000_000 + second * 1000).into()
 }
 
@@ -31,7 +31,7 @@ fn run() -> ExecutionId {
     ExecutionId::from_bytes([7; 16])
 }
 
-fn key() -> SigningKey {
+pub(super) fn key() -> SigningKey {
     SigningKey::from_seed([9; 32]).unwrap()
 }
 
@@ -154,7 +154,7 @@ fn statement() -> RecordedRepair {
 }
 
 /// A certificate; with `stated`, the deletion of its bucket was stated by two people.
-fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
+pub(super) fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
     let inventory = Inventory::from_scans(assets()).unwrap();
     let made = |asset: &Asset| {
         let record = record(asset);
@@ -179,6 +179,7 @@ fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
         audit_head: None,
         issuer: "Example".into(),
         repairs: if stated { vec![statement()] } else { Vec::new() },
+        supplements: None,
     };
     let pivot = Pivot { scope: HoldScope::Tenant, run: run(), inventory: inventory.digest(), at: at(90) };
     let issued = issue(draft, &pivot, &inventory, &records, Exceptions::Allow, at(200)).unwrap();
@@ -197,7 +198,7 @@ fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
 }
 
 /// The file of a certificate as a careful forger writes it: every digest and check is new, and the signature is of the true key.
-async fn sealed(mut certificate: Certificate, mut entries: Vec<CertificateEntry>) -> String {
+pub(super) async fn sealed(mut certificate: Certificate, mut entries: Vec<CertificateEntry>) -> String {
     for entry in &mut entries {
         entry.record_hash = entry.record.as_ref().map(SanitisationRecord::hash);
     }
@@ -219,8 +220,13 @@ fn add_up(certificate: &mut Certificate, entries: &[CertificateEntry]) {
     certificate.exceptions = contents::exceptions(entries, &certificate.repairs);
     certificate.kind =
         if certificate.exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
-    certificate.title =
-        contents::title(&certificate.tombstone, &certificate.scope, certificate.kind, certificate.exceptions);
+    certificate.title = contents::title(
+        &certificate.tombstone,
+        &certificate.scope,
+        certificate.kind,
+        certificate.exceptions,
+        certificate.supplements.as_ref(),
+    );
 }
 
 type Forge = fn(&mut Certificate, &mut Vec<CertificateEntry>);

@@ -4,10 +4,10 @@ use crate::{
     destruction::{
         asset::{Asset, AssetId},
         certificate::{
-            AuditHead, Certificate, CertificateEntry, CertificateKind, FORMAT, FormerTenant, InventoryRef,
-            LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest, Retained, Software,
-            checked_json,
-            contents::{self, caveats, judge, names, results, title},
+            AuditHead, Certificate, CertificateEntry, CertificateKind, CertificateRef, FORMAT, FormerTenant,
+            InventoryRef, LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest,
+            Retained, Software, checked_json,
+            contents::{self, caveats, judge, names, results, supplement_caveat, title},
             rules,
         },
         inventory::{Inventory, paged},
@@ -64,6 +64,9 @@ pub struct CertificateDraft {
     /// The repairs that people made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RecordedRepair>,
+    /// Of what is left of a closed tenant: its first certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supplements: Option<CertificateRef>,
 }
 
 /// A certificate that has not been signed yet.
@@ -206,10 +209,13 @@ fn cover(
 ) -> Certificate {
     let exceptions = contents::exceptions(entries, &draft.repairs);
     let kind = if exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
+    let supplements = draft.supplements;
+    let mut caveats = caveats(entries);
+    caveats.extend(supplements.as_ref().map(supplement_caveat));
     Certificate {
         format: FORMAT.into(),
         id: pivot.run,
-        title: title(&draft.tombstone, &draft.scope, kind, exceptions),
+        title: title(&draft.tombstone, &draft.scope, kind, exceptions, supplements.as_ref()),
         kind,
         issuer: draft.issuer,
         issued_at,
@@ -224,10 +230,11 @@ fn cover(
         exceptions,
         retained: draft.retained,
         not_checked: draft.not_checked,
-        caveats: caveats(entries),
+        caveats,
         policies: draft.policies,
         software: draft.software,
         audit_head: draft.audit_head,
         repairs: draft.repairs,
+        supplements,
     }
 }

@@ -13,18 +13,28 @@ mod issue;
 pub mod print;
 mod problem;
 mod rules;
+mod sentences;
 mod sign;
+#[cfg(test)]
+mod supplements;
 mod verify;
+mod withdrawal;
 
 pub use checked_json::PAYLOAD_TYPE;
 pub use documents::{
     AssembleCertificate, AssembledCertificate, CertificatePage, KeepCertificate, StoredCertificate,
-    certificate_file,
+    certificate_file, certified_entries,
 };
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
+pub use sentences::{SentenceKind, Source, Statement, statements};
 pub use sign::{CertificateSignature, SignCertificate};
 pub use verify::{CLOCK_SKEW, Verification, verify, verify_at};
+pub use withdrawal::{
+    CertificateWithdrawal, NotWithdrawn, ReadWithdrawals, UnsignedWithdrawal, WITHDRAWAL_FORMAT,
+    WithdrawalOrder, WithdrawalStatement, WithdrawnBy, apply_withdrawals, keep_withdrawal, sign_withdrawal,
+    withdrawal_draft,
+};
 
 use crate::{
     destruction::{
@@ -218,6 +228,15 @@ pub struct AuditHead {
     pub digest: Digest,
 }
 
+/// One certificate, by its number and by what was signed: a certificate of the same number with other content is another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateRef {
+    /// Its number.
+    pub id: ExecutionId,
+    /// The SHA-256 of its cover. The cover names the digest of each page.
+    pub digest: Digest,
+}
+
 /// One page of assets, as the cover names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRef {
@@ -286,6 +305,9 @@ pub struct Certificate {
     /// The repairs that people made in the execution, and in those that it started as far as a record rests on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RecordedRepair>,
+    /// Of a supplementary certificate: the first certificate of the tenant, which lists all other assets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supplements: Option<CertificateRef>,
 }
 
 /// One asset on a page.

@@ -43,6 +43,13 @@ pub fn html(verification: &Verification) -> Option<String> {
         certificate.issued_at,
         escape(&certificate.issuer)
     );
+    if let Some(withdrawn) = &verification.withdrawals.withdrawn {
+        let _ = writeln!(
+            page,
+            "<p class=\"exceptions\"><span class=\"no\">This certificate is WITHDRAWN.</span> It was {}.</p>",
+            escape(&withdrawn.describe())
+        );
+    }
     if certificate.exceptions > 0 {
         let _ = writeln!(
             page,
@@ -235,6 +242,9 @@ pub fn text(verification: &Verification) -> Option<String> {
         "{}\nno. {}, issued {} by {}\n",
         certificate.title, certificate.id, certificate.issued_at, certificate.issuer
     );
+    if let Some(withdrawn) = &verification.withdrawals.withdrawn {
+        let _ = writeln!(text, "WITHDRAWN: {}", withdrawn.describe());
+    }
     let _ = writeln!(
         text,
         "request: {} on {}: {}",

@@ -1,6 +1,8 @@
 //! What must hold between the fields of a certificate, whoever signed it.
 
-use super::{Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem};
+use super::{
+    Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
+};
 use crate::{
     destruction::{
         asset::AssetId,
@@ -44,7 +46,36 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     of_times(certificate, entries, &mut problems);
     of_repairs(certificate, entries, &mut problems);
     of_limits(certificate, entries, &mut problems);
+    of_supplement(certificate, &mut problems);
+    problems.extend(sentences::without_source(certificate, entries));
     problems
+}
+
+/// A supplementary certificate names the first one, another than itself, in its title and its caveats.
+fn of_supplement(certificate: &Certificate, problems: &mut Vec<Problem>) {
+    let says = certificate.title.starts_with("Supplementary certificate");
+    let Some(first) = &certificate.supplements else {
+        if says {
+            problems
+                .push(Problem::new("supplements", "is missing: the title says that it supplements another"));
+        }
+        return;
+    };
+    if first.id == certificate.id {
+        problems.push(Problem::new("supplements.id", "is its own number"));
+    }
+    let hex = first.digest.0.strip_prefix("sha256:").unwrap_or_default();
+    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        problems.push(Problem::new("supplements.digest", "is not a SHA-256"));
+    }
+    if !says || !certificate.title.contains(&first.id.to_string()) {
+        let other = format!("does not say that it supplements certificate {}", first.id);
+        problems.push(Problem::new("title", other));
+    }
+    let caveat = contents::supplement_caveat(first);
+    if !certificate.caveats.contains(&caveat) {
+        problems.push(Problem::new("caveats", format!("lack: {caveat}")));
+    }
 }
 
 /// A record says so where it rests on the statement of a person, the cover lists that person, and nobody agreed to their own repair.

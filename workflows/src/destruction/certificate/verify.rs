@@ -3,7 +3,8 @@
 //! Takes any bytes, never panics, and does not stop at the first problem: who looks for a change wants its place.
 
 use super::{
-    Certificate, CertificateEntry, FORMAT, checked_json, envelope::Envelope, problem::Problem, rules,
+    Certificate, CertificateEntry, FORMAT, ReadWithdrawals, checked_json, envelope::Envelope,
+    problem::Problem, rules,
 };
 use crate::{
     destruction::sanitisation::record::SanitisationOutcome,
@@ -32,6 +33,10 @@ pub struct Verification {
     pub certificate: Option<Certificate>,
     /// The assets, as far as they can be read.
     pub assets: Vec<CertificateEntry>,
+    /// The SHA-256 of the cover as it is in the file: what a withdrawal names.
+    pub digest: Digest,
+    /// What the statements of withdrawal say that it was verified with.
+    pub withdrawals: ReadWithdrawals,
 }
 
 /// How far the clock of the issuer may be ahead of that of the verifier.
@@ -88,7 +93,9 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     }
     problems.sort();
     problems.dedup();
-    Verification { problems, signed_by, named_keys, certificate, assets }
+    let digest = Digest::from_bytes(&parts.cover);
+    let withdrawals = ReadWithdrawals::default();
+    Verification { problems, signed_by, named_keys, certificate, assets, digest, withdrawals }
 }
 
 /// What an envelope holds, decoded as far as it goes.
@@ -135,7 +142,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
 }
 
-fn decoded(field: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<u8> {
+pub(super) fn decoded(field: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<u8> {
     STANDARD.decode(text).unwrap_or_else(|error| {
         problems.push(Problem::new(field, format!("is not base64: {error}")));
         lenient(text)
@@ -197,7 +204,7 @@ fn signatures(
 }
 
 /// The content in its type, if nothing in it is unknown to this program.
-fn typed<T: Serialize + DeserializeOwned>(
+pub(super) fn typed<T: Serialize + DeserializeOwned>(
     content: Option<&Value>,
     field: &str,
     problems: &mut Vec<Problem>,

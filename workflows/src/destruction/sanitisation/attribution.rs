@@ -4,6 +4,7 @@
 //! person and never counts as verified, and nobody verifies their own work.
 
 use super::{
+    observation::Observations,
     parts::{Actor, Tool, Verification},
     record::{SanitisationOutcome, SanitisationRecord},
     rejection::NotClean,
@@ -171,6 +172,7 @@ impl SanitisationRecord {
             evidence: BTreeMap::new(),
             result,
             stated: Some(repair),
+            observed: Observations::new(),
             ..self
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod attribution;
 pub(crate) mod gpu_scrub;
+pub(crate) mod observation;
 pub(crate) mod parts;
 pub(crate) mod record;
 pub(crate) mod rejection;

@@ -11,6 +11,7 @@ use crate::{
         sanitisation::{
             attribution::RecordedRepair,
             gpu_scrub::{BETWEEN_TENANTS, GpuScrub},
+            observation::Observations,
             parts::{
                 Actor, Device, FirmwareCheck, KeyFacts, Method, Technique, Tool, Validation,
                 ValidationVerdict, Verification,
@@ -145,6 +146,9 @@ pub struct SanitisationRecord {
     /// The repair by which a person stated that it is done, where nothing observed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stated: Option<RecordedRepair>,
+    /// The observations that it rests on; records of earlier versions name none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub observed: Observations,
 }
 
 impl SanitisationRecord {
@@ -183,6 +187,7 @@ impl SanitisationRecord {
             destination: None,
             evidence: BTreeMap::new(),
             stated: None,
+            observed: Observations::new(),
         }
     }
 

@@ -2,9 +2,11 @@
 
 use super::{NodeSanitisation, records};
 use crate::{
-    destruction::{Asset, AssetId, Inventory, NotClean, RecordedRepair, SanitisationRecord, node_is_clean},
+    destruction::{
+        Asset, AssetId, NotClean, RecordedRepair, SanitisationRecord, assets_of_node, node_is_clean,
+    },
     ledger::codes,
-    offboarding::node_sanitisation::record::NodeVerdict,
+    offboarding::{assets::part_beginnings, node_sanitisation::record::NodeVerdict},
     signing::Moment,
     tenancy::{Node, NodeError, NodeId, NodeState, OwnerEpoch},
 };
@@ -75,9 +77,8 @@ impl LedgerAction for FileNode {
     fn decide(&self, view: &mut View, call: &Call) -> Result<NodeVerdict, Undecided> {
         let NodeSanitisation { tenant, node: id, owner_epoch, run, begun_at, .. } = &*self.of;
         let node = view.require::<Node>(id.as_str())?;
-        let inventory = Inventory::read(view, tenant, *run)?.unwrap_or_default();
-        let assets: Vec<_> =
-            inventory.assets().filter(|asset| asset.node.as_deref() == Some(id.as_str())).collect();
+        let beginnings = part_beginnings(self.of.cluster.as_str(), id.as_str());
+        let assets = assets_of_node(view, tenant, *run, id.as_str(), &beginnings)?;
         view.prefetch::<SanitisationRecord>(
             assets.iter().map(|asset| SanitisationRecord::key(*run, &asset.id)),
         )?;
@@ -93,7 +94,7 @@ impl LedgerAction for FileNode {
             filed.insert(asset.id.clone(), record);
         }
         let since = begun_at.unwrap_or(now);
-        let mut dirty = node_is_clean(assets.iter().copied(), &filed, since).err().unwrap_or_default();
+        let mut dirty = node_is_clean(assets.iter(), &filed, since).err().unwrap_or_default();
         if begun_at.is_none() && dirty.is_empty() {
             dirty.insert(AssetId(format!("node:{id}")), NotClean::Unknown);
         }

@@ -3,12 +3,15 @@
 use super::NodeSanitisation;
 use crate::{
     destruction::{
-        Actor, Asset, AssetType, Device, FirmwareCheck, GpuScrub, Method, SanitisationOutcome,
-        SanitisationRecord, ScrubLevel, Technique, Tool, Validation, ValidationVerdict, Verification,
-        VerificationMethod,
+        Actor, Aspect, Asset, AssetType, Device, FirmwareCheck, GpuScrub, Method, ObservationRef,
+        Observations, SanitisationOutcome, SanitisationRecord, ScrubLevel, Technique, Tool, Validation,
+        ValidationVerdict, Verification, VerificationMethod,
     },
     offboarding::removal_records::verifier,
-    platform::{Drive, DriveTechnique, DriveTool, SanitiseStatus, VerifiedAs},
+    platform::{
+        Drive, DriveTechnique, DriveTool, QualifyNode, ReadDevices, ReadProgress, ReimageNode, ResetMachine,
+        SampleDrive, SanitiseStatus, ScrubGpu, VerifiedAs,
+    },
     signing::{Digest, Moment},
 };
 use engine::Call;
@@ -142,6 +145,11 @@ fn gpu(me: &NodeSanitisation, uuid: &str, plain: &SanitisationRecord) -> Made {
             mismatches: scrub.mismatches,
         }),
         evidence: BTreeMap::from([("scrub".into(), Digest::from_content("scrub", scrub))]),
+        observed: Observations::from([
+            (Aspect::Device, ObservationRef::new::<ReadDevices>(devices, &me.node)),
+            (Aspect::Done, ObservationRef::new::<ScrubGpu>(scrub, uuid)),
+            (Aspect::Looked, ObservationRef::new::<ScrubGpu>(scrub, uuid)),
+        ]),
         ..plain.clone()
     };
     let (checked, mismatches) = (scrub.bytes_covered, scrub.mismatches);
@@ -181,6 +189,7 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
     }
     let samples = me.samples.iter().find(|samples| samples.serial == serial);
     let samples = samples.ok_or("it was not sampled after it had been erased")?;
+    let progress = me.drives.get(serial).ok_or("its log was not read")?;
     let record = SanitisationRecord {
         device: device_of(me, drive, technique),
         method: Some(if technique == DriveTechnique::Format { Method::Clear } else { Method::Purge }),
@@ -192,11 +201,13 @@ fn drive(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> Mad
         },
         tool: used(drive.tool.as_ref(), command(technique)),
         evidence: BTreeMap::from([
-            (
-                "sanitize log".into(),
-                Digest::from_content("sanitize log", &me.drives.get(serial).map(|known| &known.log)),
-            ),
+            ("sanitize log".into(), Digest::from_content("sanitize log", &Some(&progress.log))),
             ("samples".into(), Digest::from_content("samples", samples)),
+        ]),
+        observed: Observations::from([
+            (Aspect::Device, ObservationRef::new::<ReadDevices>(devices, &me.node)),
+            (Aspect::Done, ObservationRef::new::<ReadProgress>(&progress.log, serial)),
+            (Aspect::Looked, ObservationRef::new::<SampleDrive>(samples, serial)),
         ]),
         ..plain.clone()
     };
@@ -269,6 +280,13 @@ fn machine(me: &NodeSanitisation, serial: &str, plain: &SanitisationRecord) -> M
             ("reset".into(), Digest::from_content("reset", reset)),
             ("diagnosis".into(), Digest::from_content("diagnosis", qualified)),
         ]),
+        observed: Observations::from([
+            (Aspect::Device, ObservationRef::new::<ReadDevices>(devices, &me.node)),
+            (Aspect::Done, ObservationRef::new::<ResetMachine>(reset, &me.node)),
+            (Aspect::Installed, ObservationRef::new::<ReimageNode>(&(), &me.node)),
+            (Aspect::Diagnosed, ObservationRef::new::<QualifyNode>(qualified, &me.node)),
+            (Aspect::Looked, ObservationRef::new::<ResetMachine>(reset, &me.node)),
+        ]),
         ..plain.clone()
     };
     Ok((record, measured("compare firmware measurements")))
@@ -287,6 +305,11 @@ fn card(me: &NodeSanitisation, guid: &str, plain: &SanitisationRecord) -> Made {
         technique: Technique::Reset,
         tool: tool("reset partition membership and settings"),
         evidence: BTreeMap::from([("reset".into(), Digest::from_content("reset", reset))]),
+        observed: Observations::from([
+            (Aspect::Device, ObservationRef::new::<ReadDevices>(devices, &me.node)),
+            (Aspect::Done, ObservationRef::new::<ResetMachine>(reset, &me.node)),
+            (Aspect::Looked, ObservationRef::new::<ResetMachine>(reset, &me.node)),
+        ]),
         ..plain.clone()
     };
     Ok((record, measured("the machine's answer to the reset")))

@@ -3,10 +3,13 @@
 use super::{BEYOND_USE, lost_with, tool};
 use crate::{
     destruction::{
-        Actor, AssetId, AssetType, KeyFacts, SanitisationOutcome, SanitisationRecord, Validation,
-        ValidationVerdict, Verification, VerificationMethod, statement_about,
+        Actor, Aspect, AssetId, AssetType, KeyFacts, Look, ObservationRef, SanitisationOutcome,
+        SanitisationRecord, Validation, ValidationVerdict, Verification, VerificationMethod, statement_about,
     },
-    platform::{RemainingThing, TenantResource, VerifiedAs, VerifiedSystems},
+    offboarding::Offboarding,
+    platform::{
+        ObserveAbsence, ObservedAbsence, RemainingThing, TenantResource, VerifiedAs, VerifiedSystems,
+    },
     signing::Moment,
     tenancy::TenantId,
 };
@@ -28,6 +31,9 @@ pub struct ValidateRecords {
     /// With whose credentials, by system, as its backends answered.
     #[serde(default)]
     pub verified: VerifiedSystems,
+    /// Which look they answered.
+    #[serde(default)]
+    pub look: Look,
     /// What was looked for and not seen to be gone.
     #[serde(default)]
     pub remains: Vec<RemainingThing>,
@@ -64,14 +70,40 @@ impl LedgerAction for ValidateRecords {
             let Some(verified) = self.verified.get(&thing.1.system).copied() else { continue };
             let (verification, validation) =
                 looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
+            let mut observed = record.observed.clone();
+            // A record that an earlier version began names no observation.
+            if !observed.is_empty() {
+                observed.insert(Aspect::Looked, self.look.answered(&self.verified, &thing.1));
+            }
             view.put(&SanitisationRecord {
                 verification: Some(verification),
                 validation: Some(validation),
                 result: SanitisationOutcome::SanitisedVerified,
+                observed,
                 ..record
             })?;
         }
         self.take_back(view, call)
+    }
+}
+
+impl Offboarding {
+    pub(in crate::offboarding) fn verified(&mut self, verified: VerifiedSystems) {
+        self.verified = verified;
+        self.look = Some(Look::Absent);
+    }
+
+    pub(in crate::offboarding) fn nothing_left(&mut self, verified: VerifiedSystems) {
+        self.verified = verified;
+        self.look = Some(Look::NothingLeft);
+    }
+
+    pub(in crate::offboarding) fn observed(&mut self, observed: ObservedAbsence) {
+        self.verified = observed.verified;
+        self.look = Some(Look::EachThing);
+        let known = |thing: &TenantResource| observed.remains.iter().any(|seen| seen.thing == *thing);
+        self.remains.retain(|earlier| !known(&earlier.thing));
+        self.remains.extend(observed.remains);
     }
 }
 
@@ -95,7 +127,11 @@ impl ValidateRecords {
         let record = stated.unwrap_or_else(|| record.clone());
         let result = SanitisationOutcome::Failed { reason: remaining.why.clone() };
         let key = record.key.clone().map(|key| KeyFacts { observed_absent: false, ..key });
-        Some(SanitisationRecord { result, key, verification: None, validation: None, ..record })
+        let mut observed = record.observed.clone();
+        if record.stated.is_some() || !observed.is_empty() {
+            observed.insert(Aspect::Looked, ObservationRef::new::<ObserveAbsence>(remaining, thing));
+        }
+        Some(SanitisationRecord { result, key, verification: None, validation: None, observed, ..record })
     }
 
     /// Takes back what records say of a thing that was found again, and of what was lost with a key that was not seen to be gone.
@@ -117,7 +153,10 @@ impl ValidateRecords {
         for thing in &self.kept {
             let Some(record) = view.get::<SanitisationRecord>(&key_of(call, thing))? else { continue };
             if let Some(reason) = not_lost(&record.result, &there) {
-                view.put(&SanitisationRecord { result: SanitisationOutcome::Failed { reason }, ..record })?;
+                let mut observed = record.observed.clone();
+                observed.remove(&Aspect::Key);
+                let result = SanitisationOutcome::Failed { reason };
+                view.put(&SanitisationRecord { result, observed, ..record })?;
             }
         }
         Ok(())
@@ -194,7 +233,6 @@ pub(in crate::offboarding) fn verifier(verified: VerifiedAs) -> Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offboarding::Offboarding;
     use engine::Workflow as _;
     use serde_json::Value;
     use store::Timestamp;

@@ -12,5 +12,6 @@ pub(crate) mod offboarding;
 pub(crate) mod records;
 pub(crate) mod removal;
 pub(crate) mod slurm;
+pub(crate) mod survey;
 pub(crate) mod workload_gpus;
 pub(crate) mod workloads;

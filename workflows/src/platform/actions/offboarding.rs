@@ -1,4 +1,4 @@
-//! Before and after the removal of what a tenant leaves behind: survey, freeze, drain, and looking whether it is gone.
+//! Before and after the removal of what a tenant leaves behind: freeze, drain, and looking whether it is gone.
 
 use crate::platform::{
     AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs,
@@ -7,34 +7,6 @@ use crate::platform::{
 use engine::{Action, ActionError, Call, Class};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Lists everything that bears a tenant's mark in some systems.
-///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SurveyTenant {
-    /// Whose.
-    pub tenant: String,
-    /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
-    pub systems: Vec<String>,
-    /// With whose credentials.
-    pub eyes: Observer,
-}
-
-impl Action for SurveyTenant {
-    const NAME: &'static str = "SurveyTenant";
-    type Platform = Platform;
-    type Output = Vec<ObservedResource>;
-
-    async fn run(&self, on: &Platform, call: &Call) -> Result<Vec<ObservedResource>, ActionError> {
-        let stamp = CallMetadata::for_action(self, call);
-        let mut all = Vec::new();
-        for system in &self.systems {
-            all.extend(on.tenant_resources.survey(system, &self.tenant, self.eyes, &stamp).await?);
-        }
-        Ok(all)
-    }
-}
 
 /// Reads what a thing lets in, so that it can be restored.
 ///
@@ -146,7 +118,8 @@ fn verified_systems<'a>(on: &Platform, things: impl Iterator<Item = &'a TenantRe
     systems
 }
 
-/// Looks, with the verifier's eyes, whether things are gone; fails with `asset.remains`, which names those that are not.
+/// Looks, with the verifier's credentials and with the platform's own, whether things are gone; fails with `asset.remains`, which
+/// names those that are not. A verifier that sees less than the platform does not hide what is left.
 ///
 /// Safe to run twice: it changes nothing, and has nothing to undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -162,16 +135,18 @@ impl Action for VerifyAbsent {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<VerifiedSystems, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
-        let mut left = Vec::new();
+        let (mut left, mut hidden) = (Vec::new(), Vec::new());
         for thing in &self.things {
-            let seen = on.tenant_resources.read_resource(thing, Observer::Verifier, &stamp).await?;
-            left.extend(seen.map(|_| thing.to_string()));
+            match finder(on, thing, &stamp).await? {
+                Some(Observer::Verifier) => left.push(thing.to_string()),
+                Some(Observer::Platform) => hidden.push(thing.to_string()),
+                None => {}
+            }
         }
-        if left.is_empty() {
+        if left.is_empty() && hidden.is_empty() {
             return Ok(verified_systems(on, self.things.iter()));
         }
-        let why = format!("the verifier still finds {}", left.join(", "));
-        Err(ActionError::permanent(codes::REMAINS, why))
+        Err(remains(&left, &hidden))
     }
 }
 
@@ -210,18 +185,34 @@ impl Action for VerifyNothingLeft {
         if left.is_empty() && hidden.is_empty() {
             return Ok(verified_systems(on, self.removed.iter()));
         }
-        let mut why = Vec::new();
-        if !left.is_empty() {
-            why.push(format!("the verifier still finds {}", left.join(", ")));
-        }
-        if !hidden.is_empty() {
-            why.push(format!(
-                "the platform still finds {}, which the verifier does not see",
-                hidden.join(", ")
-            ));
-        }
-        Err(ActionError::permanent(codes::REMAINS, why.join("; ")))
+        Err(remains(&left, &hidden))
     }
+}
+
+/// That these things are left, and these others, which the verifier does not see.
+fn remains(left: &[String], hidden: &[String]) -> ActionError {
+    let mut why = Vec::new();
+    if !left.is_empty() {
+        why.push(format!("the verifier still finds {}", left.join(", ")));
+    }
+    if !hidden.is_empty() {
+        why.push(format!("the platform still finds {}, which the verifier does not see", hidden.join(", ")));
+    }
+    ActionError::permanent(codes::REMAINS, why.join("; "))
+}
+
+/// Who still finds a thing: the verifier, or the platform alone; none where neither does.
+async fn finder(
+    on: &Platform,
+    thing: &TenantResource,
+    stamp: &CallMetadata,
+) -> Result<Option<Observer>, ActionError> {
+    for eyes in [Observer::Verifier, Observer::Platform] {
+        if on.tenant_resources.read_resource(thing, eyes, stamp).await?.is_some() {
+            return Ok(Some(eyes));
+        }
+    }
+    Ok(None)
 }
 
 impl VerifyNothingLeft {
@@ -290,19 +281,14 @@ async fn seen_of(
     thing: &TenantResource,
     stamp: &CallMetadata,
 ) -> Result<Option<String>, ActionError> {
-    let looks = [
-        (Observer::Verifier, "the verifier still finds it"),
-        (Observer::Platform, "the platform still finds it, which the verifier does not see"),
-    ];
-    for (eyes, found) in looks {
-        match on.tenant_resources.read_resource(thing, eyes, stamp).await {
-            Ok(None) => {}
-            Ok(Some(_)) => return Ok(Some(found.to_owned())),
-            Err(error) if error.class == Class::Permanent => {
-                return Ok(Some(format!("it could not be looked for: {}", error.message)));
-            }
-            Err(error) => return Err(error),
+    match finder(on, thing, stamp).await {
+        Ok(found) => Ok(found.map(|eyes| match eyes {
+            Observer::Verifier => "the verifier still finds it".to_owned(),
+            Observer::Platform => "the platform still finds it, which the verifier does not see".to_owned(),
+        })),
+        Err(error) if error.class == Class::Permanent => {
+            Ok(Some(format!("it could not be looked for: {}", error.message)))
         }
+        Err(error) => Err(error),
     }
-    Ok(None)
 }

@@ -200,6 +200,9 @@ pub trait Machines: Debug + Send + Sync {
     /// What serves this capability, for people.
     fn backend(&self) -> &'static str;
 
+    /// Whether a simulator serves this machine.
+    fn is_simulated(&self, cluster: &str, node: &str) -> bool;
+
     /// What the machine has, read from it. `gpus` is how many the ledger expects.
     async fn devices(
         &self,

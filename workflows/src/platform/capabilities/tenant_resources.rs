@@ -260,6 +260,12 @@ pub trait TenantResources: Debug + Send + Sync {
     /// answers [`VerifiedAs::Platform`]; certificates say what is answered here.
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs;
 
+    /// Whether a simulator serves the place of this thing. Certificates call simulated what is answered here, and nothing else.
+    fn is_simulated(&self, thing: &TenantResource) -> bool;
+
+    /// Whether no place of this system is looked at by anything but a simulator.
+    fn is_system_simulated(&self, system: &str) -> bool;
+
     /// The thing as it stands, if there is one.
     async fn read_resource(
         &self,

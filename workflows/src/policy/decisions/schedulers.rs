@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    policy::{PlatformPolicy, ReclaimWithin, RuleName, WithinQueue},
+    policy::{Multitenancy, PlatformPolicy, ReclaimWithin, RuleName, WithinQueue},
     tenancy::FlavorQuota,
     tenancy::{GpuModel, GpuOffer, GpuSlicing, Gpus, QuotaLimits, Tier, WorkspaceName},
 };
@@ -18,6 +18,9 @@ pub struct SchedulerFacts {
     pub tier: Tier,
     /// Whether its work may be preempted.
     pub allow_preemption: bool,
+    /// Who shares what it has: customers of a tenant borrow nothing from each other, unless policy lets them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitenancy: Option<Multitenancy>,
     /// The model of its GPUs.
     pub model: GpuModel,
     /// The slices that they are cut into, if any. Quotas count these.
@@ -84,8 +87,10 @@ pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<Sch
     let within = if facts.allow_preemption { rules.within_cluster_queue } else { WithinQueue::Never };
     let whole = |gpus: Gpus| u64::from(gpus.0);
     let offer = GpuOffer::of(&facts.model, facts.slicing.as_ref());
+    let customers = facts.multitenancy == Some(Multitenancy::Customer) && !policy.lending.customer_sharing;
+    let borrows = facts.allow_preemption && !customers;
     let queue = |named: &QuotaLimits| {
-        let limits = sharing_limits(named, &offer, facts.allow_preemption, policy);
+        let limits = sharing_limits(named, &offer, borrows, policy);
         QueueSettings {
             quota: FlavorQuota {
                 model: facts.model.to_string(),
@@ -197,5 +202,36 @@ fn differ(object: &str, is: Value, mut should_be: Value, all: &mut Vec<Change>) 
         }
         (is, should_be) if is != should_be => note("", is, should_be),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn customers_of_a_tenant_borrow_nothing_unless_policy_lets_them() {
+        let mut policy = PlatformPolicy::built_in().unwrap();
+        for (multitenancy, customer_sharing, borrows) in [
+            (Some(Multitenancy::Customer), false, false),
+            (Some(Multitenancy::Customer), true, true),
+            (Some(Multitenancy::Team), false, true),
+            (None, false, true),
+        ] {
+            policy.lending.customer_sharing = customer_sharing;
+            let limits =
+                QuotaLimits { nominal: Gpus(4), borrowing_limit: Some(Gpus(2)), ..QuotaLimits::default() };
+            let facts = SchedulerFacts {
+                tier: Tier::Standard,
+                allow_preemption: true,
+                multitenancy,
+                model: "H100".parse().unwrap(),
+                slicing: None,
+                workspaces: [("a".parse().unwrap(), limits)].into(),
+            };
+            let settings = schedulers(&facts, &policy).answer;
+            let limit = settings.queues.values().next().unwrap().quota.borrowing_limit;
+            assert_eq!(limit, Some(if borrows { 2 } else { 0 }), "{multitenancy:?} {customer_sharing}");
+        }
     }
 }

@@ -8,7 +8,13 @@ use crate::{
     quota_change::{GrantQuota, HoldCapacity, LayerSteps, PrepareHeld},
     tenancy::{Gpus, Isolation, Layout, Residency},
 };
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+/// How many nodes a step works on at once: what the engine does unless told otherwise.
+const NODES_AT_ONCE: usize = 16;
 
 impl QuotaIncrease {
     pub(super) fn steps(&self) -> LayerSteps<'_> {
@@ -90,6 +96,12 @@ impl QuotaIncrease {
         self.terms.as_ref().map(|terms| terms.cluster.to_string()).unwrap_or_default()
     }
 
+    /// How long a step may take that does something to each fresh node, if `round` is enough for those that are worked on at once.
+    pub(super) fn for_nodes(&self, round: Duration) -> Duration {
+        let rounds = self.fresh.len().div_ceil(NODES_AT_ONCE).max(1);
+        round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    }
+
     fn fresh_nodes(&self) -> impl Iterator<Item = String> {
         self.fresh.iter().map(|node| node.node.to_string())
     }
@@ -130,13 +142,15 @@ impl QuotaIncrease {
     }
 
     /// The layout that was read before; a node that was not read has been left as it was.
-    pub(super) fn layout_before(&self, setting: &SetGpuLayout) -> RestoreGpuLayout {
-        let place = self.fresh_nodes().position(|node| node == setting.node);
-        let previous = place.and_then(|place| self.layouts.get(place)).cloned();
-        RestoreGpuLayout {
+    pub(super) fn layout_before(&self) -> impl Fn(&SetGpuLayout) -> RestoreGpuLayout {
+        let nodes = self.fresh.iter().map(|node| node.node.as_str());
+        let read: HashMap<&str, &String> = nodes.zip(&self.layouts).collect();
+        move |setting| RestoreGpuLayout {
             cluster: setting.cluster.clone(),
             node: setting.node.clone(),
-            previous: previous.unwrap_or_else(|| setting.profile.clone()),
+            previous: read
+                .get(setting.node.as_str())
+                .map_or_else(|| setting.profile.clone(), |&read| read.clone()),
         }
     }
 

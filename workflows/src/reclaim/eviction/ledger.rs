@@ -68,7 +68,7 @@ impl FreeVictim {
         let dirty = self.not_cleaned(&victim);
         if !dirty.is_empty() {
             let why = not_cleaned_after(&self.workload);
-            let news = admission::bar_gpus(view, &self.tenant, &dirty, Some(&why))?;
+            let news = admission::bar_gpus_after(view, &self.tenant, &dirty, &self.workload, &why)?;
             start_reclaims(view, &news)?;
         }
         let news = admission::release_victim(view, &self.tenant, by, &self.workload, VictimExit::Evicted)?;
@@ -135,7 +135,7 @@ impl BarGpus {
         let (barred, unknown) = self.barred(view, reclaimed.as_ref().map(|(_, workload)| workload))?;
         self.tell_unknown(view, eviction, &unknown)?;
         if !barred.is_empty() {
-            let news = admission::bar_gpus(view, &self.tenant, &barred, Some(&why))?;
+            let news = admission::bar_gpus_after(view, &self.tenant, &barred, &self.workload, &why)?;
             start_reclaims(view, &news)?;
         }
         let Some((by, _)) = reclaimed else { return Ok(()) };

@@ -36,7 +36,9 @@ pub use allowances::{Allowances, clear_allowances, freeze, freeze_all, set_allow
 pub use close_account::{EndedWork, MAX_ENDED_PER_COMMIT, close_account, end_work};
 pub use decision::evaluate::admit;
 pub use decision::rules::{QueueAging, Rules, ThrashLimits, UsageThreshold};
-pub use node_changes::{bar_gpu, bar_gpus, cut_gpus, forget_nodes, lose_nodes, rest_nodes, serve_nodes};
+pub use node_changes::{
+    bar_gpu, bar_gpus, bar_gpus_after, cut_gpus, forget_nodes, lose_nodes, rest_nodes, serve_nodes,
+};
 pub use observation::{
     Drift, Observation, ObservationResult, ObservedKind, move_to_observed, observe, observe_running,
 };

@@ -8,8 +8,8 @@ use crate::{
         unit_of_work::{AdmissionTx, corrupt},
     },
     tenancy::{
-        Entitlement, GpuOffer, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId, Workload,
-        WorkloadState,
+        Entitlement, GpuBars, GpuOffer, GpuUse, Node, NodeId, NodeUse, Occupancy, Profile, TenantId,
+        UuidsByNode, Workload, WorkloadState,
     },
 };
 use engine::{ActionError, Undecided, View};
@@ -219,15 +219,42 @@ pub fn bar_gpus(
     gpus: &[(NodeId, u16)],
     why: Option<&str>,
 ) -> Result<AdmissionEffects, Undecided> {
+    bar_known(view, tenant, gpus, &BTreeMap::new(), why)
+}
+
+/// Bars GPUs that `workload` was the last to use. Those that facts named by UUID when it was seen there stay barred at whichever index
+/// they are.
+///
+/// # Errors
+/// What the view lacks; a permanent `ledger.books_differ` for a GPU that there is not.
+pub fn bar_gpus_after(
+    view: &mut View,
+    tenant: &TenantId,
+    gpus: &[(NodeId, u16)],
+    workload: &str,
+    why: &str,
+) -> Result<AdmissionEffects, Undecided> {
+    let last = view.get::<Workload>(&Workload::key(tenant, workload))?;
+    let seen = last.and_then(|workload| workload.observed);
+    let uuids = seen.map(|seen| seen.uuids()).unwrap_or_default();
+    bar_known(view, tenant, gpus, &uuids, Some(why))
+}
+
+fn bar_known(
+    view: &mut View,
+    tenant: &TenantId,
+    gpus: &[(NodeId, u16)],
+    uuids: &UuidsByNode,
+    why: Option<&str>,
+) -> Result<AdmissionEffects, Undecided> {
     let wants = view.prefetch::<NodeUse>(gpus.iter().map(|(node, _)| node.to_string()));
     let mut desk = AdmissionTx::open(view, tenant, [wants])?;
     for (node, gpu) in gpus {
         let found = desk.node(view, node)?.and_then(|found| found.gpus.get(usize::from(*gpu)));
         found.ok_or_else(|| corrupt(format!("tenant {tenant} has no GPU {gpu} on node {node}")))?;
         desk.change_node(view, node, |node| {
-            if let Some(gpu) = node.gpus.get_mut(usize::from(*gpu)) {
-                gpu.barred = why.map(ToOwned::to_owned);
-            }
+            let uuid = uuids.get(&node.node).and_then(|uuids| uuids.get(gpu));
+            node.bar(*gpu, uuid.map(String::as_str), why);
         })?;
     }
     let nodes: BTreeSet<NodeId> = gpus.iter().map(|(node, _)| node.clone()).collect();
@@ -248,6 +275,7 @@ impl AdmissionTx {
             model: node.gpu.model.clone(),
             serving: true,
             changed_at: self.now,
+            bars: GpuBars::default(),
         };
         self.count_node(&use_, true);
         self.update_occupancy(&use_);

@@ -1,7 +1,7 @@
 //! Who must give way: a pure function from a snapshot, a demand and settings to a plan.
 //!
 //! Called before a reclaim is begun, and by `tenure reclaim`. Quota, candidates and order are those of Kueue, classical
-//! and fair, over a tree of cohorts (`docs/reclaim-planner.md`): a tenant is a root cohort, its workspaces the leaves.
+//! and fair, over a tree of cohorts (`docs/admission.md`): a tenant is a root cohort, its workspaces the leaves.
 //! Invariant: nothing here reads a clock or changes the snapshot, and equal input gives an equal answer, ties going by the
 //! workload's id.
 //!

@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod cluster_key;
 pub(crate) mod free_pool;
 pub(crate) mod gpu;
+pub(crate) mod gpu_bars;
 pub(crate) mod gpu_names;
 pub(crate) mod node;
 pub(crate) mod node_allocation;

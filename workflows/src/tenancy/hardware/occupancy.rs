@@ -1,6 +1,7 @@
 //! Which GPUs of a tenant's nodes are in use: a head with the room on each node, and a document per node that names who
 //! uses which GPU.
 
+use super::gpu_bars::GpuBars;
 use crate::tenancy::{
     ClusterId, GpuKind, GpuModel, NodeId, OwnerEpoch, Profile, RegionId, TenantId, WorkspaceName,
 };
@@ -125,6 +126,9 @@ pub struct NodeUse {
     pub serving: bool,
     /// When the use of it changed last; older observations of it say nothing.
     pub changed_at: Timestamp,
+    /// Its GPUs that are barred by UUID; those that are barred by index alone are not among them.
+    #[serde(default, skip_serializing_if = "GpuBars::is_empty")]
+    pub bars: GpuBars,
 }
 
 impl Entity for NodeUse {

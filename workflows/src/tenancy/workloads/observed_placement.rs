@@ -18,6 +18,18 @@ pub struct SeenGpu {
     pub index: Option<u16>,
 }
 
+/// UUIDs of whole GPUs, by node and index.
+pub type UuidsByNode = BTreeMap<NodeId, BTreeMap<u16, String>>;
+
+impl SeenGpu {
+    /// Returns its index and UUID if it is a whole GPU whose index is known. A MIG device has a UUID of its own, which goes with its slice.
+    #[must_use]
+    pub fn whole(&self) -> Option<(u16, String)> {
+        let index = self.index.filter(|_| !self.uuid.starts_with("MIG-"))?;
+        Some((index, self.uuid.clone()))
+    }
+}
+
 /// A fact: a workload runs on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenWorkload {
@@ -96,6 +108,13 @@ impl ObservedPlacement {
         part.node_uid = seen.node_uid.clone().or_else(|| part.node_uid.take());
         part.since = seen.since.or(part.since);
         self.uid = seen.uid.clone().or_else(|| self.uid.take());
+    }
+
+    /// Returns the UUIDs of whole GPUs by node and index, as far as facts name both.
+    #[must_use]
+    pub fn uuids(&self) -> UuidsByNode {
+        let of = |part: &BoundGpus| part.gpus.iter().filter_map(SeenGpu::whole).collect();
+        self.nodes.iter().map(|(node, part)| (node.clone(), of(part))).collect()
     }
 
     /// Returns the indexes by node. A node on which not every GPU is known by its index has none.

@@ -1,43 +1,101 @@
 //! Rows of `/v1/stuck` that are of no open execution: limits that are closed, a clock that jumped, and workloads that do not start.
 
-use crate::{http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
+use super::visible::{Sight, Visible, Warning};
+use crate::{
+    auth::Verb,
+    http::problem::Problem,
+    state::{ServerState, SharedState},
+    types::operations::StuckPlatform,
+};
 use engine::{ClockJump, Entity as _, KeyStatus};
 use program::encoding::rfc3339::format_time;
+use std::sync::Arc;
 use store::Timestamp;
 use workflows::tenancy::{FailedStart, Workload, WorkloadState};
 
 /// The most workloads that are listed.
 const MOST_STARTS: usize = 100;
 
-/// Everything of the platform that an operator has to look at.
-pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+/// Everything beside executions that an operator has to look at, and that `sight` shows.
+pub(super) async fn all(
+    app: &SharedState,
+    sight: &Arc<Sight>,
+    now: Timestamp,
+) -> Result<Visible<StuckPlatform>, Problem> {
     let limits = app.engine.limit_statuses().await?;
     let closed = limits.iter().filter_map(|limit| closed(limit, now));
     let mut rows: Vec<StuckPlatform> =
         app.engine.clock_jump().map(|jump| jumped(jump, now)).into_iter().chain(closed).collect();
-    rows.extend(failed_starts(app, now).await?);
-    Ok(rows)
+    rows.extend(failed_starts(app, sight, now).await?);
+    Ok(sight.only(rows))
 }
 
 /// Workloads that are admitted and that their clusters do not start.
-async fn failed_starts(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+async fn failed_starts(
+    app: &SharedState,
+    sight: &Arc<Sight>,
+    now: Timestamp,
+) -> Result<Vec<StuckPlatform>, Problem> {
+    let source = FailedStarts { app: app.clone(), sight: sight.clone(), now };
+    first_rows(MOST_STARTS, &source).await
+}
+
+/// A stored list of which some items make a row.
+trait RowSource: Sync {
+    type Item: Send;
+    type Row: Send;
+
+    /// Returns the page after `after`, and after what the next one begins.
+    fn page(
+        &self,
+        after: Option<String>,
+    ) -> impl Future<Output = Result<(Vec<Self::Item>, Option<String>), Problem>> + Send;
+
+    /// Returns the row of an item, if there is one to show.
+    fn row(&self, item: Self::Item) -> impl Future<Output = Result<Option<Self::Row>, Problem>> + Send;
+}
+
+/// Returns the first `most` rows, and reads no more than that takes.
+async fn first_rows<S: RowSource>(most: usize, source: &S) -> Result<Vec<S::Row>, Problem> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
-        let page = app.engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
-        let page = page.map_err(engine::Error::from)?;
-        for found in &page.items {
-            let Ok(failed) = app.engine.parse_document::<FailedStart>(found) else { continue };
-            if failed.is_stuck() && still_admitted(app, &failed).await? {
-                rows.push(not_started(&failed, now));
-            }
-            if rows.len() >= MOST_STARTS {
+        let (items, next) = source.page(after).await?;
+        for item in items {
+            rows.extend(source.row(item).await?);
+            if rows.len() >= most {
                 return Ok(rows);
             }
         }
-        after = page.next;
+        after = next;
         if after.is_none() {
             return Ok(rows);
         }
+    }
+}
+
+struct FailedStarts {
+    app: SharedState,
+    sight: Arc<Sight>,
+    now: Timestamp,
+}
+
+impl RowSource for FailedStarts {
+    type Item = Arc<FailedStart>;
+    type Row = StuckPlatform;
+
+    async fn page(&self, after: Option<String>) -> Result<(Vec<Self::Item>, Option<String>), Problem> {
+        let engine = &self.app.engine;
+        let found = engine.store().documents(FailedStart::COLLECTION, "", after.as_deref(), 500).await;
+        let found = found.map_err(engine::Error::from)?;
+        let items = found.items.iter().filter_map(|found| engine.parse_document::<FailedStart>(found).ok());
+        Ok((items.collect(), found.next))
+    }
+
+    async fn row(&self, failed: Arc<FailedStart>) -> Result<Option<StuckPlatform>, Problem> {
+        // Before the bound: rows that the caller does not see leave room for those that it sees.
+        let shown = failed.is_stuck() && self.sight.sees(failed.tenant.as_str(), Verb::ReadExecutions);
+        let listed = shown && still_admitted(&self.app, &failed).await?;
+        Ok(listed.then(|| not_started(&failed, self.now)))
     }
 }
 
@@ -55,6 +113,7 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
     StuckPlatform {
         id: failed.execution.to_string(),
         workflow: StuckPlatform::START,
+        tenant: Some(failed.tenant.to_string()),
         subject: format!("workload/{}/{}", failed.tenant, failed.workload),
         state: "failed",
         reason: StuckPlatform::NOT_STARTED,
@@ -67,13 +126,13 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
 }
 
 /// What is not wrong, but leaves operators without word of what is.
-pub(super) fn warnings(app: &ServerState) -> Vec<String> {
+pub(super) fn warnings(app: &ServerState) -> Vec<Warning> {
+    let mut warnings = Vec::new();
     if app.outbox.channels().is_empty() {
-        return vec![
-            "no notification channel is set: no operator hears of what is stuck (notify.channels)".to_owned(),
-        ];
+        let text = "no notification channel is set: no operator hears of what is stuck (notify.channels)";
+        warnings.push(Warning(text.to_owned()));
     }
-    Vec::new()
+    warnings
 }
 
 fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
@@ -83,6 +142,7 @@ fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
     let row = StuckPlatform {
         id: limit.key.clone(),
         workflow: StuckPlatform::LIMIT,
+        tenant: None,
         subject: format!("limit/{}", limit.key),
         state: "closed",
         reason: StuckPlatform::CLOSED,
@@ -104,6 +164,7 @@ fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
     StuckPlatform {
         id: "clock".to_owned(),
         workflow: StuckPlatform::CLOCK,
+        tenant: None,
         subject: "platform/clock".to_owned(),
         state: "jumped",
         reason: StuckPlatform::JUMPED,
@@ -118,6 +179,7 @@ fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_clock_that_jumped_says_from_when_to_when_and_what_to_do() {
@@ -125,5 +187,45 @@ mod tests {
         assert_eq!((row.reason, row.age_seconds), ("clock_jumped", 60));
         let message = row.message.unwrap_or_default();
         assert!(message.contains("1970-01-01") && message.contains("1970-01-02"), "{message}");
+    }
+
+    /// Numbers of which every `each`th makes a row, in pages; counts what is read.
+    struct Numbers {
+        items: usize,
+        each: usize,
+        pages: AtomicUsize,
+        read: AtomicUsize,
+    }
+
+    impl RowSource for Numbers {
+        type Item = usize;
+        type Row = usize;
+
+        async fn page(&self, after: Option<String>) -> Result<(Vec<usize>, Option<String>), Problem> {
+            self.pages.fetch_add(1, Ordering::Relaxed);
+            let from: usize = after.map_or(0, |after| after.parse().unwrap());
+            let to = self.items.min(from + 500);
+            Ok(((from..to).collect(), (to < self.items).then(|| to.to_string())))
+        }
+
+        async fn row(&self, item: usize) -> Result<Option<usize>, Problem> {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            Ok(item.is_multiple_of(self.each).then_some(item))
+        }
+    }
+
+    /// Returns how many rows, pages and items are read.
+    async fn read(items: usize, each: usize) -> (usize, usize, usize) {
+        let numbers = Numbers { items, each, pages: AtomicUsize::new(0), read: AtomicUsize::new(0) };
+        let rows = first_rows(MOST_STARTS, &numbers).await.unwrap_or_default();
+        (rows.len(), numbers.pages.into_inner(), numbers.read.into_inner())
+    }
+
+    #[tokio::test]
+    async fn no_more_failed_starts_are_read_than_fill_the_list() {
+        assert_eq!(read(100_000, 1).await, (100, 1, 100));
+        assert_eq!(read(100_000, 10).await, (100, 2, 991), "others are passed over");
+        assert_eq!(read(1_200, 100).await, (12, 3, 1_200), "a list that is not full reads all pages");
+        assert_eq!(read(0, 1).await, (0, 1, 0));
     }
 }

@@ -1,4 +1,4 @@
-# What a tenant gets. Put your resources here; `terraform_data` stands for one, and needs no provider.
+# A tenant's resources. Replace `terraform_data`, an example that needs no provider, with your own.
 
 variable "tenant" {
   type = string

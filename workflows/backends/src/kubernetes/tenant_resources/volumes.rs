@@ -7,6 +7,7 @@
 use crate::kubernetes::{
     cluster::KubernetesCluster,
     labels::{at, label, text},
+    objects::parse::quantity,
     tenant_resources::{
         kinds::{CLAIM, NAMESPACE, SNAPSHOT, SNAPSHOT_CONTENT, VOLUME},
         read::Reader,
@@ -104,7 +105,18 @@ impl Storage {
             ("claim", claim.unwrap_or_default()),
         ];
         let said = said.into_iter().filter(|(_, value)| !value.is_empty());
-        Value::Object(said.map(|(field, value)| (field.to_owned(), value.into())).collect())
+        let said = said.map(|(field, value)| (field.to_owned(), value.into()));
+        Value::Object(
+            said.chain(self.bytes(object).map(|bytes| ("bytes".to_owned(), bytes.into()))).collect(),
+        )
+    }
+
+    /// The size of the volume, or what a snapshot takes when it is restored; none where the cluster does not say.
+    fn bytes(self, object: &Value) -> Option<u64> {
+        match self {
+            Self::Volume => quantity(text(object, &["spec", "capacity", "storage"])),
+            Self::Snapshot => at(object, &["status", "restoreSize"]).and_then(Value::as_u64),
+        }
     }
 }
 
@@ -209,15 +221,16 @@ mod tests {
         let said = Storage::Volume.spec(&csi);
         let wanted = json!({
             "reclaimPolicy": "Retain", "phase": "Bound", "driver": "ebs.csi.aws.com", "volume": "vol-1",
-            "claim": "t-acme--prod/data",
+            "claim": "t-acme--prod/data", "bytes": 1_u64 << 30,
         });
         assert_eq!(said, wanted);
         let nfs = json!({ "spec": { "capacity": {}, "nfs": { "path": "/a", "server": "s" } } });
         assert_eq!(Storage::Volume.spec(&nfs), json!({ "volume": r#"nfs {"path":"/a","server":"s"}"# }));
         let snapshot = json!({
             "spec": { "deletionPolicy": "Delete", "driver": "d", "volumeSnapshotRef": { "namespace": "n", "name": "s" } },
-            "status": { "snapshotHandle": "snap-1" },
+            "status": { "snapshotHandle": "snap-1", "restoreSize": 4096 },
         });
+        assert_eq!(Storage::Snapshot.spec(&snapshot)["bytes"], 4096);
         assert_eq!(Storage::Snapshot.spec(&snapshot)["volume"], "snap-1");
     }
 

@@ -1,30 +1,5 @@
-use super::{Contents, Lock, Page, UNTIL_LIFTED, codes, kept};
-use crate::s3::S3Target;
-use chrono::{DateTime, Utc};
+use super::{Contents, Lock, Page, UNTIL_LIFTED, codes};
 use engine::Class;
-
-fn target(bypass: bool) -> S3Target {
-    serde_json::from_value(serde_json::json!({
-        "region": "eu-west", "endpoint": "http://127.0.0.1:1", "bypass_governance": bypass,
-        "account": { "access_key_id": "A", "secret_key_file": "/nowhere" },
-    }))
-    .unwrap()
-}
-
-#[test]
-fn a_lock_keeps_until_its_day_and_a_hold_until_it_is_lifted() {
-    let now: DateTime<Utc> = "2026-11-22T08:00:00Z".parse().unwrap();
-    let (gone, far) = (Some("2026-11-22T07:59:59.000000000Z"), Some("2026-11-23T00:00:00.000000000Z"));
-    let day = Ok(Some("2026-11-23T00:00:00Z".to_owned()));
-
-    assert_eq!(kept(&target(true), (None, Some("COMPLIANCE"), far), now), day);
-    assert_eq!(kept(&target(false), (None, Some("GOVERNANCE"), far), now), day);
-    assert_eq!(kept(&target(true), (None, Some("GOVERNANCE"), far), now), Ok(None));
-    assert_eq!(kept(&target(false), (None, Some("COMPLIANCE"), gone), now), Ok(None));
-    assert_eq!(kept(&target(true), (Some("ON"), None, None), now), Ok(Some(UNTIL_LIFTED.into())));
-    assert_eq!(kept(&target(true), (Some("OFF"), None, None), now), Ok(None));
-    assert!(kept(&target(true), (None, Some("COMPLIANCE"), Some("soon")), now).is_err());
-}
 
 fn page(items: &[u8], next: Option<&str>) -> Page<u8> {
     Page { items: items.to_vec(), next: next.map(|key| (key.to_owned(), String::new())) }

@@ -70,6 +70,14 @@ impl TenantResources for Simulated {
         SIMULATED
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        true
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        true
+    }
+
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,
@@ -162,6 +170,10 @@ impl TenantResources for Simulated {
 impl Machines for Simulated {
     fn backend(&self) -> &'static str {
         SIMULATED
+    }
+
+    fn is_simulated(&self, _: &str, _: &str) -> bool {
+        true
     }
 
     async fn devices(

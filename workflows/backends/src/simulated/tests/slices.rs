@@ -109,6 +109,7 @@ impl History {
                 onboarded_by: by,
                 created_at: now,
                 closed_at: None,
+                multitenancy: None,
                 activated_at: Some(now),
             })?;
             view.put(&Entitlement {

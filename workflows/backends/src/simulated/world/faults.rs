@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_script_in_the_documentation_is_one() {
-        let text = include_str!("../../../../../docs/actuators.md");
+        let text = include_str!("../../../../../docs/backends/contract.md");
         let json = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
 
         let script: Script = serde_json::from_str(json).unwrap();

@@ -69,6 +69,9 @@ pub struct NodeDevices {
     pub node: String,
     /// What it has.
     pub devices: Devices,
+    /// Whether a simulator answered for it.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 impl Action for ReadDevices {
@@ -83,7 +86,8 @@ impl Action for ReadDevices {
     async fn run(&self, on: &Platform, call: &Call) -> Result<NodeDevices, ActionError> {
         let stamp = CallMetadata::for_action(self, call);
         let devices = on.machines.devices(&self.cluster, &self.node, self.gpus, &stamp).await?;
-        Ok(NodeDevices { node: self.node.clone(), devices })
+        let simulated = on.machines.is_simulated(&self.cluster, &self.node);
+        Ok(NodeDevices { node: self.node.clone(), devices, simulated })
     }
 }
 

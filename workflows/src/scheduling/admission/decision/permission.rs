@@ -96,7 +96,8 @@ impl AdmissionTx {
             isolation: if is_cut { Isolation::SharedSlices } else { self.tenant.isolation },
             allow_preemption: self.tenant.allow_preemption,
             allow_gpu_sharing: is_cut || self.tenant.allow_gpu_sharing,
-            multitenancy: None,
+            // What was cut for a tenant was agreed with it then.
+            multitenancy: self.tenant.multitenancy.filter(|_| !is_cut),
             class: self.account(&workload.workspace)?.class,
             workload: workload.class,
             preemptible: workload.preemptible,

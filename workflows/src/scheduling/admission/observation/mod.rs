@@ -11,6 +11,7 @@ mod room;
 mod seen_gpus;
 #[cfg(test)]
 mod tests;
+mod uuids;
 
 pub use relocate::move_to_observed;
 
@@ -113,6 +114,7 @@ pub fn observe_running(
     let moves = desk.take_in(view, &sightings)?;
     let resting = desk.tell_resting(view, &sightings)?;
     let drift = desk.mark_astray(view, at, seen, (&strangers, &moves.changed_before))?;
+    desk.follow_bars(view, running)?;
     view.put(&LastObservation { tenant: tenant.clone(), at })?;
     desk.seen_at = Some(at);
     desk.admit_waiting(view)?;

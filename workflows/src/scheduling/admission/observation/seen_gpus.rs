@@ -197,7 +197,7 @@ fn take_users(node: &mut NodeUse, index: u16) -> Vec<GpuUser> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenancy::OwnerEpoch;
+    use crate::tenancy::{GpuBars, OwnerEpoch};
     use store::Timestamp;
 
     const RUNS: bool = false;
@@ -221,6 +221,7 @@ mod tests {
             model: "H100".parse().unwrap(),
             serving: true,
             changed_at: Timestamp::default(),
+            bars: GpuBars::default(),
         }
     }
 

@@ -1,0 +1,112 @@
+//! Attempts, answers, and the one answer that a run withholds.
+
+use serde_json::Value;
+use std::{collections::BTreeSet, fmt};
+use store::ExecutionId;
+use workflows::{destruction::certificate::Source, platform::TenantResource};
+
+/// One attempt, as the engine began it.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) execution: ExecutionId,
+    pub(super) action: String,
+    pub(super) arguments: Value,
+    pub(super) state: String,
+    pub(super) slot: u32,
+}
+
+/// An answer in the journal.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) attempt: Attempt,
+    pub(super) output: Value,
+}
+
+impl Answer {
+    /// The things, nodes and devices that it is about.
+    fn about(&self) -> BTreeSet<String> {
+        about(&self.attempt.arguments)
+    }
+
+    pub(super) fn is(&self, source: &Source) -> bool {
+        match source {
+            Source::Decision(action) => self.attempt.action == *action,
+            Source::Observation(answer) => {
+                self.attempt.action == answer.action()
+                    && (self.attempt.action == "VerifyNothingLeft" || self.about().contains(answer.about()))
+            }
+            Source::Program
+            | Source::Request
+            | Source::Vote { .. }
+            | Source::Person { .. }
+            | Source::NotRecorded => false,
+        }
+    }
+}
+
+fn about(arguments: &Value) -> BTreeSet<String> {
+    let text = |field: &str| arguments.get(field).and_then(Value::as_str).map(str::to_owned);
+    let thing = |thing: &Value| {
+        serde_json::from_value::<TenantResource>(thing.clone()).ok().map(|thing| thing.to_string())
+    };
+    let things = arguments.get("things").and_then(Value::as_array).into_iter().flatten();
+    let named = things.chain(arguments.get("thing")).filter_map(thing);
+    named.chain(["serial", "uuid", "node", "tenant"].into_iter().filter_map(text)).collect()
+}
+
+/// A source that is taken out of the journal, and what it had answered.
+#[derive(Clone, Debug)]
+pub(super) struct Withheld {
+    source: Source,
+    pub(super) answer: Option<Answer>,
+}
+
+impl Withheld {
+    /// The code with which an action fails whose answer is withheld.
+    pub(super) const CODE: &str = "answer.withheld";
+
+    pub(super) fn new(source: Source, answer: Option<Answer>) -> Self {
+        Self { source, answer }
+    }
+
+    fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn state(&self) -> Option<&str> {
+        self.answer.as_ref().map(|answer| answer.attempt.state.as_str())
+    }
+
+    /// Returns true if it is an attempt whose answers are withheld: each of the action about the thing, in the state that answered last.
+    pub(super) fn is_attempt(&self, attempt: &Attempt) -> bool {
+        self.state() == Some(attempt.state.as_str())
+            && Answer { attempt: attempt.clone(), output: Value::Null }.is(self.source())
+    }
+
+    pub(super) fn is(&self, source: &Source) -> bool {
+        self.source == *source
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.answer.as_ref().map_or("a vote", |answer| &answer.attempt.action)
+    }
+
+    /// Returns true if it is the vote of this person in this gate.
+    pub(super) fn is_vote(&self, of: &str, voter: &str) -> bool {
+        matches!(&self.source, Source::Vote { gate, by } if gate == of && by == voter)
+    }
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+/// The sources that are entries of the journal, and can be withheld.
+pub(super) fn is_answer(source: &Source) -> bool {
+    match source {
+        Source::Vote { .. } | Source::Decision(_) | Source::Observation(_) => true,
+        Source::Program | Source::Request | Source::Person { .. } | Source::NotRecorded => false,
+    }
+}

@@ -1,0 +1,136 @@
+//! What the certificates of a closed tenant say about each thing.
+
+use crate::{
+    destruction::{
+        ClosedTenantLook, DataClass, RemainsStanding, SanitisationOutcome, SanitisationRecord,
+        certificate::{CertificateEntry, certified_entries},
+        holds_of,
+    },
+    platform::{LUKS_KEY, ObservedResource, SYSTEMS, TenantResource},
+    signing::Moment,
+    tenancy::{NodeAllocation, Tenant, TenantId, TenantState},
+};
+use engine::{Undecided, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the latest certificate that lists a thing says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CertifiedThing {
+    serial: Option<String>,
+    class: Option<DataClass>,
+    /// It was there when the certificate was issued, and the certificate says so.
+    is_exception: bool,
+    /// It is kept for now; with the day on which it is destroyed, where one is named.
+    kept: Option<Option<Moment>>,
+}
+
+impl From<CertificateEntry> for CertifiedThing {
+    fn from(entry: CertificateEntry) -> Self {
+        let kept = entry.record.as_ref().and_then(|record| match &record.result {
+            SanitisationOutcome::NotApplicable { destroy_by, .. } => Some(*destroy_by),
+            SanitisationOutcome::SanitisedVerified
+            | SanitisationOutcome::SanitisedUnverified
+            | SanitisationOutcome::Failed { .. }
+            | SanitisationOutcome::Skipped { .. }
+            | SanitisationOutcome::PhysicallyDestroyed { .. }
+            | SanitisationOutcome::Unknown => None,
+        });
+        Self {
+            serial: entry.asset.serial,
+            class: entry.asset.data_class,
+            is_exception: entry.exception.is_some() && !entry.record.as_ref().is_some_and(says_gone),
+            kept,
+        }
+    }
+}
+
+/// Returns true if a record says that the thing was gone, also where that does not count: a key that can come back, or what a person
+/// stated. When it is there, it came back.
+fn says_gone(record: &SanitisationRecord) -> bool {
+    match record.result {
+        SanitisationOutcome::SanitisedVerified
+        | SanitisationOutcome::SanitisedUnverified
+        | SanitisationOutcome::PhysicallyDestroyed { .. } => true,
+        SanitisationOutcome::Failed { .. }
+        | SanitisationOutcome::Skipped { .. }
+        | SanitisationOutcome::NotApplicable { .. }
+        | SanitisationOutcome::Unknown => record.key.as_ref().is_some_and(|key| key.observed_absent),
+    }
+}
+
+/// The records of a closed tenant.
+#[derive(Clone, Debug)]
+pub(super) struct ClosedTenant {
+    pub(super) tenant: TenantId,
+    pub(super) before: Option<ClosedTenantLook>,
+    things: BTreeMap<TenantResource, CertifiedThing>,
+    quarantined: BTreeSet<String>,
+}
+
+impl ClosedTenant {
+    /// Reads the records; returns `None` if the tenant is not closed.
+    pub(super) fn read(view: &mut View, id: &TenantId) -> Result<Option<Self>, Undecided> {
+        let tenant = view.get::<Tenant>(id.as_str())?;
+        if tenant.is_none_or(|tenant| tenant.state != TenantState::Closed) {
+            return Ok(None);
+        }
+        let mut things = BTreeMap::new();
+        for pivot in holds_of(view, id)?.pivots {
+            let entries = certified_entries(view, pivot.run)?.unwrap_or_default();
+            let named = entries.into_iter().filter_map(|entry| {
+                let thing: TenantResource = entry.asset.locator.parse().ok()?;
+                SYSTEMS.contains(&thing.system.as_str()).then(|| (thing, CertifiedThing::from(entry)))
+            });
+            things.extend(named);
+        }
+        let holding = view.get::<NodeAllocation>(id.as_str())?;
+        let quarantined = holding.map(|holding| holding.quarantined).unwrap_or_default();
+        let quarantined = quarantined.iter().map(ToString::to_string).collect();
+        let before = view.get::<ClosedTenantLook>(id.as_str())?;
+        Ok(Some(Self { tenant: id.clone(), before, things, quarantined }))
+    }
+
+    /// The things on certificates, from number `from` on, `most` at most, each once; and the number to begin with next time.
+    pub(super) fn names(&self, from: usize, most: usize) -> (Vec<TenantResource>, usize) {
+        let count = self.things.len();
+        let from = if from < count { from } else { 0 };
+        let named: Vec<_> = self.things.keys().cycle().skip(from).take(most.min(count)).cloned().collect();
+        let next = from.saturating_add(named.len());
+        (named, next.checked_rem(count).unwrap_or(0))
+    }
+
+    /// Compares a thing that was seen with the certificates.
+    pub(super) fn standing(&self, seen: &ObservedResource, now: Moment) -> RemainsStanding {
+        if seen.thing.kind == "Node" && self.quarantined.contains(&seen.thing.name) {
+            return RemainsStanding::Quarantined;
+        }
+        let Some(certified) = self.things.get(&seen.thing) else { return RemainsStanding::Returned };
+        let is_same = certified.serial.as_ref().is_none_or(|serial| serial.is_empty() || *serial == seen.uid);
+        match (&certified.kept, certified.is_exception) {
+            (_, _) if !is_same => RemainsStanding::Returned,
+            (Some(Some(day)), _) if *day <= now => RemainsStanding::RetentionOver,
+            (_, true) => RemainsStanding::Excepted,
+            (Some(_), false) => RemainsStanding::Retained,
+            (None, false) => RemainsStanding::Returned,
+        }
+    }
+
+    /// Returns the class of its data, by a certificate or by the thing itself.
+    pub(super) fn class(&self, seen: &ObservedResource) -> Option<DataClass> {
+        let certified = self.things.get(&seen.thing).and_then(|thing| thing.class);
+        certified.or_else(|| seen.text("class").and_then(|class| class.parse().ok()))
+    }
+
+    /// Returns true if a certificate lists a thing of this name.
+    pub(super) fn is_certified(&self, thing: &TenantResource) -> bool {
+        self.things.contains_key(thing)
+    }
+
+    /// Returns true if a thing that was read by its name is the tenant's: names such as addresses are given to others later.
+    pub(super) fn owns(&self, seen: &ObservedResource) -> bool {
+        let serial = self.things.get(&seen.thing).and_then(|thing| thing.serial.as_ref());
+        let is_same = serial.is_some_and(|serial| !serial.is_empty() && *serial == seen.uid);
+        let of_nobody = seen.tenant.is_empty() && seen.thing.kind != LUKS_KEY;
+        seen.tenant == self.tenant.as_str() || is_same || of_nobody
+    }
+}

@@ -1,0 +1,67 @@
+//! Closed tenants that a person has to look at: listed for as long as the last look says so.
+
+use crate::{destruction::ClosedTenantLook, platform::Platform, tenancy::TenantId};
+use engine::{Engine, Entity as _, Error};
+use std::sync::Arc;
+use store::Timestamp;
+
+/// Documents read at once.
+const PAGE: usize = 500;
+
+/// Why a person has to look at a closed tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum ClosedConcern {
+    /// Something of it is there that its certificates do not account for.
+    ClosedTenantFound,
+    /// A source did not answer: what is there is not known.
+    ClosedTenantUnanswered,
+}
+
+/// A closed tenant that a person has to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedTenantMatter {
+    /// Why.
+    pub concern: ClosedConcern,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// When this began.
+    pub since: Timestamp,
+    /// A sentence for people.
+    pub text: String,
+}
+
+/// Returns the last look at each closed tenant that was looked at.
+///
+/// # Errors
+/// The store's. A look that cannot be read is left out.
+pub async fn all_looks(engine: &Engine<Platform>) -> Result<Vec<Arc<ClosedTenantLook>>, Error> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = engine.store().documents(ClosedTenantLook::COLLECTION, "", after.as_deref(), PAGE).await?;
+        all.extend(page.items.iter().filter_map(|found| engine.parse_document(found).ok()));
+        after = page.next;
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+/// Returns every closed tenant that a person has to look at.
+///
+/// # Errors
+/// The store's.
+pub async fn closed_tenant_matters(engine: &Engine<Platform>) -> Result<Vec<ClosedTenantMatter>, Error> {
+    Ok(all_looks(engine).await?.iter().flat_map(|look| of(look)).collect())
+}
+
+fn of(look: &ClosedTenantLook) -> Vec<ClosedTenantMatter> {
+    let matter = |concern, since: Option<crate::signing::Moment>| {
+        let since = Timestamp::from(since.unwrap_or(look.at));
+        ClosedTenantMatter { concern, tenant: look.tenant.clone(), since, text: look.describe() }
+    };
+    let found = look.has_findings().then(|| matter(ClosedConcern::ClosedTenantFound, look.found_since));
+    let silent = (!look.unanswered.is_empty())
+        .then(|| matter(ClosedConcern::ClosedTenantUnanswered, look.unanswered_since));
+    found.into_iter().chain(silent).collect()
+}

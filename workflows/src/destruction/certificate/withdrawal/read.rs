@@ -1,0 +1,165 @@
+//! Reading statements of withdrawal beside a certificate, with the public keys that are trusted and nothing else.
+//!
+//! Takes any bytes, never panics. Invariant: a statement that does not verify is a problem of its own. It withdraws nothing, and the
+//! certificate is not confirmed with it, since a genuine statement that was damaged looks the same.
+
+use super::{PAYLOAD_TYPE, SHEET, StatementEnvelope, WITHDRAWAL_FORMAT, WithdrawalStatement};
+use crate::{
+    destruction::certificate::{
+        Verification, checked_json,
+        problem::Problem,
+        verify::{decoded, typed},
+    },
+    signing::{PublicKey, dsse::pae},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Serialize;
+
+/// The result of the statements that a certificate was verified with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReadWithdrawals {
+    /// The number of statements.
+    pub read: usize,
+    /// The number of valid statements about other certificates.
+    pub of_others: usize,
+    /// The withdrawal of this certificate.
+    pub withdrawn: Option<WithdrawalStatement>,
+    /// The withdrawal of the certificate that this one supplements.
+    pub first: Option<WithdrawalStatement>,
+}
+
+/// Applies a file of statements, one a line, to a verified certificate: one that withdraws it is a problem that says by whom and why.
+pub fn apply_withdrawals(found: &mut Verification, file: &[u8], keys: &[PublicKey]) {
+    let lines = file.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    for line in lines {
+        let place = format!("withdrawals[{}]", found.withdrawals.read);
+        found.withdrawals.read = found.withdrawals.read.saturating_add(1);
+        match statement(line, keys) {
+            Ok((statement, signers)) => apply(found, &place, statement, &signers),
+            Err(problems) => {
+                let named = |it: Problem| Problem::new(format!("{place}.{}", it.field), it.problem);
+                found.problems.extend(problems.into_iter().map(named));
+            }
+        }
+    }
+    found.problems.sort();
+    found.problems.dedup();
+}
+
+/// Compares a statement that verifies with the certificate.
+fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signers: &[String]) {
+    let mut wrong =
+        |field: &str, problem: String| found.problems.push(Problem::new(format!("{place}.{field}"), problem));
+    let certificate = found.certificate.as_ref();
+    let same_digest = said.certificate.digest == found.digest;
+    let same_number = certificate.is_some_and(|it| it.id == said.certificate.id);
+    if !same_digest && !same_number {
+        found.withdrawals.of_others = found.withdrawals.of_others.saturating_add(1);
+        if certificate.is_some_and(|it| it.supplements.as_ref() == Some(&said.certificate)) {
+            found.withdrawals.first = Some(said);
+        }
+        return;
+    }
+    let Some(certificate) = certificate else {
+        return found.problems.push(Problem::new("withdrawn", said.describe()));
+    };
+    if !same_digest {
+        let other = format!("names certificate {} with other content", said.certificate.id);
+        return wrong("certificate.digest", other);
+    }
+    if !same_number {
+        let other = format!("names certificate {}, and this is {}", said.certificate.id, certificate.id);
+        return wrong("certificate.id", other);
+    }
+    if said.tenant != certificate.tombstone.tenant {
+        return wrong("tenant", format!("is not {}", certificate.tombstone.tenant));
+    }
+    if said.issued_at != certificate.issued_at {
+        return wrong(
+            "issued_at",
+            format!("is not {}, when the certificate was issued", certificate.issued_at),
+        );
+    }
+    if !found.signed_by.is_empty() && !signers.iter().any(|signer| found.signed_by.contains(signer)) {
+        let other = format!(
+            "is of key {}, and the certificate is signed with key {}",
+            signers.join(", "),
+            found.signed_by.join(", ")
+        );
+        return wrong("signatures", other);
+    }
+    found.problems.push(Problem::new("withdrawn", said.describe()));
+    found.withdrawals.withdrawn = Some(said);
+}
+
+/// The statement of one line with the ids of the keys that signed it, or what is wrong with it.
+fn statement(line: &[u8], keys: &[PublicKey]) -> Result<(WithdrawalStatement, Vec<String>), Vec<Problem>> {
+    let mut problems = Vec::new();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let envelope = serde_json::from_slice::<StatementEnvelope>(line)
+        .map_err(|error| vec![Problem::new("envelope", format!("cannot be read: {error}"))])?;
+    if envelope.payload_type != PAYLOAD_TYPE {
+        problems.push(Problem::new("payloadType", format!("is not {PAYLOAD_TYPE:?}")));
+    }
+    if envelope.written().as_bytes() != line {
+        problems.push(Problem::new("envelope", "is not written as it was: spaces, order or escapes differ"));
+    }
+    let payload = decoded("payload", &envelope.payload, &mut problems);
+    let signers = signers(&envelope, &payload, keys, &mut problems);
+    let sheet = checked_json::read(SHEET, &payload);
+    problems.extend(sheet.problems.into_iter().map(|(field, problem)| Problem { field, problem }));
+    let said: Option<WithdrawalStatement> = typed(sheet.content.as_ref(), "statement", &mut problems);
+    if let Some(said) = &said {
+        rules(said, &mut problems);
+    }
+    match said {
+        Some(said) if problems.is_empty() => Ok((said, signers)),
+        Some(_) | None => Err(problems),
+    }
+}
+
+/// What must hold between the fields of a statement, whoever signed it.
+fn rules(said: &WithdrawalStatement, problems: &mut Vec<Problem>) {
+    if said.format != WITHDRAWAL_FORMAT {
+        let other = format!("is {:?}: this program knows only {WITHDRAWAL_FORMAT:?}", said.format);
+        problems.push(Problem::new("format", other));
+    }
+    for (field, text) in [("withdrawn_by", &said.withdrawn_by), ("reason", &said.reason)] {
+        if text.trim().is_empty() {
+            problems.push(Problem::new(field, "is missing"));
+        }
+    }
+    if said.withdrawn_at < said.issued_at {
+        let early = format!("{} lies before the certificate was issued", said.withdrawn_at);
+        problems.push(Problem::new("withdrawn_at", early));
+    }
+}
+
+/// The ids of the trusted keys that signed the payload; a signature that does not fit, or is of another key, is a problem.
+fn signers(
+    envelope: &StatementEnvelope,
+    payload: &[u8],
+    keys: &[PublicKey],
+    problems: &mut Vec<Problem>,
+) -> Vec<String> {
+    if envelope.signatures.is_empty() {
+        problems.push(Problem::new("signatures", "there is none"));
+    }
+    let message = pae(&envelope.payload_type, payload);
+    let mut signers = Vec::new();
+    for (place, signature) in envelope.signatures.iter().enumerate() {
+        let Some(key) = keys.iter().find(|key| key.id() == signature.keyid) else {
+            let other = "names a key that is not trusted here: the statement withdraws nothing";
+            problems.push(Problem::new(format!("signatures[{place}].keyid"), other));
+            continue;
+        };
+        let fits = STANDARD.decode(&signature.sig).is_ok_and(|sig| key.verifies(&message, &sig));
+        if fits {
+            signers.push(signature.keyid.clone());
+        } else {
+            let other = "does not fit: it, or the statement, is not what was signed";
+            problems.push(Problem::new(format!("signatures[{place}].sig"), other));
+        }
+    }
+    signers
+}

@@ -1,0 +1,138 @@
+//! Compares the approved plan of a destruction with what exists, after the votes and before destruction begins.
+//!
+//! Invariant: an approval covers its plan only. Anything beyond the plan leads to a new inventory, a new plan and new votes.
+
+use super::StoredAmount;
+use crate::{
+    destruction::{AssetType, codes as destruction_codes},
+    offboarding::{RemovalTarget, StoreLock},
+    platform::{ObservedResource, Platform, SurveyTenant},
+};
+use engine::{Action, ActionError, Call};
+use serde::{Deserialize, Serialize};
+
+/// The number of changes that a message names.
+const MOST_NAMED: usize = 20;
+
+/// Surveys the tenant again and compares the result with the approved plan.
+///
+/// Fails with `inventory.changed` and names each change: a new thing, another identity, growth beyond the tolerance, a new lock, or a
+/// new way in which a key can come back. Safe to run twice: it changes nothing, and has nothing to undo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecheckInventory {
+    /// Where to look.
+    pub survey: SurveyTenant,
+    /// The things in the approved plan.
+    pub agreed: Vec<RemovalTarget>,
+}
+
+impl Action for RecheckInventory {
+    const NAME: &'static str = "RecheckInventory";
+    type Platform = Platform;
+    type Output = ();
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
+        let survey = self.survey.run(on, call).await?;
+        let changes = changes(&self.agreed, &survey.seen);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let more = changes.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let named = changes.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+        let why = format!("the approved plan does not cover this: {named}{more}");
+        Err(ActionError::permanent(destruction_codes::INVENTORY_CHANGED, why))
+    }
+}
+
+/// Returns a sentence for each change that the plan does not cover. It covers smaller amounts.
+fn changes(agreed: &[RemovalTarget], seen: &[ObservedResource]) -> Vec<String> {
+    // Nodes are read and cleaned each by itself.
+    let things = seen.iter().filter(|seen| seen.thing.kind != "Node");
+    things.filter_map(|seen| change(agreed.iter().find(|target| target.thing == seen.thing), seen)).collect()
+}
+
+fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<String> {
+    let thing = &seen.thing;
+    let Some(target) = target else { return Some(format!("{thing} was not there")) };
+    if !target.uid.is_empty() && target.uid != seen.uid {
+        return Some(format!("{thing} is another than the one in the plan"));
+    }
+    if let (Some(then), Some(now)) = (&target.amount, StoredAmount::of(seen))
+        && then.has_grown(&now)
+    {
+        return Some(format!("{thing} holds {now}, and held {then}"));
+    }
+    if let Some(lock) = StoreLock::of(seen)
+        && target.locked.as_ref().is_none_or(|then| then.objects < lock.objects || then.until < lock.until)
+    {
+        return Some(format!("{thing}: {lock}"));
+    }
+    let ways = seen.key_safety().can_come_back;
+    let new = ways.iter().find(|way| !target.can_come_back.contains(way));
+    let new = new.filter(|_| target.kind == AssetType::Key)?;
+    Some(format!("{thing}: {}", new.phrase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        offboarding::{Offboarding, examples},
+        platform::TenantResource,
+    };
+    use engine::Workflow as _;
+    use serde_json::{Value, json};
+
+    fn bucket(spec: Value) -> ObservedResource {
+        ObservedResource {
+            thing: TenantResource::new("objects", "eu", "Bucket", "t-example--eu"),
+            uid: "uid".into(),
+            tenant: "example".into(),
+            spec,
+            terminating: false,
+        }
+    }
+
+    fn key(spec: Value) -> ObservedResource {
+        ObservedResource { thing: TenantResource::new("keys", "", "Key", "t-example"), ..bucket(spec) }
+    }
+
+    fn agreed() -> Offboarding {
+        let mut me = examples::all().remove(0);
+        for target in &mut me.targets {
+            target.amount = (target.kind == AssetType::Bucket)
+                .then(|| StoredAmount::of(&bucket(json!({ "versions": 3, "bytes": 30 }))))
+                .flatten();
+        }
+        me
+    }
+
+    #[test]
+    fn whatever_is_there_beyond_the_plan_asks_people_again() {
+        let safe = json!({ "can_come_back": [] });
+        let late = TenantResource::new("objects", "eu", "Bucket", "late");
+        for (seen, says) in [
+            (bucket(json!({ "versions": 4, "bytes": 30 })), "holds 4 objects, 30 bytes, and held 3 objects"),
+            (bucket(json!({ "versions": 3, "bytes": 300 })), "holds 3 objects, 300 bytes"),
+            (bucket(json!({ "versions": 3, "more": true })), "at least"),
+            (bucket(json!({ "versions": 2, "locked": 1, "bytes": 30 })), "1 objects are locked"),
+            (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is another"),
+            (ObservedResource { thing: late, ..bucket(json!({})) }, "was not there"),
+            (key(json!({ "can_come_back": ["backed_up"] })), "a backup of it was taken"),
+        ] {
+            let found = changes(&agreed().targets, &[seen, key(safe.clone())]);
+            assert!(found.first().is_some_and(|why| why.contains(says)) && found.len() == 1, "{found:?}");
+        }
+        let less = [bucket(json!({ "versions": 2, "bytes": 30 })), key(safe)];
+        assert_eq!(changes(&agreed().targets, &less), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_plan_shows_how_much_each_thing_holds_and_when_people_are_asked_again() {
+        let plan = agreed().plan().decides["destroys"].to_string();
+        assert!(plan.contains("3 objects, 30 bytes") && plan.contains("more than 5 %"), "{plan}");
+        let unknown = examples::all().remove(0).plan().decides["destroys"].to_string();
+        assert!(!unknown.contains("holds") && !unknown.contains("asked_again"), "{unknown}");
+    }
+}

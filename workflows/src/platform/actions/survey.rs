@@ -1,0 +1,114 @@
+//! Lists the things of a tenant with the platform's credentials, and compares the list with that of the verifier.
+//!
+//! Invariant: a survey marks each place that a simulator serves.
+
+use crate::platform::{
+    CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs, codes,
+};
+use engine::{Action, ActionError, Call, Class};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Lists everything that bears a tenant's mark in some systems, and says which places are simulated.
+///
+/// Safe to run twice: it changes nothing, and has nothing to undo.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SurveyTenant {
+    /// Whose.
+    pub tenant: String,
+    /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
+    pub systems: Vec<String>,
+    /// With whose credentials.
+    pub eyes: Observer,
+    /// If true, fails with `platform.denied` when the verifier does not see something that the platform sees.
+    #[serde(default)]
+    pub compared: bool,
+    /// The things in our records. Their places are also checked for simulators.
+    #[serde(default)]
+    pub expected: Vec<TenantResource>,
+}
+
+/// What was found of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TenantSurvey {
+    /// Everything with the tenant's mark.
+    pub seen: Vec<ObservedResource>,
+    /// The systems, and places of others, that a simulator serves: `registry`, `objects/eu`.
+    pub simulated: BTreeSet<String>,
+}
+
+impl Action for SurveyTenant {
+    const NAME: &'static str = "SurveyTenant";
+    type Platform = Platform;
+    type Output = TenantSurvey;
+
+    async fn run(&self, on: &Platform, call: &Call) -> Result<TenantSurvey, ActionError> {
+        let stamp = CallMetadata::for_action(self, call);
+        let mut all = Vec::new();
+        for system in &self.systems {
+            let found = on.tenant_resources.survey(system, &self.tenant, self.eyes, &stamp).await?;
+            if self.compared {
+                self.compare(on, system, &found, &stamp).await?;
+            }
+            all.extend(found);
+        }
+        let simulated = self.simulated(on, &all);
+        Ok(TenantSurvey { seen: all, simulated })
+    }
+}
+
+impl SurveyTenant {
+    /// Fails with `platform.denied` if the verifier does not see a thing that the platform sees: it would later report that thing as
+    /// gone. This is the only comparison of lists for backends with two credentials.
+    async fn compare(
+        &self,
+        on: &Platform,
+        system: &str,
+        found: &[ObservedResource],
+        stamp: &CallMetadata,
+    ) -> Result<(), ActionError> {
+        let has_verifier = |thing: &TenantResource| {
+            on.tenant_resources.verified_as(thing, Observer::Verifier) != VerifiedAs::Platform
+        };
+        let own: Vec<_> = found.iter().map(|seen| &seen.thing).filter(|thing| has_verifier(thing)).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let theirs = on.tenant_resources.survey(system, &self.tenant, Observer::Verifier, stamp).await;
+        let theirs = theirs.map_err(|error| match error.class {
+            Class::Permanent => {
+                let why = format!("the verifier cannot look at {system}: {}", error.message);
+                ActionError::permanent(codes::DENIED, why)
+            }
+            Class::Transient | Class::Pending { .. } | Class::Unknown => error,
+        })?;
+        let mut hidden = Vec::new();
+        for thing in own {
+            let sees = theirs.iter().any(|seen| seen.thing == *thing);
+            // A thing that was removed between the two lists is not hidden.
+            if !sees && on.tenant_resources.read_resource(thing, Observer::Platform, stamp).await?.is_some() {
+                hidden.push(thing.to_string());
+            }
+        }
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "the verifier does not see {}, which the platform sees: give it the rights to list all of {system}",
+            hidden.join(", ")
+        );
+        Err(ActionError::permanent(codes::DENIED, why))
+    }
+
+    /// Returns the simulated systems, and the simulated places of the other systems.
+    fn simulated(&self, on: &Platform, seen: &[ObservedResource]) -> BTreeSet<String> {
+        let whole = |system: &&String| on.tenant_resources.is_system_simulated(system);
+        let mut places: BTreeSet<String> = self.systems.iter().filter(whole).cloned().collect();
+        for thing in seen.iter().map(|seen| &seen.thing).chain(&self.expected) {
+            if !places.contains(&thing.system) && on.tenant_resources.is_simulated(thing) {
+                places.insert(format!("{}/{}", thing.system, thing.place));
+            }
+        }
+        places
+    }
+}

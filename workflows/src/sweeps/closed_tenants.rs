@@ -1,0 +1,79 @@
+//! Closed tenants of which something is there again, or still.
+//!
+//! A part of the drift sweep. It finds and changes nothing: the offboarding of what remains is asked for by people.
+
+use super::report::{SweepReport, all, holder};
+use crate::{
+    closed_tenants::{SilentSources, all_looks, look_at},
+    destruction::ClosedTenantLook,
+    platform::Platform,
+    tenancy::{Tenant, TenantId, TenantState},
+};
+use engine::{DAY, Engine, Error, HOUR, MINUTE};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use store::Timestamp;
+
+/// The most tenants that one run looks at; the others come in the next runs, the one that has waited longest first.
+const TENANTS_PER_RUN: usize = 25;
+/// A run that has lasted so long begins no further look.
+const RUN_FOR: Duration = MINUTE;
+/// How often a scheduled run looks at the same tenant.
+const LOOK_EVERY: Duration = DAY;
+/// The same for a tenant with findings, or with a source that did not answer.
+const LOOK_AGAIN_EVERY: Duration = HOUR;
+
+/// The actor of the audit entries of a scheduled run.
+const BY: &str = "sweep";
+
+/// Looks at closed tenants, those that were not looked at for the longest time first.
+pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
+    let due = due(engine, swept).await?;
+    let (begun, mut silent, mut looked) = (engine.clock().now(), SilentSources::default(), 0_usize);
+    let by = swept.nominal.is_some().then_some(BY);
+    for tenant in &due {
+        if looked == TENANTS_PER_RUN || engine.clock().now().since(begun) >= RUN_FOR {
+            break;
+        }
+        looked = looked.saturating_add(1);
+        // What is being destroyed is no finding; what was found before stays on the list.
+        if holder(engine, &format!("tenant/{tenant}")).await?.is_some() {
+            continue;
+        }
+        let report = look_at(engine, tenant, &mut silent, by).await;
+        let Some(report) = swept.each(format!("closed tenant {tenant}"), report)?.flatten() else { continue };
+        if report.look.has_findings() || !report.look.unanswered.is_empty() {
+            swept.add_finding(report.look.describe());
+        }
+    }
+    let left = due.len().saturating_sub(looked);
+    if left > 0 && swept.nominal.is_none() {
+        swept.add_finding(format!(
+            "{left} closed tenants were not looked at in this run: run it again for them"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the closed tenants to look at now; all of them if a person asks.
+async fn due(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<Vec<TenantId>, Error> {
+    let now = engine.clock().now();
+    let looks: BTreeMap<TenantId, Arc<ClosedTenantLook>> =
+        all_looks(engine).await?.into_iter().map(|look| (look.tenant.clone(), look)).collect();
+    let mut due: Vec<(Option<Timestamp>, TenantId)> = Vec::new();
+    for tenant in all::<Tenant>(engine, swept).await? {
+        if tenant.state != TenantState::Closed {
+            continue;
+        }
+        let look = looks.get(&tenant.id);
+        let last = look.map(|look| Timestamp::from(look.at));
+        let every = match look {
+            Some(look) if look.has_findings() || !look.unanswered.is_empty() => LOOK_AGAIN_EVERY,
+            Some(_) | None => LOOK_EVERY,
+        };
+        if swept.nominal.is_none() || last.is_none_or(|last| now.since(last) >= every) {
+            due.push((last, tenant.id.clone()));
+        }
+    }
+    due.sort();
+    Ok(due.into_iter().map(|(_, tenant)| tenant).collect())
+}
