@@ -55,6 +55,6 @@ pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let request = Request::by(&Person::new("ada", ["writer"]));
     let id = engine.start(Count(texts, 0), request).await?.id;
     engine.run_until_idle().await?;
-    println!("{} words", engine.execution(id).await?.1.body["data"][1]);
+    println!("{:?} words", engine.execution(id).await?.1.body.pointer("/data/1"));
     Ok(())
 }
