@@ -51,10 +51,10 @@ impl Action for CountWords {
 pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::new(Arc::new(store::Memory::new()), Arc::new(SystemClock), ());
     let engine = engine.with_workflow::<Count>()?;
-    let texts = ["one", "two words", "and three words"].map(String::from).to_vec();
     let request = Request::by(&Person::new("ada", ["writer"]));
-    let id = engine.start(Count(texts, 0), request).await?.id;
+    let id = engine.start(Count(vec!["one".into(), "two words".into()], 0), request).await?.id;
     engine.run_until_idle().await?;
-    println!("{:?} words", engine.execution(id).await?.1.body.pointer("/data/1"));
+    let body = engine.execution(id).await?.1.body;
+    println!("{} words", body.pointer("/data/1").and_then(|words| words.as_u64()).unwrap_or_default());
     Ok(())
 }
