@@ -147,7 +147,7 @@ impl Work {
         Ok(Key { handle, name, mark, safety: told.safety() })
     }
 
-    /// Creates a data key in this session. If `wraps` is false, it can be wrapped itself.
+    /// Creates a data key in this session that can be wrapped. If `wraps` is true, it can itself wrap keys.
     pub(super) fn data_key(&self, wraps: bool) -> Result<ObjectHandle, ActionError> {
         let template = [
             Attribute::Class(ObjectClass::SECRET_KEY),
