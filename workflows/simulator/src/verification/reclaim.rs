@@ -50,7 +50,7 @@ pub async fn reclaim() -> Result<Report, Error> {
     Ok(reclaim_and_eviction().await?.0)
 }
 
-/// Like [`reclaim`], with a report for reclaim and one for the evictions that it starts.
+/// The same runs, with one report for reclaim and one for the evictions that it starts.
 ///
 /// # Errors
 ///
@@ -190,8 +190,8 @@ impl Case {
             ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None)
         };
         jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
-        // One check stands for three, and a short wait for a long one, because only the number of commits differs. A
-        // victim may be all that a workspace has, so that approvals are required only in the cases for them.
+        // The numbers of checks and the waiting times affect only the number of commits, so the smallest are used. A
+        // victim may be all that a workspace has, so the guard is wide, except in cases about approvals.
         let mut policy = vec![
             ("max_staleness: 2m", "max_staleness: 3650d"),
             ("reads: 3", "reads: 1"),
