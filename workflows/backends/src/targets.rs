@@ -80,7 +80,7 @@ pub(super) fn one_of(at: &str, chosen: BackendSettings) -> Result<Option<(String
     Ok(chosen.into_iter().next())
 }
 
-/// Returns the single kind that is named. Fails if there is none or several.
+/// Returns the single kind that is named. Fails for none or several.
 pub(super) fn exactly_one(
     at: &str,
     chosen: BackendSettings,

@@ -104,7 +104,7 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
     }
 }
 
-/// Returns the error that an exit code stands for, or `None` for an unassigned code.
+/// Returns the error for an exit code, or `None` for an unassigned code.
 fn failed(code: i32, about: &str, output: &Output, changing: bool) -> Option<ActionError> {
     let told = ErrorBody::read(&output.stdout);
     let words = told.words();

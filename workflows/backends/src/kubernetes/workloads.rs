@@ -1,4 +1,5 @@
-//! Workloads on this cluster: Kueue's `Workload` with the name or, if there is none, the pods with the name as a label.
+//! Workloads on this cluster: Kueue's `Workload` with the name or, if it does not exist, the pods with the name as a
+//! label.
 //!
 //! Kueue stops and restarts its workloads by `spec.active`. Other pods are evicted with the eviction API, which
 //! respects disruption budgets. Notices to the owner and the answers are annotations. See

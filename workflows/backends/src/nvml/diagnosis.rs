@@ -21,8 +21,8 @@ const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
 ///
 /// # Errors
 ///
-/// `platform.unsupported` if no program is configured. `platform.unavailable` if it exits with a code other than 0 and
-/// 1.
+/// `platform.unsupported` if no program is configured. `platform.unavailable` for exit codes other than 0 (fit) and 1
+/// (unfit).
 pub(super) async fn run(
     program: Option<&Path>,
     level: DiagnosisLevel,

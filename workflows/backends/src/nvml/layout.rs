@@ -1,4 +1,4 @@
-//! Plans the change from one partition of a GPU to another, completely before the first change.
+//! Plans the change from one partition of a GPU to another. The plan is complete before the first change.
 //!
 //! Pure. Invariants of every plan: instances do not overlap, each placement is one that its profile allows, no profile
 //! exceeds its instance limit, and instances are kept where possible.
@@ -283,7 +283,7 @@ pub fn steps(now: &[GpuInstance], goals: &[Goal]) -> Vec<Step> {
 pub enum Wanted {
     /// MIG off.
     Off,
-    /// As many instances of this profile as fit.
+    /// The largest possible number of instances of this profile.
     Full(String),
     /// Instances of these profiles.
     These(Vec<String>),

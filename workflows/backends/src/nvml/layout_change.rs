@@ -32,8 +32,8 @@ pub(super) enum Failed {
     Back(Fault),
     /// The change stopped halfway because the caller cancelled it.
     Stopped,
-    /// The previous layout could not be restored. `stands` is the layout read afterwards, or the reason why it cannot
-    /// be read.
+    /// The previous layout could not be restored. `stands` is the layout that was read afterwards, or the error of that
+    /// read.
     HalfDone { cause: String, back: String, stands: String },
 }
 

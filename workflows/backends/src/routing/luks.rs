@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A machine with one volume, or one that does not answer.
+    /// A machine with one volume, or one that does not respond.
     #[derive(Debug)]
     struct Machine(Result<&'static str, &'static str>);
 

@@ -83,7 +83,7 @@ impl Answer {
 /// A failed request.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// The store's error code; empty if there is none.
+    /// The store's error code; may be empty.
     pub(super) code: String,
     /// The HTTP status, if there was an answer.
     pub(super) status: Option<StatusCode>,

@@ -52,7 +52,7 @@ pub(super) struct Contents {
     pub(super) legal_holds: u64,
     /// The end date of the last lock.
     pub(super) locked_until: Option<String>,
-    /// The key store's keys of the locked versions. `None` stands for versions that are not encrypted with such a key.
+    /// The key store's keys of the locked versions. `None` means a version that is not encrypted with such a key.
     pub(super) locked_under: BTreeSet<Option<String>>,
     /// True if the bucket has more than was counted.
     pub(super) more: bool,

@@ -80,7 +80,7 @@ impl Node {
         self.all(name).next()
     }
 
-    /// Returns the text of the first child with this name; empty if there is none.
+    /// Returns the text of the first child with this name; empty if absent.
     pub(super) fn text<'a>(&'a self, name: &'a str) -> &'a str {
         self.child(name).map_or("", |child| &child.text)
     }

@@ -103,8 +103,8 @@ fn decode<T: DeserializeOwned>(value: Value) -> Result<T, ActionError> {
     serde_json::from_value(value).map_err(|e| ActionError::permanent(codes::UNREADABLE, e))
 }
 
-/// Reads how the material of a simulated key can have left its store, from flags in its spec. Null stands for an
-/// unknown flag.
+/// Reads how the material of a simulated key can have left its store, from flags in its spec. Null means an unknown
+/// flag.
 pub(super) fn key_safety(spec: &Value) -> KeySafety {
     let flags = [
         ("imported", WayBack::Imported),

@@ -19,7 +19,7 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Baseline {
-    /// As the policy defines.
+    /// Borrowing as the policy defines it.
     Lending,
     /// Without borrowing.
     NoBorrowing,

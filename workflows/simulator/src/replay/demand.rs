@@ -6,7 +6,7 @@ use store::Timestamp;
 /// The state of a demand, as the replay has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DemandPhase {
-    /// Not submitted yet.
+    /// The demand is not submitted yet.
     Ahead,
     /// Queued.
     Waiting,

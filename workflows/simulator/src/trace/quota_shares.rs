@@ -178,7 +178,7 @@ pub(crate) fn second_half(trace: &Trace, split: &Split) -> Trace {
             demands.push(Demand { at: Duration::ZERO, lasts: left, left, ..demand.clone() });
         }
     }
-    // Demands inside their reservations come first, so that only idle GPUs are lent at the start.
+    // Demands inside their reservations start before the others, so that only idle GPUs are lent at the start.
     demands.sort_by_key(|demand| (demand.at, demand.standing.can_be_evicted()));
     Trace { demands, ends: trace.ends - split.at, ..trace.clone() }
 }

@@ -88,7 +88,7 @@ struct Case {
     unfit: &'static str,
 }
 
-/// The case with the most approvals has the shortest path and comes first: later cases cover only the remaining paths.
+/// The case with the most approvals has the shortest path and is the first: later cases cover only the remaining paths.
 fn cases() -> [Case; 5] {
     let usual = || Case {
         name: "",

@@ -183,7 +183,7 @@ impl Case {
             ("own", "research", 2, WorkloadClass::Batch, Checkpoint::Signal),
             ("lent", "research", 2, class, checkpoint),
         ];
-        // A job without further demand comes first and has its GPUs.
+        // A job without further demand is submitted before the others and has its GPUs.
         let serve = if self.borrows {
             ("serve", "guest", self.demand, WorkloadClass::Batch, Checkpoint::None)
         } else {

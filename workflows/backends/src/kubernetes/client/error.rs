@@ -15,7 +15,7 @@ const LONGEST_REST: Duration = Duration::from_secs(3600);
 pub(in crate::kubernetes) struct Refusal {
     pub(in crate::kubernetes) status: u16,
     pub(in crate::kubernetes) message: String,
-    /// The object that the error concerns; empty if there is none.
+    /// The object that the error concerns; may be empty.
     pub(in crate::kubernetes) name: String,
     pub(in crate::kubernetes) causes: Vec<Cause>,
     pub(in crate::kubernetes) retry_after: Option<Duration>,

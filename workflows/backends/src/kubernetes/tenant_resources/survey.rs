@@ -138,8 +138,7 @@ impl KubernetesCluster {
         tainted || label(object, &key) == Some(tenant)
     }
 
-    /// Returns the object that stands for the operator's webhook, which replaces the workspace's policy. It ends with
-    /// the namespace.
+    /// Returns an object for the operator's webhook, which replaces the workspace's policy. It ends with the namespace.
     fn guarded(&self, namespace: &str, tenant: &str, webhook: &str) -> ObservedResource {
         ObservedResource {
             thing: TenantResource::new(

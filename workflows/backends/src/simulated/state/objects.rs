@@ -201,7 +201,7 @@ pub(in crate::simulated) fn patch(state: &mut State, request: &Request) -> Resul
     Ok(if same { Applied::Nothing(response) } else { Applied::Effect(response) })
 }
 
-/// Compares and sets one field; null stands for an absent field.
+/// Compares and sets one field; null means an absent field.
 pub(in crate::simulated) fn swap(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let swap: FieldSwap = serde_json::from_value(request.spec.clone())

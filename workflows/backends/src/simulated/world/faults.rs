@@ -70,7 +70,7 @@ pub struct Fault {
     /// Only calls for this kind of object.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Only names that match; `*` stands for any text.
+    /// Only names that match; `*` matches any text.
     #[serde(default)]
     pub name: Option<String>,
     /// Only this verb. Default: all except reads.
@@ -124,7 +124,7 @@ impl Fault {
     }
 }
 
-/// Returns true if `text` matches `pattern`, in which `*` stands for any text.
+/// Returns true if `text` matches `pattern`, in which `*` matches any text.
 fn like(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(head) else { return false };

@@ -54,12 +54,13 @@ impl LocalWorld {
         Self { state: Mutex::new(self.state().clone()), ..Self::default() }
     }
 
-    /// Adds an object of a tenant or extends its spec, as a tenant's own change would. Not stored in the file.
+    /// Adds an object of a tenant or extends its spec, as a tenant's own change would. The file does not contain the
+    /// change.
     pub fn furnish(&self, thing: &TenantResource, tenant: &str, spec: Value) {
         self.state().furnish(thing, tenant, spec);
     }
 
-    /// Replaces an object by one of another tenant. Not stored in the file.
+    /// Replaces an object by one of another tenant. The file does not contain the change.
     pub fn replace(&self, thing: &TenantResource, tenant: &str) {
         let mut state = self.state();
         state.objects.remove(&thing.to_string());
